@@ -63,12 +63,12 @@ impl Benchmark for MatrixProduct {
             for &isa in &isas {
                 let order = dense::default_order(machine, group, isa, wanted);
                 for n in counts_in_range(group, "n", &[order], MOST_ROWS)? {
-                    candidates.extend(seats.iter().map(|seat| {
+                    candidates.extend(seats.iter().map(|cpus| {
                         let case = Case::of(self.name())
                             .with_word("type", element.name())
                             .with_count("n", n)
                             .with_word("isa", isa.name());
-                        let case = case.with_params_of(seat);
+                        let case = case.with_params_of(cpus);
                         let job = GemmJob { element, isa, n: n as usize, threads: Threads::of(&case) };
                         let feasible = job.fits(machine);
                         Candidate::new(case, feasible).parsed(&job)

@@ -73,12 +73,12 @@ impl Benchmark for Linpack {
             let order = dense::default_order(machine, group, isa, wanted);
             for n in counts_in_range(group, "n", &[order], MOST_ROWS)? {
                 for nb in &blocks {
-                    candidates.extend(seats.iter().map(|seat| {
+                    candidates.extend(seats.iter().map(|cpus| {
                         let case = Case::of(self.name())
                             .with_count("n", n)
                             .with_count("nb", *nb)
                             .with_word("isa", isa.name());
-                        let case = case.with_params_of(seat);
+                        let case = case.with_params_of(cpus);
                         let threads = Threads::of(&case);
                         let job = LinpackJob { isa, n: n as usize, nb: *nb as usize, threads };
                         let feasible = job.system(machine).map(|_| ());

@@ -32,7 +32,6 @@ pub(super) struct Turns {
 pub(super) struct Slices<L> {
     sliced: Sliced<L>,
     turns: Turns,
-    /// A quota below the time of the CPUs.
     quota: Option<CpuQuota>,
     distances: Option<NeighbourDistances>,
     warm: bool,

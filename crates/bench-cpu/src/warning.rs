@@ -9,20 +9,32 @@ use plimsoll_units::quantity::{Quantity, Unit};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CpuWarning {
-    /// CPUs of the case are siblings.
     SmtSiblings(Vec<CpuSet>),
     /// CPUs share a core although the kernel shows separate ones.
     HiddenSiblings(Vec<CpuSet>),
     /// A core seems to exceed its stated maximum clock; both in Hz.
-    AboveMaximum { clock_hz: f64, maximum_hz: f64 },
+    AboveMaximum {
+        clock_hz: f64,
+        maximum_hz: f64,
+    },
     /// The core clock could not be measured.
     ClockUnknown(ClockUnknown),
     /// Only a part of the pairs was measured.
-    PairsChosen { measured: usize, of: usize },
+    PairsChosen {
+        measured: usize,
+        of: usize,
+    },
     /// Pairs were missing in this number of samples, with the last reason.
-    PairsStalled { times: usize, why: String },
+    PairsStalled {
+        times: usize,
+        why: String,
+    },
     /// A larger order (`most`) fits into memory than the default, chosen by time.
-    DefaultSize { n: u64, bytes: u64, most: u64 },
+    DefaultSize {
+        n: u64,
+        bytes: u64,
+        most: u64,
+    },
 }
 
 impl Warn for CpuWarning {

@@ -105,7 +105,6 @@ impl AnyEngine {
 
 /// An engine, and the reason for a fallback.
 pub(crate) struct Opened {
-    /// The engine.
     pub(crate) engine: AnyEngine,
     /// Reason why the requested engine is not available.
     pub(crate) fell_back: Option<String>,

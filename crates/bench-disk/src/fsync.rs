@@ -163,7 +163,6 @@ struct Log {
     file: TestFile,
     noise: TestData,
     block: Vec<u8>,
-    /// Offset of the next commit.
     end: u64,
     latency: Times,
     facts: Facts,

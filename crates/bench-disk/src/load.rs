@@ -49,7 +49,6 @@ pub(crate) type Renew = Box<dyn FnMut() -> Result<(), LoadError> + Send>;
 /// Options of a load; by default a closed loop without flushes or checks.
 #[derive(Default)]
 pub(crate) struct LoadOptions {
-    /// When data is flushed.
     pub(crate) flush: Flush,
     /// Intended starts of an open loop.
     pub(crate) schedule: Option<StartSchedule>,
@@ -57,13 +56,11 @@ pub(crate) struct LoadOptions {
     pub(crate) renew: Option<Renew>,
     /// Expected contents, if every read is verified.
     pub(crate) ledger: Option<Ledger>,
-    /// Files, to re-read wrong data.
     pub(crate) files: Vec<Arc<TestFile>>,
     /// End of the budget, for additional checks.
     pub(crate) until: Option<Instant>,
 }
 
-/// Amount to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Portion {
     /// Least duration in ns; the load stays up.

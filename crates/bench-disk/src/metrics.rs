@@ -3,7 +3,6 @@
 use plimsoll_bench_api::{Better, Metric};
 use plimsoll_units::quantity::Unit;
 
-/// Bytes per second.
 pub(crate) const THROUGHPUT_METRIC: &str = "throughput";
 /// Transfers or commits per second.
 pub(crate) const RATE_METRIC: &str = "rate";
@@ -15,13 +14,10 @@ pub(crate) const LATENCY_STDEV: &str = "latency-stdev";
 pub(crate) const SLAT: &str = "slat";
 /// Rest of the latency, as fio's clat.
 pub(crate) const CLAT: &str = "clat";
-/// Time of a sync.
 pub(crate) const SYNC: &str = "sync";
-/// CPU time per transfer.
 pub(crate) const CPU_METRIC: &str = "cpu";
 /// Context switches per transfer.
 pub(crate) const SWITCHES: &str = "switches";
-/// Mean transfers in flight.
 pub(crate) const DEPTH_METRIC: &str = "depth";
 /// Threads at the saturation point.
 pub(crate) const THREADS_METRIC: &str = "threads";
@@ -31,11 +27,8 @@ pub(crate) const BUSY_METRIC: &str = "busy";
 pub(crate) const AWAIT: &str = "await";
 /// Bytes read per second, if both directions are separate.
 pub(crate) const READ: &str = "read";
-/// Bytes written per second.
 pub(crate) const WRITE: &str = "write";
-/// Latency of reads alone.
 pub(crate) const READ_LATENCY: &str = "read-latency";
-/// Latency of writes alone.
 pub(crate) const WRITE_LATENCY: &str = "write-latency";
 
 /// Returns the metric of a time in seconds.

@@ -11,7 +11,6 @@ pub(crate) enum FileWarning {
     /// The file is smaller than planned.
     #[error("the test file has only {}: {why}; use another --dir for a larger one", format_size(*.bytes))]
     Small { bytes: u64, why: String },
-    /// The file had a name for a moment.
     #[error(
         "{file_system} has no nameless files (O_TMPFILE): the test file had a name for a moment; a kill in that moment leaves an empty .plimsoll-* file, which the next run removes"
     )]
@@ -22,7 +21,6 @@ pub(crate) enum FileWarning {
         human(*.bytes), human(*.taken)
     )]
     SpaceSaved { bytes: u64, taken: u64, file_system: String },
-    /// A device was read whose contents are unknown.
     #[error(
         "the contents of {device} are unknown: the device may answer reads of parts that were never written, or trimmed, without reading its medium"
     )]
@@ -30,7 +28,6 @@ pub(crate) enum FileWarning {
     /// Users of a device could not be checked completely; one sentence about what is unknown.
     #[error("{why}")]
     UsersUnknown { why: String },
-    /// Preconditioning ended before all was overwritten.
     #[error(
         "only {} of {} were overwritten before the first round, because time was short; set a smaller --size or a larger --budget",
         human(*.written), human(*.bytes)
@@ -66,7 +63,6 @@ pub(crate) enum FileWarning {
         if *.avoidable { "; --cache direct measures the device" } else { "" }
     )]
     PageCache { avoidable: bool },
-    /// A reference tool had no file of its own.
     #[error(
         "no room for a separate test file for the reference tool ({why}): it writes to the case's file, which is filled again after each of its samples"
     )]
@@ -117,12 +113,10 @@ pub(super) enum TransferWarning {
         .engine.word(), if *.deeper { "; io_uring does more" } else { "" }
     )]
     OneAtATime { wanted: u64, engine: DiskEngine, deeper: bool },
-    /// The search ended early because the engine is synchronous.
     #[error(
         "the search ended at depth {most} instead of {asked}: {engine} does one transfer at a time; io_uring does more"
     )]
     SearchedLess { most: u64, asked: u64, engine: &'static str },
-    /// The achieved rate is below the target rate, in transfers per second.
     #[error(
         "the device does {} of the {} transfers per second that --rate asks for: the queue and the latency grow as long as the run lasts; use a lower --rate or a higher --depth",
         rate(*.done), rate(*.offered)

@@ -34,7 +34,6 @@ struct ArrayTally {
     sum: u64,
     wrong: u64,
     passes: u64,
-    /// First wrong element at the end of a lap.
     first_wrong: Option<WrongElement>,
     clocks: WorkClocks,
 }

@@ -9,7 +9,6 @@ use plimsoll_stats::median;
 
 use super::window::{ThreadSpan, Window};
 
-/// Parts of a pass.
 pub(super) const PASS: u64 = Arrays::PASS;
 
 /// Share of a lap that a thread may be off its CPU; a larger one is more than an interrupt.

@@ -20,7 +20,6 @@ use super::{
 use plimsoll_model::job::MemorySite;
 use plimsoll_units::quantity::{self, format_duration};
 
-/// Bytes between two waits.
 const BURST: usize = 4096;
 /// Bursts between two checks of the stop flag, if there is no wait between bursts.
 const WITHOUT_WAIT: u64 = 16;

@@ -10,15 +10,31 @@ pub(super) enum MemoryWarning {
     /// The size of the last-level caches is unknown.
     CachesUnknown,
     /// The last-level cache may hold some of the touched lines; `size` would avoid it.
-    LinesInCache { touched: u64, cache: u64, size: u64 },
+    LinesInCache {
+        touched: u64,
+        cache: u64,
+        size: u64,
+    },
     /// The last-level cache may hold a part of the arrays; `size` would avoid it.
-    ArraysInCache { cache: u64, size: u64 },
-    /// The node of a CPU has no memory.
-    NodeWithoutMemory { node: usize, cpu: usize },
+    ArraysInCache {
+        cache: u64,
+        size: u64,
+    },
+    NodeWithoutMemory {
+        node: usize,
+        cpu: usize,
+    },
     /// Number of checked pages that are not on the measured node.
-    PagesElsewhere { pages: usize, node: usize },
+    PagesElsewhere {
+        pages: usize,
+        node: usize,
+    },
     /// The longest sample ended before all bytes were moved.
-    VolumeCut { moved: f64, wanted: f64, seconds: u64 },
+    VolumeCut {
+        moved: f64,
+        wanted: f64,
+        seconds: u64,
+    },
 }
 
 impl Warn for MemoryWarning {

@@ -36,18 +36,27 @@ pub(super) enum PathDirection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PathFault {
     /// Segments of `segment` bytes are lost. `passes` is the largest tried `--mss` that arrives.
-    BlackHole { direction: PathDirection, segment: u32, passes: Option<u16> },
+    BlackHole {
+        direction: PathDirection,
+        segment: u32,
+        passes: Option<u16>,
+    },
     /// Datagrams of `bytes` bytes are lost. `passes` is the largest tried size that arrives.
-    LargeDatagrams { direction: PathDirection, bytes: u32, passes: Option<u32> },
-    /// No datagram reaches this port of the server.
-    NoDatagram { port: u16 },
-    /// No connection reaches this additional port of the server.
-    NoConnection { port: u16 },
+    LargeDatagrams {
+        direction: PathDirection,
+        bytes: u32,
+        passes: Option<u32>,
+    },
+    NoDatagram {
+        port: u16,
+    },
+    NoConnection {
+        port: u16,
+    },
     /// Connections of one session reach different servers.
     SeveralServers,
     /// Connections of one session come from different addresses.
     SeveralAddresses,
-    /// The link of an interface was lost.
     LinkLost(LostLink),
     /// The server answers again and no other fault was found.
     Interrupted,

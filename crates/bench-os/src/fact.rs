@@ -39,7 +39,6 @@ pub(super) const CLEAR_TIME: OwnCondition = OwnCondition::new(
     "s",
     "shortest mean time to overwrite a page of the region with zeros, with the sample",
 );
-/// Interrupts to the firmware during the sample.
 pub(super) const FIRMWARE_INTERRUPTS: OwnCondition =
     OwnCondition::new("firmware_interrupts", "1", "interrupts to the firmware (SMI) on all CPUs");
 /// Time of a system call that does nothing, measured with each sample.

@@ -27,7 +27,6 @@ const MAPPED_BYTES: usize = 64 << 10;
 /// Mappings between two readings of the clock.
 const MAPPINGS_PER_READING: u32 = 16;
 
-/// Kind of page that is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Touched {
     Anonymous,

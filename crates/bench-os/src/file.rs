@@ -16,7 +16,6 @@ use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
 use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC};
 
-/// Files of a thread.
 const FILES: usize = 256;
 /// Operations between two readings of the clock.
 const OPERATIONS_PER_READING: usize = 16;

@@ -25,7 +25,6 @@ const COSTLY_WORDS: &[&str] = &[
 const FREE_WORDS: &[&str] =
     &["Enhanced / Automatic IBRS", "Enhanced IBRS", "IBPB: conditional", "PBRSB-eIBRS"];
 
-/// State of the kernel and of the process in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KernelState {
     pub(crate) mitigations: Vec<String>,

@@ -34,7 +34,6 @@ pub const LATENCY_METRIC: &str = "latency";
 /// Name of the metric of operations per second.
 pub const RATE_METRIC: &str = "rate";
 
-/// Most threads of a case.
 const MAX_THREADS: u64 = 1024;
 
 /// Returns the times given for the parameter `key` in `group`, else `usual`; fails if one is not

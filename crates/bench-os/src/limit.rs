@@ -6,7 +6,6 @@ use plimsoll_model::limit::median;
 use crate::LATENCY_METRIC;
 use crate::fact::NULL_CALL;
 
-/// Why the cost of an entry to the kernel has no limit.
 pub(crate) const ENTRY_UNKNOWN: &str = "no maker documents how long a core takes to enter and leave the kernel, and a measured null call \
                                         bounds only calls that do more";
 

@@ -19,7 +19,6 @@ use crate::timed::{RepeatedOperation, TimedThreads, failed};
 const LINK_KINDS: &[(&str, LinkKind)] =
     &[("pipe", LinkKind::Pipe), ("eventfd", LinkKind::EventFd), ("futex", LinkKind::Futex)];
 
-/// Kind of the follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum FollowerKind {
     Thread,
@@ -47,7 +46,6 @@ const SHARED_PARTS: &[(&str, SharedPart)] = &[
     ("socket", SharedPart::Nothing),
 ];
 
-/// Parameters of a case.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct SwitchJob {
     link: LinkKind,

@@ -15,7 +15,6 @@ use crate::{LATENCY_METRIC, findings, with_threads};
 /// Calls between two readings of the clock: its 10 to 30 ns are below 1 % of their time.
 const CALLS_PER_READING: u32 = 128;
 
-/// A call that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum CallKind {
     GetParent,

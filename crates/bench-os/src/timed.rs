@@ -17,7 +17,6 @@ use crate::fact::{NULL_CALL, THREAD_CPUS};
 const NULL_CALLS: u32 = 64;
 const NULL_BATCHES: u32 = 32;
 
-/// An operation that a thread repeats.
 pub(crate) trait RepeatedOperation: Send {
     /// Carries out a few operations, all of them timed; returns their number.
     fn repeat(&mut self) -> Result<u32, CannotMeasure>;

@@ -18,7 +18,6 @@ const DEFAULT_INTERVAL: Duration = Duration::from_millis(1);
 const INTERVAL_RANGE: [Duration; 2] = [Duration::from_micros(10), Duration::from_secs(10)];
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Kind of sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Sleep {
     UsualSlack,
@@ -29,7 +28,6 @@ enum Sleep {
 const SLEEPS: &[(&str, Sleep)] =
     &[("sleep", Sleep::UsualSlack), ("exact", Sleep::LeastSlack), ("fifo", Sleep::Realtime)];
 
-/// Parameters of a case.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct WakeJob {
     sleep: Sleep,

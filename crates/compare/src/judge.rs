@@ -85,7 +85,6 @@ impl RunMetric {
     }
 }
 
-/// Result of one side as a logarithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SideLogarithm {
     /// Median over the runs; `None` if at least half of them are not positive.

@@ -26,7 +26,6 @@ pub(super) struct Remarks {
     pub(super) runs: BTreeMap<String, StoredRemark>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) noise: Vec<Floors>,
-    /// By host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) proven: BTreeMap<String, ProvenCpus>,
 }

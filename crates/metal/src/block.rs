@@ -11,7 +11,7 @@ use crate::arch::reference_stream;
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::clock::ProbeWork;
 use crate::isa::Isa;
-use crate::random;
+use crate::kernel::random;
 use crate::stream::{self, ELEMENT, LoadedStream, StreamKernel, StreamOp};
 
 pub use permutation::BlockPermutation;

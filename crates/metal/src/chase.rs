@@ -329,7 +329,7 @@ struct SplitMix(u64);
 
 impl SplitMix {
     fn next(&mut self) -> u64 {
-        crate::random::next(&mut self.0)
+        crate::kernel::random::next(&mut self.0)
     }
 
     /// Returns a number below `bound`, with a bias of at most bound ÷ 2^64.

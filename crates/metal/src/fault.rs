@@ -25,7 +25,7 @@ pub fn flip(cpu: usize, kernel: &str) -> Option<u64> {
     let fault = FAULT.as_ref().filter(|it| it.cpu == cpu && (it.kernel == kernel || it.kernel == "all"))?;
     let random = || {
         let mut state = STATE.get();
-        let number = crate::random::next(&mut state);
+        let number = crate::kernel::random::next(&mut state);
         STATE.set(state);
         number
     };

@@ -5,6 +5,7 @@
 mod names;
 mod number;
 mod op;
+pub(crate) mod random;
 pub mod rate;
 mod tile;
 mod vectors;

@@ -18,7 +18,6 @@ pub mod kernel;
 pub mod lu;
 pub mod net;
 pub mod os;
-mod random;
 pub mod signal;
 pub mod sliced;
 pub mod stream;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::arch::{native, reference_stream};
 use crate::clock::ProbeWork;
 use crate::isa::{Absence, Isa};
-use crate::random::{STEP, mixed};
+use crate::kernel::random::{STEP, mixed};
 
 /// Size of an element in bytes.
 pub const ELEMENT: usize = size_of::<f64>();

@@ -41,7 +41,6 @@ pub(crate) enum BoundedEvent {
     Load,
     /// A message from one thread to another.
     Message,
-    /// A message and its answer.
     RoundTrip,
 }
 

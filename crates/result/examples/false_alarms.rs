@@ -16,7 +16,6 @@ use plimsoll_result::finding::{self, OutlierRetest};
 use plimsoll_stats::Seed;
 use rand::{Rng, RngExt};
 
-/// Measurements of one repetition, by case.
 type Repeat<'a> = BTreeMap<String, &'a Measurement>;
 
 fn documents(path: &Path) -> io::Result<Vec<Run>> {

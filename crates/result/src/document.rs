@@ -22,7 +22,6 @@ pub use in_page::IN_PAGE;
 /// Schema name; changes with any name, unit or code of the document.
 pub const RUN_SCHEMA: &str = "plimsoll.run/1";
 
-/// Limit of nodes per document.
 const MOST_NODES: usize = 50_000;
 
 /// Limit of measurements per document: 5000 nodes with 40 cases each.
@@ -122,7 +121,6 @@ struct ScalingEvidence {
     efficiency: f64,
 }
 
-/// Efficiency from which scaling is as good as it should be.
 const GOOD_SCALING: f64 = 0.9;
 
 impl Finding {

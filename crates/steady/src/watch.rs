@@ -103,7 +103,6 @@ pub struct CommandWatch {
     seen: SeenProcesses,
 }
 
-/// Values of earlier readings.
 #[derive(Debug, Default)]
 struct SeenProcesses {
     /// Whether each known process belongs to the command.

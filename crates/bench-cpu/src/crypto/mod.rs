@@ -65,8 +65,8 @@ impl Benchmark for Crypto {
         for (name, op) in ops {
             for block in &blocks {
                 let case = Case::of(self.name()).with_word("op", name).with_size("block", *block);
-                cases.extend(seats.iter().map(|seat| {
-                    let case = case.clone().with_params_of(seat);
+                cases.extend(seats.iter().map(|cpus| {
+                    let case = case.clone().with_params_of(cpus);
                     let job = CryptoJob { op, block: *block as usize, threads: Threads::of(&case) };
                     Candidate::new(case, Ok(())).parsed(&job)
                 }));

@@ -28,12 +28,10 @@ pub(crate) trait Burst: Send {
 /// reason.
 pub(crate) type BurstMaker = Box<dyn Fn(usize) -> Result<Box<dyn Burst>, String> + Send + Sync>;
 
-/// Wrong answer of a burst.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WrongBurst {
     /// Answer, as a number or in words.
     pub(super) got: String,
-    /// Right answer.
     pub(super) expected: String,
     /// Which of the numbers of the answer it is.
     pub(super) at: String,
@@ -133,7 +131,6 @@ const WINDOW_WORDS: usize = 512;
 struct MemoryBurst {
     name: &'static str,
     memory: Vec<u64>,
-    /// Bursts so far.
     done: usize,
     /// Words of the window as they were before this burst wrote it.
     answer: Vec<u64>,
@@ -209,7 +206,6 @@ impl Burst for MemoryBurst {
         }
     }
 
-    /// Nothing is computed before.
     fn confirm(&mut self, _: u64) -> bool {
         true
     }

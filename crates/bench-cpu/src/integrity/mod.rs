@@ -26,7 +26,6 @@ use plimsoll_units::text::format_count;
 const DEFAULT_BURSTS: u64 = 1400;
 const MAX_BURSTS: u64 = 1 << 32;
 const MAX_THREADS: u64 = 1 << 12;
-/// Inputs of each kernel.
 const INPUTS_PER_KERNEL: u64 = 4;
 /// Bursts with which a wrong answer is repeated on a CPU.
 const REPEATED_BURSTS: u64 = 8000;
@@ -64,8 +63,8 @@ impl Benchmark for Integrity {
         let counts = counts_in_range(group, "count", &[DEFAULT_BURSTS], MAX_BURSTS)?;
         let mut candidates = Vec::new();
         for bursts in counts {
-            candidates.extend(seats.iter().map(|seat| {
-                let case = Case::of(self.name()).with_count("count", bursts).with_params_of(seat);
+            candidates.extend(seats.iter().map(|cpus| {
+                let case = Case::of(self.name()).with_count("count", bursts).with_params_of(cpus);
                 let job = IntegrityJob { bursts, threads: Threads::of(&case) };
                 Candidate::new(case, Ok(())).parsed(&job)
             }));

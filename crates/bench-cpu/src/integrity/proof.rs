@@ -20,7 +20,6 @@ const PASSES_PER_IDLE: u64 = 70;
 const PAUSE: Duration = Duration::from_millis(2);
 const KERNEL_PAUSE: Duration = Duration::from_micros(500);
 
-/// Condition under which a burst ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BurstCondition {
     /// No pause: the core is warm, and its clock is that of full load.
@@ -41,20 +40,15 @@ impl fmt::Display for BurstCondition {
     }
 }
 
-/// Wrong answers of one kernel on one CPU.
 #[derive(Clone, Debug)]
 pub(super) struct WrongKernel {
-    /// Index of the kernel.
     pub(super) index: usize,
-    /// Name of the kernel.
     pub(super) kernel: String,
-    /// First wrong answer.
     pub(super) first: WrongBurst,
     /// Input of the first wrong answer.
     pub(super) input: u64,
     /// Condition of the first wrong answer.
     pub(super) condition: BurstCondition,
-    /// Number of wrong answers.
     pub(super) count: u64,
 }
 

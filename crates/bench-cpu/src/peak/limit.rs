@@ -226,11 +226,12 @@ struct PeakUnits {
 }
 
 enum Chains {
-    /// Enough for the units.
     Enough,
     /// Chains per core, and the latency in cycles.
-    Few { chains: f64, latency: f64 },
-    /// No latency is listed.
+    Few {
+        chains: f64,
+        latency: f64,
+    },
     Unknown,
 }
 

@@ -29,7 +29,6 @@ pub(crate) enum TargetError {
     /// Another user could replace the file on this mount point; the danger, and what to do.
     #[error("the test file on {0} was refused: {1}")]
     Planted(String, String),
-    /// A system call failed.
     #[error("the test file on {mount} cannot be {what}: {errno}{}", hint(*.errno))]
     Failed { what: &'static str, mount: String, errno: Errno },
 }
@@ -58,7 +57,6 @@ pub(crate) fn hint(errno: Errno) -> String {
 #[derive(Debug)]
 pub(crate) struct TestFile {
     pub(crate) file: File,
-    /// Use of the page cache by this descriptor.
     pub(crate) cache: PageCacheMode,
     /// Facts about the directory and its file system; for a device its path and size.
     pub(crate) facts: DirFacts,
@@ -256,7 +254,6 @@ impl AsFd for TestFile {
 pub(crate) enum AllocationEffect {
     /// The file gets the allocated length.
     Moves,
-    /// Only reserves the space.
     Stays,
 }
 

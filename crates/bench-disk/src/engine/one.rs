@@ -9,7 +9,6 @@ use std::io::{IoSlice, IoSliceMut};
 
 /// Synchronous I/O of one transfer.
 pub(crate) trait Transfer {
-    /// Kind of the engine.
     const ENGINE_KIND: DiskEngine;
 
     /// Reads at `offset` of file number `file` into `buffer`; returns the bytes read, 0 at end of
@@ -52,7 +51,6 @@ impl Transfer for Calls {
     }
 }
 
-/// Copies from and to a mapping.
 pub(crate) struct Mapping {
     files: Vec<Arc<TestFile>>,
     mapped: Vec<Mapped>,

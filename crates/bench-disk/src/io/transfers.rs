@@ -51,7 +51,6 @@ fn probe_seconds(wanted: f64, left_ns: u64) -> f64 {
 pub(crate) struct Probe {
     /// Transfers in flight per thread, at most.
     pub(crate) depth: u64,
-    /// Transfers per second.
     pub(crate) rate: f64,
     /// Mean latency in seconds.
     pub(crate) latency: f64,
@@ -60,7 +59,6 @@ pub(crate) struct Probe {
 
 pub(crate) struct Transfers {
     team: DiskThreads,
-    /// Engine in use.
     pub(crate) kind: DiskEngine,
     pub(crate) job: DiskTransfers,
     busy: Busy,

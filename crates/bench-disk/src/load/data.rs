@@ -17,25 +17,20 @@ const HEAD: usize = 16;
 /// End of the checksum in a sealed sector; it covers the rest and is keyed with the head.
 const SEALED: usize = HEAD + 8;
 
-/// Contents of sector heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seal {
-    /// Addresses and serial numbers.
     Open,
     /// Addresses, generations and checksums.
     Sealed,
 }
 
-/// A sector with wrong data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WrongSector {
     /// Offset in bytes.
     pub(crate) offset: u64,
-    /// Kind of mismatch.
     pub(crate) how: SectorError,
 }
 
-/// Kind of mismatch of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SectorError {
     /// Written for another location, or not by plimsoll.
@@ -60,10 +55,8 @@ impl SectorError {
     }
 }
 
-/// Contents of a sector with wrong data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SectorContent {
-    /// One repeated byte.
     Only(u8),
     /// Data for another location, at this offset in bytes.
     Of(u64),
@@ -119,7 +112,6 @@ fn no_boot_sector(buffer: &mut [u8], offset: u64) {
     }
 }
 
-/// Generator and verifier of test data.
 #[derive(Debug)]
 pub(crate) struct TestData {
     rng: SmallRng,

@@ -10,10 +10,8 @@ use plimsoll_model::job::disk::DiskEngine;
 /// Idle ns after which a load ends: the parent may be stopped, and writes wear a disk.
 const UNASKED_NS: u64 = 1_000_000_000;
 
-/// Properties of a started load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EngineInfo {
-    /// Engine in use.
     pub(crate) kind: DiskEngine,
     /// Reason for another engine than requested.
     pub(crate) fell_back: Option<String>,
@@ -24,7 +22,6 @@ pub(crate) struct EngineInfo {
 /// Failure of the load's thread.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DriverError {
-    /// The load failed.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The thread could not be started.

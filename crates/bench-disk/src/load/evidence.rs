@@ -26,9 +26,7 @@ pub(super) struct SuspectSector {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RereadResult {
     Right,
-    /// Identical wrong data.
     Same,
-    /// Other wrong data.
     Else(SectorContent),
     Failed(String),
 }
@@ -53,10 +51,8 @@ impl fmt::Display for RereadResult {
 /// All evidence about a sector with wrong data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SectorEvidence {
-    /// The first sector with wrong data.
     pub(crate) wrong: WrongSector,
     pub(super) first: SectorContent,
-    /// Read again in the same way.
     pub(super) again: RereadResult,
     /// Read in another way, `mode`.
     pub(super) other: RereadResult,

@@ -10,19 +10,14 @@ use crate::backing::regular_file::{TargetError, hint};
 use crate::display::human;
 use crate::load::data::WrongSector;
 
-/// A failed transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TransferFault {
-    /// The request.
     pub(crate) request: Request,
-    /// The failure.
     pub(crate) what: FaultCause,
 }
 
-/// Failure of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultCause {
-    /// Error of the kernel.
     Errno(Errno),
     /// A short transfer that cannot be continued; the bytes moved.
     Short(usize),
@@ -30,10 +25,8 @@ pub(crate) enum FaultCause {
     Excess(usize),
 }
 
-/// Reason why a load ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
-    /// A transfer failed.
     #[error("{0}")]
     Fault(TransferFault),
     /// A sector has wrong data; not examined yet.
@@ -42,7 +35,6 @@ pub(crate) enum LoadError {
     /// A sector has wrong data; examined.
     #[error("{0}")]
     Examined(Box<SectorEvidence>),
-    /// The engine failed.
     #[error("the I/O engine failed: {0}")]
     Engine(#[from] RingError),
     /// The test file could not be renewed.

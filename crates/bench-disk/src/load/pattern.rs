@@ -136,16 +136,13 @@ fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
     0
 }
 
-/// Range of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WalkExtent {
-    /// First byte.
     pub(crate) start: u64,
     /// Bytes; at least `largest`.
     pub(crate) bytes: u64,
     /// Divisor of all offsets from `start`, in bytes: the block, or the common divisor of a mix.
     pub(crate) unit: u64,
-    /// Bytes of the largest block.
     pub(crate) largest: u64,
 }
 
@@ -157,7 +154,6 @@ impl WalkExtent {
     }
 }
 
-/// Position of the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextBlock {
     /// Offset in bytes.

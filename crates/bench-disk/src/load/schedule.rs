@@ -4,7 +4,6 @@ use plimsoll_model::job::disk::ArrivalProcess;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// A schedule of intended starts.
 #[derive(Debug, Clone)]
 pub(crate) struct StartSchedule {
     arrivals: ArrivalProcess,

@@ -19,7 +19,6 @@ pub(super) struct Slot {
     pub(super) intended_ns: u64,
     /// Completion of the first half of a copy, in ns.
     pub(super) first_half_ns: u64,
-    /// Ledger time of its start.
     pub(super) entered: u64,
 }
 

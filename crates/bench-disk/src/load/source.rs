@@ -22,10 +22,8 @@ fn pick_block_size(blocks: &BlockSizes, random: u64) -> u64 {
     blocks.largest()
 }
 
-/// A transfer to submit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Next {
-    /// First operation.
     pub(crate) op: RequestKind,
     /// Offset in bytes.
     pub(crate) offset: u64,
@@ -44,7 +42,6 @@ pub(crate) struct TransferSource {
     pub(super) walk: BlockWalk,
     /// Walk of writes, if it is separate.
     writes: Option<BlockWalk>,
-    /// Operation, unless mixed.
     op: RequestKind,
     /// Request of writes: plain, O_DSYNC or O_SYNC.
     pub(super) write: RequestKind,

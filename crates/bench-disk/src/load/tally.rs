@@ -3,21 +3,17 @@
 use plimsoll_model::job::disk::DiskOperation;
 use plimsoll_stats::Times;
 
-/// Traffic in one direction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Traffic {
     /// Finished transfers, or halves of a copy.
     pub(crate) transfers: u64,
-    /// Bytes.
     pub(crate) bytes: u64,
     /// Latency, if both directions are separate.
     pub(crate) latency: Option<Times>,
 }
 
-/// Counts of a load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TransferTally {
-    /// Finished transfers.
     pub(crate) transfers: u64,
     /// Bytes moved; a copied byte counts once.
     pub(crate) bytes: u64,
@@ -35,11 +31,8 @@ pub(crate) struct TransferTally {
     pub(crate) submit: Times,
     /// Part of the latency from acceptance by the kernel to completion.
     pub(crate) complete: Times,
-    /// Reads.
     pub(crate) read: Traffic,
-    /// Writes.
     pub(crate) written: Traffic,
-    /// Times of sync calls.
     pub(crate) sync: Times,
     /// Whether the time limit ended it before the amount was done.
     pub(crate) cut: bool,

@@ -14,7 +14,6 @@ pub(crate) struct Count<'a> {
     pub(crate) elapsed: f64,
     /// Sum of the durations, in seconds.
     pub(crate) thread_seconds: f64,
-    /// Transfers per second.
     pub(crate) rate: f64,
     /// Bytes per second; for a copy, bytes copied.
     pub(crate) throughput: f64,

@@ -56,27 +56,22 @@ pub(super) const TOOL_FILE_KEY: &str = "disk.lent";
 /// The second file of a worker's cases, with its bytes; shared, as its contents are not verified.
 pub(super) type SecondFile = Rc<RefCell<Option<(Arc<TestFile>, u64)>>>;
 
-/// Key of the claim on a device.
 const CLAIM: &str = "disk.device";
 
 /// Least share of the length that is allocated; less means compression or shared blocks.
 const WHOLE: f64 = 0.9;
 
-/// Use of the filled data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileUse {
     /// The next case may use it, too.
     Shared,
-    /// The case destroys it.
     OneCase,
     /// Like `OneCase`, with sectors sealed in generation 0, for `--verify`.
     Sealed,
 }
 
-/// A filled test file.
 #[derive(Debug, Clone)]
 pub(crate) struct Filled {
-    /// The file.
     pub(crate) file: Arc<TestFile>,
     /// Filled bytes.
     pub(crate) bytes: u64,

@@ -34,10 +34,8 @@ pub(crate) enum FillError {
     /// The file could not be synced or truncated, or refuses direct I/O.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A write failed.
     #[error("filling the test file: {0}")]
     Load(#[from] LoadError),
-    /// The budget ended.
     #[error(
         "the budget ended while the test file was being filled ({} of {} were written); use a smaller --size or a larger --budget",
         human(*.filled), human(*.bytes)
@@ -48,7 +46,6 @@ pub(crate) enum FillError {
 /// A range to fill, with time limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filling {
-    /// First byte.
     pub(crate) from: u64,
     /// Bytes; only whole chunks are filled.
     pub(crate) bytes: u64,

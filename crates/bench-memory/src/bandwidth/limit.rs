@@ -63,7 +63,6 @@ fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
 }
 
 struct CacheWidth {
-    /// Bytes per cycle and core.
     bytes: f64,
     from: String,
     /// Microarchitecture with the documented value; `None` if it was measured.

@@ -23,7 +23,6 @@ pub struct ArmId {
     pub midr: Option<u64>,
 }
 
-/// Contents of cpuinfo.
 #[derive(Debug, Default)]
 pub(super) struct CpuInfo {
     pub(super) processors: CpuSet,

@@ -63,7 +63,6 @@ impl FileOrDevice {
     }
 }
 
-/// The FUSE device (admin-guide/devices.txt).
 pub(super) const FUSE: FileOrDevice = FileOrDevice::Character(DeviceNumber { major: 10, minor: 229 });
 
 /// Returns a storage server's character device by its name below `/dev`: `fuse`, `ublkc0`.

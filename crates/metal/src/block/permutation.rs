@@ -1,6 +1,6 @@
 //! Random permutation of 0..count, computed per element without a table.
 
-use crate::random;
+use crate::kernel::random;
 
 /// After two rounds the order passes the tests below; the third is a margin.
 const MIXING_ROUNDS: usize = 3;

@@ -9,7 +9,6 @@ use super::slots::{Slots, has_slots};
 use crate::ticks::TickClock;
 use crate::uring::{Completion, Request, RequestKind, RingError, WaitEnd};
 
-/// linux/aio_abi.h.
 const PREAD_COMMAND: u16 = 0;
 const PWRITE_COMMAND: u16 = 1;
 

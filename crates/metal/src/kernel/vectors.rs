@@ -1,6 +1,6 @@
 //! Operands of a kernel: aligned rows of two constants, then one row per accumulator.
 
-use crate::random::{STEP, mixed};
+use crate::kernel::random::{STEP, mixed};
 
 use super::{ComputeKernel, Element, Number, Recurrence, TileSize};
 

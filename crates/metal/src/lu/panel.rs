@@ -33,7 +33,6 @@ pub(super) struct Factored {
     pub(super) exchanges: Vec<RowExchange>,
 }
 
-/// Rows are offsets in the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowExchange {
     pub(super) from: usize,

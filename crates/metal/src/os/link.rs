@@ -37,7 +37,6 @@ const TURN_WORD: u32 = 1;
 const END_WORD: u32 = 2;
 /// Size of the shared words: two, each in a line of its own.
 const SHARED_BYTES: usize = 4096;
-/// Offset of the second word in words.
 const SECOND_WORD: usize = 256;
 
 /// Two words that child processes share.

@@ -3,7 +3,6 @@
 use std::io;
 use std::num::NonZeroU64;
 
-/// Lowest real-time priority.
 const LOWEST_PRIORITY: libc::c_int = 1;
 
 /// Lets timers of the calling thread expire up to `ns` late, so that the kernel can join wake-ups;

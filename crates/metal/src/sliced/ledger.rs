@@ -16,7 +16,6 @@ use ranges::Ranges;
 
 pub(super) use ranges::SliceSum;
 
-/// Width of a bin in ln(cost).
 const BIN: f64 = 0.005;
 /// Lowest cost ÷ reference cost; slices outside 1/8 to 32 are never kept.
 const LOWEST: f64 = 1.0 / 8.0;
@@ -313,9 +312,10 @@ fn bin_of(reference: f64, cost: f64) -> f64 {
 enum ProbedClock {
     /// The probes agree: their mean.
     Steady(f64),
-    /// The probes differ.
-    Doubtful { higher: f64, lower: f64 },
-    /// A probe is missing.
+    Doubtful {
+        higher: f64,
+        lower: f64,
+    },
     Unknown,
 }
 

@@ -256,7 +256,6 @@ fn name(file: &Path) -> String {
     plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes())
 }
 
-/// Quotes a word for a POSIX shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::tool_results::ToolComparison;
 
-/// Name of a column, and its value in a row.
 pub(super) type Column<R> = (&'static str, fn(&R) -> Value);
 
 /// The sample number `index` of a metric.

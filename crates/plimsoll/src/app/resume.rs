@@ -45,7 +45,6 @@ pub(super) struct ResumedRun {
 }
 
 impl ResumedRun {
-    /// Starts and locks a new run.
     pub(super) fn new(prepared: &PreparedRun) -> Result<Self, Failure> {
         let run = super::document(prepared);
         Ok(Self { held: RunLock::of(&run.id)?, run, imported: false })

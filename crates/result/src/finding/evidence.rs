@@ -103,7 +103,6 @@ pub struct SlowNodeEvidence {
     pub worse: bool,
 }
 
-/// Part of the evidence of findings on cases.
 #[derive(Deserialize)]
 pub(crate) struct CasesOfFinding {
     pub(crate) cases: Option<serde_json::Value>,

@@ -28,7 +28,6 @@ const MAX_LISTED_PAIRS: usize = 8;
 const LONE: f64 = 0.1;
 /// Pairs of other nodes from which their deviation is reliable.
 const MANY: usize = 16;
-/// Slow pairs in one direction that make a node slow.
 const SLOW_PAIRS_OF_NODE: usize = 2;
 
 /// Conditions of both ends of a connection while it was measured.

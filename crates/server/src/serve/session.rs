@@ -41,7 +41,6 @@ enum Unserved {
     Refused(String),
     /// Another client measures: seconds until the next try.
     Busy(u32),
-    /// The session ends.
     Lost(LostTransfer),
 }
 

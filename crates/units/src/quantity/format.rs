@@ -9,7 +9,6 @@ use super::{Quantity, Unit};
 /// Default number of significant digits.
 pub const USUAL_DIGITS: usize = 3;
 
-/// Size and prefix of a scale.
 type ScaleStep = (f64, &'static str);
 
 /// SI prefixes of rates. None below 1: "0.5 IOPS" is easier to read than "500 mIOPS".

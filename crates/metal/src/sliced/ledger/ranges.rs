@@ -36,7 +36,6 @@ impl SliceSum {
 pub(super) struct Ranges {
     /// By the first bin of the range.
     from: Vec<SliceSum>,
-    /// By the last bin of the range.
     to: Vec<SliceSum>,
 }
 

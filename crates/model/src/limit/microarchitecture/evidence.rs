@@ -36,7 +36,6 @@ pub(super) struct CpuEvidence<'a> {
 /// Tolerance of a measured rate above the row's.
 const ABOVE: f64 = 1.02;
 
-/// Sizes of the caches that a core uses.
 #[derive(Debug, Default)]
 struct CacheSizes {
     l1d: Option<Size>,

@@ -87,7 +87,6 @@ pub(super) enum Chip {
     Arm { implementer: u32, part: u32 },
 }
 
-/// First and last number.
 pub(super) type Range = [u32; 2];
 
 pub(super) fn contains([first, last]: Range, number: u32) -> bool {

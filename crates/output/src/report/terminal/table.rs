@@ -25,16 +25,19 @@ const AFTER_BAR: usize = 15;
 const MIN_LABEL_GROWTH: usize = 4;
 const CASE: &str = "case (×2: 2 threads)";
 const WIDEST: usize = 110;
-/// Word instead of the bar.
 const INVALID: &str = "invalid";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FigureLayout {
     /// In columns after the label, with a bar; widths in columns.
-    OneLine { label: usize, bar: usize },
+    OneLine {
+        label: usize,
+        bar: usize,
+    },
     /// In columns on their own line, with a bar of this width (0: none).
-    Below { bar: usize },
-    /// As running text.
+    Below {
+        bar: usize,
+    },
     Running,
 }
 

@@ -15,7 +15,6 @@ const TOO_BUSY: f64 = 0.5;
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) grade: Grade,
-    /// One or two sentences.
     pub(crate) text: String,
 }
 

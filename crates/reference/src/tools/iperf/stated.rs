@@ -314,7 +314,6 @@ pub(super) struct IperfRow {
     /// Whether bytes and rate have enough digits to be compared.
     is_exact: bool,
     pub(super) rate: f64,
-    /// Lost datagrams, and all.
     lost: Option<(f64, f64)>,
     is_reported: bool,
     ends: Option<[String; 2]>,

@@ -7,7 +7,6 @@ use crate::tools::prelude::*;
 /// Microseconds that it repeats a request at least, so that it needs no calibration.
 const REPEATED_MICROS: u64 = 100_000;
 
-/// A program of lmbench.
 struct Lmbench {
     program: &'static [&'static str; 1],
     checks: &'static str,

@@ -2,7 +2,6 @@
 
 use crate::tools::prelude::*;
 
-/// One of its benchmarks.
 struct PerfBench {
     words: &'static [&'static str],
     /// Name of its operations in its output.

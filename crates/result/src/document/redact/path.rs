@@ -9,7 +9,6 @@ const COMMON: &[&str] = &[
     "zero", "plimsoll", ".local", "runs", "by-id", "by-label", "by-path", "by-uuid", "device", "uuid",
 ];
 
-/// Longer ones.
 const COMMON_LONG: &[&str] = &[
     "hugepages",
     "init.scope",

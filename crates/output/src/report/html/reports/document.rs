@@ -21,14 +21,14 @@ struct TableSection<'a> {
     sheet: &'a TableSheet,
     name: String,
     id: String,
-    /// Number of such tables beside each other.
-    beside: usize,
+    /// Number of such tables in a line.
+    per_line: usize,
     folded: Option<&'static str>,
     charts: Vec<DrawnChart>,
 }
 
-/// Returns how many tables of this width, each with `charts` charts, fit beside each other: 1 to 3.
-fn count_beside(sheet: &TableSheet, charts: usize) -> usize {
+/// Returns how many tables of this width, each with `charts` charts, fit in a line: 1 to 3.
+fn count_per_line(sheet: &TableSheet, charts: usize) -> usize {
     const MAX_LETTERS: [usize; 2] = [74, 116];
     let longest = |at: usize| {
         let lines = sheet.rows.iter().flat_map(|row| grouped(&row.lines));
@@ -149,7 +149,7 @@ fn parts_of<'a>(
             sheet,
             name: format!("{}. {}", table.table.number, table.table.title),
             id: anchor(index, table.table.number),
-            beside: count_beside(sheet, drawn),
+            per_line: count_per_line(sheet, drawn),
             folded: match table.table.kind {
                 TableKind::Text => Some("what the report's text has besides its tables"),
                 TableKind::Program if !sheet.is_measured() => {
@@ -181,11 +181,11 @@ fn parts_of<'a>(
 fn widen(sections: &mut [TableSection<'_>]) {
     let mut rest = sections;
     while let Some(first) = rest.first() {
-        let narrowest = |n: usize| rest.iter().take(n).map(|section| section.beside).min().unwrap_or(1);
-        let most = first.beside.min(rest.len());
+        let narrowest = |n: usize| rest.iter().take(n).map(|section| section.per_line).min().unwrap_or(1);
+        let most = first.per_line.min(rest.len());
         let count = (1..=most).rev().find(|n| narrowest(*n) >= *n).unwrap_or(1);
         let (line, further) = std::mem::take(&mut rest).split_at_mut(count);
-        line.iter_mut().for_each(|section| section.beside = count);
+        line.iter_mut().for_each(|section| section.per_line = count);
         rest = further;
     }
 }
@@ -221,7 +221,7 @@ pub(crate) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
 }
 
 fn table(section: &TableSection<'_>) -> Markup {
-    let class = ["whole", "half", "third"][section.beside.clamp(1, 3) - 1];
+    let class = ["whole", "half", "third"][section.per_line.clamp(1, 3) - 1];
     html! {
         section.(class) id=(section.id) {
             @if let Some(why) = section.folded {
