@@ -43,7 +43,7 @@ impl Benchmark for Integrity {
         &Descriptor {
             name: "cpu.integrity",
             about: "right answers: every kernel in short bursts on every CPU, each answer compared",
-            words: &[LabelPart::Word("integrity"), LabelPart::Times],
+            words: &[LabelPart::Word("right answers"), LabelPart::Times],
             keys: &["count", "affinity", "threads"],
             help: &[("count", "bursts of each kernel on each CPU in a sample [default: 1400]")],
             by_default: false,
