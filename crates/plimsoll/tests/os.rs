@@ -31,7 +31,9 @@ fn on_one_cpu_each_benchmark_measures_and_names_the_kernel() {
         let status = measurement["status"].as_str().unwrap();
         let id = measurement["case"]["id"].as_str().unwrap();
         let may_be_refused = id.contains("fifo") || id.contains("thp") || id.contains("exec");
-        assert!(status == "ok" || may_be_refused && status == "skipped", "{id}: {measurement}");
+        // On a busy machine all of so short a time may be another program's.
+        let is_lost = status == "invalid" && measurement["conditions"]["excluded"].as_f64() >= Some(0.9);
+        assert!(status == "ok" || is_lost || may_be_refused && status == "skipped", "{id}: {measurement}");
         if status == "ok" {
             assert!(measurement["achieved"]["cpus"].is_array(), "{id}");
         }

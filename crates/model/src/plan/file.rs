@@ -225,6 +225,7 @@ impl PlanMistake {
         Self { span: None, in_key: false, why: why.into() }
     }
 
+    /// Returns the mistake of an unknown key, or of an unknown section if there are no `candidates`.
     fn key(name: &str, candidates: &[&'static str]) -> Self {
         let known = spelled(name);
         let refused = REFUSED.iter().find(|(names, _)| names.contains(&known.as_str()));
@@ -232,6 +233,9 @@ impl PlanMistake {
         let hint = match (refused, nearest(&name, candidates.iter().copied())) {
             (Some((_, why)), _) => (*why).to_owned(),
             (None, Some(near)) => format!("did you mean '{near}'?"),
+            (None, None) if candidates.is_empty() => {
+                "keys of the plan stand at its top, keys of cases in [[group]]".to_owned()
+            }
             (None, None) => format!("valid keys are {}", candidates.join(", ")),
         };
         Self { span: None, in_key: true, why: format!("unknown key '{name}'; {hint}") }
@@ -291,14 +295,10 @@ fn top(
             }
         }
         other if value::how(&mut plan.how, other, value)? => {}
-        _ if matches!(value.get_ref(), DeValue::Table(_)) => {
-            let why = format!(
-                "unknown section '{}'; keys of the plan stand at its top, keys of cases in [[group]]",
-                shown(key)
-            );
-            return Err(PlanMistake { span: None, in_key: true, why });
+        _ => {
+            let is_section = matches!(value.get_ref(), DeValue::Table(_));
+            return Err(PlanMistake::key(key, if is_section { &[] } else { TOP_KEYS }));
         }
-        _ => return Err(PlanMistake::key(key, TOP_KEYS)),
     }
     Ok(())
 }
