@@ -225,7 +225,7 @@ impl PlanMistake {
         Self { span: None, in_key: false, why: why.into() }
     }
 
-    /// Returns the mistake of an unknown key, or of an unknown section if there are no `candidates`.
+    /// Returns the mistake of an unknown key; without `candidates`, of an unknown section.
     fn key(name: &str, candidates: &[&'static str]) -> Self {
         let known = spelled(name);
         let refused = REFUSED.iter().find(|(names, _)| names.contains(&known.as_str()));
