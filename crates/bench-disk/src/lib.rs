@@ -1,6 +1,6 @@
 //! Disk benchmarks: `disk.io` (transfers to the device) and `disk.fsync` (commits), on one
-//! nameless, filled test file below `--dir` or on a device. [`load`] is the measured loop,
-//! [`engine`] the interface to the kernel.
+//! nameless, filled test file below `--dir` or on a device. `load` is the measured loop,
+//! `engine` the interface to the kernel.
 #![forbid(unsafe_code)]
 
 pub mod backing;

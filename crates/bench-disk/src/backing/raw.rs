@@ -1,6 +1,6 @@
 //! A block device as the target, without a file system (`--target`). It is only read, unless the
 //! command line (no plan, no variable) repeats the device with its serial number
-//! (`--destroy-data-on`). Any write requires a claim ([`crate::backing::claim`]).
+//! (`--destroy-data-on`). Any write requires a claim (`backing::claim`).
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
