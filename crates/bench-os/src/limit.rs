@@ -1,7 +1,7 @@
 //! Floors of the kernel's services, from calls measured with each sample.
 
 use plimsoll_bench_api::prelude::*;
-use plimsoll_model::limit::median;
+use plimsoll_model::limit::{LimitScope, median};
 
 use crate::LATENCY_METRIC;
 use crate::fact::NULL_CALL;
@@ -33,7 +33,8 @@ pub(crate) fn per_sample(
     let from = format!("measured with each sample: {}", row.about);
     let inputs = vec![Input::new(row.name, typical, row.unit, &from)];
     let limit = Limit::fixed(LimitKind::Floor, LimitSource::Derived, of(typical), formula, inputs);
-    Limit { per_sample: values.into_iter().map(of).collect(), ..limit }
+    let scope = Some(LimitScope::Part);
+    Limit { per_sample: values.into_iter().map(of).collect(), scope, ..limit }
 }
 
 /// Returns the ceilings of operations per second of all threads, from those that `limits` returns
@@ -79,7 +80,7 @@ mod tests {
     fn each_sample_has_the_floor_of_its_own_null_call() {
         let limit = limit_of(&[sample(Some(1e-7)), sample(Some(3e-7)), sample(Some(2e-7))]);
         assert_eq!((limit.value, limit.per_sample.len()), (Some(4e-7), 3));
-        assert_eq!(limit.kind, LimitKind::Floor);
+        assert_eq!((limit.kind, limit.scope), (LimitKind::Floor, Some(LimitScope::Part)));
         let unknown = limit_of(&[sample(Some(1e-7)), sample(None)]);
         assert!(unknown.value.is_none() && unknown.reason.unwrap().contains("getppid"));
         assert!(limit_of(&[]).value.is_none());

@@ -49,8 +49,8 @@ pub enum LimitSource {
     Unknown,
 }
 
-/// Larger thing that a limit is of, of which the machine need not have all: results are not rated
-/// by such a limit.
+/// Thing that a limit belongs to, if that is more than the machine need have, or only a part of the
+/// measured operation: results are not rated by such a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitScope {
@@ -58,6 +58,8 @@ pub enum LimitScope {
     Socket,
     /// Copies within one machine, which is no link.
     Loopback,
+    /// A part of the operation, such as the entry to the kernel; the rest has no known limit.
+    Part,
 }
 
 impl LimitScope {
@@ -66,6 +68,7 @@ impl LimitScope {
         match self {
             Self::Socket => "full sockets",
             Self::Loopback => "loopback",
+            Self::Part => "a part",
         }
     }
 }
