@@ -7,6 +7,7 @@ use plimsoll_bench::label::full;
 use plimsoll_command::cli::{Common, Measurable, SteadyCommand};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_steady::ProbeLevel;
+use plimsoll_units::text::shown_path;
 
 use super::super::prepared::PreparedRun;
 use super::super::{Failure, carry_out, document};
@@ -20,11 +21,12 @@ const LEAST_CHANGE: f64 = 0.2;
 const HALF_WIDTHS: f64 = 4.0;
 
 pub(super) fn prepare(typed: &SteadyCommand) -> Result<PreparedRun, Failure> {
+    if let Some(dir) = typed.disk.as_ref().filter(|dir| !dir.is_dir()) {
+        return Err(Failure::usage(format!("--disk must be a directory: {} is not", shown_path(dir))));
+    }
     let common = Common { dir: typed.disk.clone(), quiet: true, ..Common::default() };
     let plan = Measurable::Plan("steady".to_owned());
-    let prepared = PreparedRun::new(&plan, &common, None, common.dir.is_some());
-    let mut prepared = prepared
-        .map_err(|failure| Failure { line: failure.line.replacen("--dir ", "--disk ", 1), ..failure })?;
+    let mut prepared = PreparedRun::new(&plan, &common, None, common.dir.is_some())?;
     prepared.planned.retain(|planned| {
         let case = &planned.candidate.case;
         planned.candidate.feasible.is_ok()
