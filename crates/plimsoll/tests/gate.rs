@@ -261,22 +261,25 @@ fn each_gate_proves_another_core_and_a_wrong_answer_names_it() {
     let run =
         ["run", "gate", "--only", "cpu.peak", "--samples", "1", "--sample-time", "5ms", "--store", "kept"];
     ended(plimsoll(dir.path()).args(run), 0);
+    let skipped = || skipped(name, "a gate gets too little CPU time, or no CPU has its own core");
     let gate = |flip: &str| -> Value {
         let words = ["gate", "--store", "kept", "--format", "json"];
         let output = plimsoll(dir.path()).args(words).env("PLIMSOLL_TEST_FLIP", flip).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let first = gate("");
-    let Some(proven) = first["proven"].as_array().filter(|cpus| !cpus.is_empty()) else {
-        assert!(short_of_cpu(), "{first:#}");
-        return skipped(name, "a gate gets too little CPU time");
+    // On a busy machine a gate's time may be over before its core is proven.
+    let decided = |flip: &str| {
+        let is_decided = |gate: &Value| gate["answer"] == "sick" || gate["proven"][0].is_u64();
+        let answer = (0..5).map(|_| gate(flip)).find(is_decided);
+        assert!(answer.is_some() || short_of_cpu(), "no core was proven in time");
+        answer
     };
+    let Some(first) = decided("") else { return skipped() };
+    let proven = first["proven"].as_array().unwrap();
     let allowed = plimsoll_metal::affinity::allowed().unwrap();
     let next = allowed.iter().find(|cpu| !proven.contains(&(**cpu).into()));
-    let Some(next) = next.filter(|_| allowed.len() == 2 && proven.len() == 1) else {
-        return skipped(name, "needs two cores of one CPU");
-    };
-    let second = gate(&format!("{next}:sha256:0.1"));
+    let Some(next) = next.filter(|_| allowed.len() == 2 && proven.len() == 1) else { return skipped() };
+    let Some(second) = decided(&format!("{next}:sha256:1")) else { return skipped() };
     assert_eq!(second["answer"], "sick", "{second:#}");
     let line = second["line"].as_str().unwrap();
     assert!(
@@ -284,5 +287,6 @@ fn each_gate_proves_another_core_and_a_wrong_answer_names_it() {
         "{line}"
     );
     // It is not proven, so it is the next one again.
-    assert_eq!(gate("")["proven"], serde_json::json!([next]));
+    let Some(third) = decided("") else { return skipped() };
+    assert_eq!(third["proven"], serde_json::json!([next]));
 }
