@@ -182,8 +182,8 @@ pub enum Measurable {
 /// Options of all commands that measure.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Common {
-    /// Measure only these benchmarks (NAME,NAME of this command), or cases whose id matches, such
-    /// as 'cpu.peak/*f64*'
+    /// Measure only these benchmarks (NAME,NAME of this command), or the cases whose id starts so or
+    /// matches, such as cpu.peak/op=fma or 'cpu.peak/*f64*'
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// List the cases, and exit

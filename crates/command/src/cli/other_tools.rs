@@ -270,6 +270,7 @@ const COMMON_OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["-i", "--iter", "--iterations", "--runs", "--min-runs", "--repetitions"], "--samples", "10"),
     (&["--time", "--runtime", "--duration", "--timeout", "--seconds"], "--samples", "10 --sample-time 1s"),
     (&["--runs", "--iterations"], "--repeat", "10"),
+    (&["--reference", "--references", "--with-references", "--with", "--tools"], "--against", "installed"),
     (&["-f"], "--format", "FORMAT"),
     (&["--hours", "--duration", "--time", "--seconds"], "--for", "2h"),
     (&["--interval"], "--every", "5m"),

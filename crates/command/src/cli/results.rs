@@ -66,8 +66,8 @@ pub struct Doctor {
     /// Number of runs to compare with each other; 0 measures nothing
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<0, 100>)]
     pub rounds: u32,
-    /// Measure only these benchmarks (NAME,NAME of this command), or cases whose id matches, such
-    /// as 'cpu.peak/*f64*'
+    /// Measure only these benchmarks (NAME,NAME of this command), or the cases whose id starts so or
+    /// matches, such as cpu.peak/op=fma or 'cpu.peak/*f64*'
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Directory for test files [default: .]

@@ -23,8 +23,8 @@ pub struct WatchCommand {
     /// Mean time between probes; each starts at a random moment
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = spacing)]
     pub every: Duration,
-    /// Measure only these benchmarks of the plan (such as memory or network.tcp), or cases whose id
-    /// matches, such as 'cpu.peak/*f64*'
+    /// Measure only these benchmarks of the plan (such as memory or network.tcp), or the cases whose
+    /// id starts so or matches, such as cpu.peak/op=fma or 'cpu.peak/*f64*'
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// What it also measures.

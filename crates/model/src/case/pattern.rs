@@ -1,4 +1,4 @@
-//! Patterns of cases: leading components of benchmark names (`network.udp`), or globs on case ids.
+//! Patterns of cases: leading components of ids (`network.udp`, `cpu.peak/op=fma`), or globs on ids.
 
 /// A glob on case ids: `*`, `?`, `[a-z]` and `{a,b}`; `*` and `?` also match `/`.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,16 +26,17 @@ impl CaseGlob {
 /// A set of cases.
 #[derive(Clone, Debug)]
 pub enum Pattern {
-    /// A benchmark, or all benchmarks whose names start with these dotted components.
+    /// Leading components of case ids: of a benchmark's dotted name, or all of it and parameters.
     Name(String),
     /// Glob on case ids.
     Glob(CaseGlob),
 }
 
 impl Pattern {
-    /// Parses a name (`cpu.peak`) or, with any of `* ? [ { / =`, a glob; errors are safe to print.
+    /// Parses leading components (`cpu.peak`) or, with any of `* ? [ {`, a glob; errors are safe to
+    /// print.
     pub fn parse(text: &str) -> Result<Self, String> {
-        if !text.contains(['*', '?', '[', '{', '/', '=']) {
+        if !text.contains(['*', '?', '[', '{']) {
             return Ok(Self::Name(text.to_owned()));
         }
         CaseGlob::parse(text).map(Self::Glob)
@@ -45,7 +46,11 @@ impl Pattern {
     pub fn matches(&self, id: &str) -> bool {
         match self {
             Self::Glob(glob) => glob.matches(id),
-            Self::Name(_) => self.may_match(id.split('/').next().unwrap_or_default()),
+            Self::Name(name) => {
+                let rest = id.strip_prefix(name.as_str());
+                let separators: &[char] = if name.contains('/') { &['/'] } else { &['.', '/'] };
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(separators))
+            }
         }
     }
 
@@ -53,10 +58,10 @@ impl Pattern {
     pub fn may_match(&self, benchmark: &str) -> bool {
         match self {
             Self::Glob(_) => true,
-            Self::Name(name) => {
-                let rest = benchmark.strip_prefix(name.as_str());
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            }
+            Self::Name(name) => match name.split_once('/') {
+                Some((name, _)) => name == benchmark,
+                None => self.matches(benchmark),
+            },
         }
     }
 }
@@ -71,6 +76,10 @@ mod tests {
         let id = "memory.bandwidth/op=read/threads=2".parse::<Case>().unwrap().id();
         let fits = |text: &str| Pattern::parse(text).unwrap().matches(id.as_str());
         assert!(fits("memory") && fits("memory.bandwidth") && fits("memory.*") && fits("*/op=read/*"));
+        assert!(fits("memory.bandwidth/op=read") && fits("memory.bandwidth/op=read/threads=2"));
+        assert!(!fits("memory.bandwidth/op=re") && !fits("memory/op=read") && !fits("op=read"));
+        let may = |text: &str| Pattern::parse(text).unwrap().may_match("memory.bandwidth");
+        assert!(may("memory") && may("memory.bandwidth/op=copy") && !may("memory/op=copy") && !may("mem"));
         assert!(!fits("mem") && !fits("memory.band") && !fits("bandwidth") && !fits("*/op=write/*"));
         assert!(
             fits("*/op={read,write}/*") && fits("memory.*/threads=[1-4]") && !fits("*/op={copy,write}/*")
