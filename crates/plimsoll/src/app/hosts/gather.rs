@@ -33,7 +33,9 @@ pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
         && typed.paths.iter().all(|path| path.as_path() != Path::new("-") && !path.exists())
     {
         let shown = shown_path(first);
-        return Err(Failure::usage(format!("{shown}: there is no such file or directory")));
+        return Err(Failure::usage(format!(
+            "{shown}: there is no such file or directory; plimsoll export RUN --format json writes a run to one"
+        )));
     }
     let mut run = run_of(ReadDocuments::of(&typed.paths)?, &expected)?;
     if typed.redact {
