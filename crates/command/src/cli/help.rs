@@ -26,8 +26,8 @@ const OF_RUN: &[&str] = &[
     "plan", "server", "hosts", "only", "dry-run", "samples", "budget", "repeat", "dir", "against", "require",
     "json", "html",
 ];
-pub(super) const EXIT_CODES_HELP: &str = "Exit codes: 0 done, 1 requirement failed, 2 usage, \
-    3 refused, 4 environment, 5 run of another machine, 6 unknown, 130 interrupted.";
+pub(super) const EXIT_CODES_HELP: &str = "Exit codes: 0 done, 1 bad result, 2 usage, 3 refused, \
+    4 environment, 5 server or other machine, 6 unknown, 130 interrupted.";
 
 pub(super) const HELP_COLUMNS: usize = 80;
 
@@ -164,7 +164,8 @@ fn groups(command: &Command) -> StyledStr {
 
 /// Hides options that are in no list of `first`, unless `all`, and adds the flag to show them.
 fn shortened(command: Command, first: &[&[&str]], all: bool) -> Command {
-    let more = Arg::new("help-all").long("help-all").action(ArgAction::SetTrue).help("Print all options");
+    let more =
+        Arg::new("help-all").long("help-all").action(ArgAction::SetTrue).help("Print help with all options");
     let command = command.arg(more);
     if all {
         return command;

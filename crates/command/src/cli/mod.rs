@@ -87,7 +87,7 @@ pub enum TypedCommand {
     NewKey(Option<PathBuf>),
     /// Print the discovered machine.
     Machine {
-        /// Write the run as JSON to FILE; with - to stdout instead of the table
+        /// Whether to print JSON instead of text.
         json: bool,
         /// Archive or directory to save it to, instead of printing it.
         save: Option<PathBuf>,
@@ -182,61 +182,65 @@ pub enum Measurable {
 /// Options of all commands that measure.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Common {
-    /// Measure only these benchmarks (NAME,NAME of this command), or the cases whose id starts so or
-    /// matches, such as cpu.peak/op=fma or 'cpu.peak/*f64*'
+    /// Measure only cases whose id (see --list) begins with NAME, such as cpu.peak or
+    /// cpu.peak/op=fma, or matches NAME as a glob, such as '*f64*'; NAME,NAME for several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// List the cases, and exit
+    /// Print the ids of the cases, and exit
     #[arg(long)]
     pub list: bool,
     /// Show what would be measured and how long it takes, and exit
     #[arg(long)]
     pub dry_run: bool,
-    /// Number of threads, or a list to measure each [default: 1; cpu and memory: also all CPUs, or
-    /// as many as a quota allows]
+    /// Number of threads, or a list such as 1,2,4 to measure each [default: 1, one per CPU (within
+    /// a CPU quota), or both: --list shows them]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
-    /// Take exactly N samples of each case [default: 6 to 30, until --precision is reached]
+    /// Take exactly N samples of each case [default: what the plan sets, or 6 to 30, until
+    /// --precision is reached]
     #[arg(long, value_name = "N", value_parser = whole::<1, 1_000_000>)]
     pub samples: Option<u32>,
-    /// Length of one sample [default: 200ms, or what the plan sets]
+    /// Length of one sample, such as 1s [default: what the plan sets, or 200ms]
     #[arg(long, value_name = "TIME", value_parser = sample_time, allow_hyphen_values = true)]
     pub sample_time: Option<Duration>,
     /// Stop sampling a case when its 95 % confidence interval is within ± this share of the median
-    /// [default: 1%]
+    /// [default: what the plan sets, or 1%]
     #[arg(long, value_name = "SHARE", value_parser = precision, conflicts_with = "samples", allow_hyphen_values = true)]
     pub precision: Option<f64>,
-    /// Limit the sampling time of the whole run, such as 10m; late cases may be skipped. Reference
-    /// tools and tests between --hosts come on top [default: none, or what the plan sets]
+    /// Limit the sampling time of the whole run, such as 10m; cases that no longer fit are skipped.
+    /// Reference tools, and measurements between --hosts, take extra time [default: what the plan
+    /// sets, or no limit]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
-    /// Measure all cases N times, each time in a new random order
+    /// Measure all cases N times, each time in a new random order [default: what the plan sets, or
+    /// 1]
     #[arg(long, value_name = "N", value_parser = whole::<1, MOST_REPEATS>)]
     pub repeat: Option<u32>,
-    /// Multiply volumes, operations, file sizes and the length of a series by this factor, such as
-    /// 0.01; cases timed by --sample-time take as long as before [default: 1]
+    /// Multiply all fixed amounts (volumes, counts, operations, file sizes, samples of a plan's
+    /// series) by this factor, such as 0.01; samples that last --sample-time stay as long [default:
+    /// 1]
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Continue an interrupted run: last or its id; repeat its options, or use plimsoll run
-    /// --resume RUN, which takes them from the run
+    /// Continue an interrupted run: last, or its id. plimsoll run --resume RUN takes plan and
+    /// options from the run; other commands need the same options again
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
-    /// File with limits of your own, such as from a data sheet (examples: examples/limits.toml,
+    /// TOML file with your own limits, such as figures of a data sheet (see examples/limits.toml,
     /// examples/limits-vm.toml)
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
-    /// Also measure reference tools in the same run: installed (the best installed one for each
-    /// case), all, or names from plimsoll references
+    /// Also run reference tools in the same run: installed (the best installed one for each
+    /// metric), all (every installed one that measures it), or names from plimsoll references
     #[arg(long, value_name = "NAME,…|installed|all", value_delimiter = ',')]
     pub against: Vec<String>,
-    /// Call a tool's figure equivalent to plimsoll's if they differ by at most this share [default:
-    /// 3%]
+    /// With --against: call a tool's result equivalent to plimsoll's if they differ by at most this
+    /// share [default: 3%]
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub margin: Option<f64>,
     /// Path of a reference tool that is not in PATH, such as stream=./stream
     #[arg(long = "reference-path", visible_alias = "peer-path", value_name = "NAME=FILE", value_parser = named_path)]
     pub reference_path: Vec<(String, PathBuf)>,
-    /// Server of a reference tool on another host, such as iperf3=HOST:PORT
+    /// Server of a reference tool that already runs on another host, such as iperf3=HOST:PORT
     #[arg(long = "reference-server", visible_alias = "peer-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub reference_server: Vec<(String, String)>,
     /// Exit with code 1 unless CASES METRIC >= VALUE (or <=) holds, such as 'disk.io/* latency <=
@@ -247,16 +251,17 @@ pub struct Common {
     /// Seed of all random numbers [default: a new one for each run]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
-    /// Write the run as JSON to FILE; with - to stdout instead of the table
+    /// Write the run as JSON to FILE; - writes it to stdout instead of the table
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Write the report to FILE as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write progress and samples as JSON lines to FILE; with - to stdout instead of the table
+    /// Write progress and samples as JSON lines to FILE; - writes them to stdout instead of the
+    /// table
     #[arg(long, value_name = "FILE|-", value_parser = events_file)]
     pub events: Option<PathBuf>,
-    /// Directory of the history that keeps the run; none: do not keep it [default:
+    /// Directory of the history to store the run in; none: do not store it [default:
     /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
@@ -264,8 +269,8 @@ pub struct Common {
     /// --html, not in the history
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
-    /// Below each part of the table, also print kernels, percentiles, and the meaning of limits and
-    /// warnings
+    /// Also print, below each part of the table, the kernels used, percentiles, and the meaning of
+    /// limits and warnings
     #[arg(long)]
     pub explain: bool,
     /// Print no progress line
@@ -293,7 +298,7 @@ pub struct Common {
 /// Directory of a command that measures files, but neither a test file nor a device.
 #[derive(Args, Clone, Debug, Default)]
 struct DirFlag {
-    /// Directory for small files; its file system is measured [default: .]
+    /// Directory for the small files of os.file, whose file system is measured [default: .]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -309,16 +314,17 @@ fn takes_directory(name: &str) -> bool {
 /// Flags of commands that measure a disk. No plan file can give them.
 #[derive(Args, Clone, Debug, Default)]
 struct DiskFlags {
-    /// Directory for test files; its disk is measured [default: .]
+    /// Directory for test files, on the disk to measure [default: .]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Block device to measure instead of a file in --dir; it is only read, unless
+    /// Block device to measure instead of a file in --dir, such as /dev/nvme1n1; only read, unless
     /// --destroy-data-on allows writing
     #[arg(long, value_name = "DEVICE", help_heading = "Devices")]
     target: Option<PathBuf>,
-    /// Also write to the device of --target: ALL DATA ON IT IS LOST. Repeat its name, with its
-    /// serial number as lsblk -o NAME,SERIAL shows it (without one: its size in bytes). Refused if
-    /// the device is in use, or a file system, partition table, RAID or LVM is found on it
+    /// Also write to the device of --target: ALL DATA ON IT IS LOST. The value repeats the device
+    /// and adds its serial number from lsblk -o NAME,SERIAL, such as /dev/sdx:S4EWNX0N (no serial
+    /// number: its size in bytes). Refused if the device is in use, or holds a file system,
+    /// partition table, RAID or LVM
     #[arg(long, value_name = "DEVICE:SERIAL", value_parser = Consent::parse, help_heading = "Devices")]
     destroy_data_on: Option<Consent>,
 }
@@ -333,14 +339,13 @@ impl DiskFlags {
 }
 
 const CHECK_EXIT_CODE_HELP: &str =
-    "Exit code 1: a figure is impossible, or no figure of a file can be judged.";
+    "Exit code 1: a result is impossible, or no result of a file can be judged.";
 
 /// End of `plimsoll watch`, for its help.
-const WATCHED: &str =
-    "A signal stops it, and --resume goes on; --stop ends it. docs/src/watch.md has a unit for systemd.";
+const WATCHED: &str = "Ctrl-C or another signal stops a watch; --resume continues it, --stop ends it. examples/systemd has a unit for systemd.";
 
-const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: the gate could not run. Drain a node only on \
-    1: no other code says anything about the machine. docs/src/recipes.md has Slurm, Nagios, systemd and others.";
+const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: the gate could not run (--format nagios and npd have their own). \
+    Drain a node only on 1: the other codes do not mean a fault of the machine. docs/src/recipes.md has examples for Slurm, Nagios and systemd.";
 
 const STEADY_EXIT_CODES: &str = "Exit code: that of COMMAND; 128 + N if signal N killed it; 127 not found, 126 cannot be run; \
     6 with --fail-unless-steady if the machine did not hold still.";
@@ -390,7 +395,7 @@ fn subsystem(name: &'static str) -> Command {
     };
     let takes_threads = part.is_none_or(|part| part.instead_of_threads.is_none());
     let command = command.mut_arg("threads", |threads| match part.is_some_and(|part| part.on_files) {
-        true => threads.help("Number of threads, or a list to measure each [default: 1]"),
+        true => threads.help("Number of threads, or a list such as 1,2,4 to measure each [default: 1]"),
         false => threads.hide(!takes_threads),
     });
     // Overrides the doc comments of the structs.
@@ -407,7 +412,7 @@ fn described(benchmark: &Descriptor) -> String {
 
 #[derive(Args)]
 struct KeyFlag {
-    /// File with the key of --server [default: the key itself in PLIMSOLL_KEY, if it is set]
+    /// File with the key of --server [default: the key in the environment variable PLIMSOLL_KEY]
     #[arg(long, alias = "key-file", value_name = "FILE")]
     key: Option<PathBuf>,
 }
@@ -416,13 +421,13 @@ struct KeyFlag {
 struct RunFlags {
     #[arg(value_name = "PLAN")]
     plan: Option<String>,
-    /// Measure the network cases of the plan to this host, where plimsoll serve runs; or to
-    /// iperf3://HOST[:PORT]
+    /// Measure the plan's network cases to this host, where plimsoll serve runs, or to an iperf3
+    /// server, iperf3://HOST[:PORT] [default: over loopback]
     #[arg(long, value_name = "HOST[:PORT],…", value_delimiter = ',')]
     server: Vec<String>,
     #[command(flatten)]
     key: KeyFlag,
-    /// Ignore options of a fio job file that plimsoll cannot follow, and name them in the run
+    /// Ignore options of a fio job file that plimsoll does not support, and list them in the run
     /// [default: refuse the file]
     #[arg(long)]
     ignore_unsupported: bool,
@@ -433,11 +438,11 @@ struct MachineFlags {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
-    /// Save what identifies the hardware for a bug report, without names, addresses and serial
-    /// numbers
+    /// Save a description of the hardware, for a bug report or check --machine, without names,
+    /// addresses and serial numbers
     #[arg(long, value_name = "DIR|FILE.tar.gz", conflicts_with = "json")]
     save: Option<PathBuf>,
-    /// Show a machine saved with --save instead of this one
+    /// Print the machine that --save wrote to this path, instead of this one
     #[arg(long, value_name = "DIR|FILE.tar.gz")]
     from: Option<PathBuf>,
 }
@@ -447,10 +452,10 @@ struct ReferenceFlags {
     /// Path of a reference tool that is not in PATH, such as stream=./stream
     #[arg(long = "reference-path", visible_alias = "peer-path", value_name = "NAME=FILE", value_parser = named_path)]
     named: Vec<(String, PathBuf)>,
-    /// Print the command that installs the missing tools that are Debian packages
+    /// Print the command that installs missing tools, as far as they are Debian packages
     #[arg(long, conflicts_with_all = ["hosts", "inventory"])]
     install: bool,
-    /// With --install: run the command instead of printing it
+    /// With --install: run the command, instead of printing it
     #[arg(long)]
     yes: bool,
 }
@@ -495,8 +500,9 @@ pub fn command() -> Command {
     };
     let gate = of::<GateCommand>("gate", "Decide in seconds for a scheduler: healthy, sick or unknown");
     let watch =
-        of::<WatchCommand>("watch", "Probe for hours: was it steady, the worst hour, what changed when");
-    let steady = of::<SteadyCommand>("steady", "Run a command, and tell whether the machine held still");
+        of::<WatchCommand>("watch", "Probe for hours: how steady, the worst hour, what changed and when");
+    let steady =
+        of::<SteadyCommand>("steady", "Run a command, and report whether the machine held still meanwhile");
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
     root.subcommand(run()).subcommands(plimsoll_bench::commands().map(subsystem)).subcommands([
