@@ -17,25 +17,26 @@ pub const SLURM: &str = "slurm";
 /// Other machines that run the command instead of this one.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Hosts {
-    /// Run on these machines and join the results: names as ssh (or another launcher) knows them,
-    /// @FILE with one name on each line, or slurm for the nodes of this allocation
+    /// Run on these machines instead of this one, and print all results: names as ssh (or another
+    /// --launcher) knows them, @FILE with one name on each line, or slurm for the nodes of this
+    /// Slurm allocation
     #[arg(long, value_name = "HOST,…|@FILE|slurm", value_delimiter = ',', help_heading = "Other machines")]
     pub hosts: Vec<String>,
-    /// Run on the hosts of this Ansible inventory (in INI format)
+    /// Run on the hosts of this Ansible inventory (INI format), as with --hosts
     #[arg(long, value_name = "FILE", help_heading = "Other machines", conflicts_with = "hosts")]
     pub inventory: Option<PathBuf>,
-    /// Run on N hosts at the same time [default: all]
+    /// Run on at most N hosts at the same time [default: 1000]
     #[arg(long, value_name = "N", value_parser = whole::<1, 10_000>, help_heading = "Other machines")]
     pub parallel: Option<u32>,
-    /// How to start a program on a host: ssh, srun, kubectl, mpirun, or a command that contains
-    /// {host}, such as 'docker exec -i {host}' [default: ssh; with --hosts slurm: srun]
+    /// Program that starts plimsoll on a host: ssh, srun, kubectl, mpirun, or a command that
+    /// contains {host}, such as 'docker exec -i {host}' [default: ssh; with --hosts slurm: srun]
     #[arg(long, value_name = "NAME|COMMAND", help_heading = "Other machines")]
     pub launcher: Option<String>,
     /// Static plimsoll binary for hosts of another architecture; may be repeated [default: this
     /// program, for hosts of this architecture]
     #[arg(long, value_name = "FILE", help_heading = "Other machines")]
     pub program: Vec<PathBuf>,
-    /// Configuration file for ssh, as its -F [default: your own]
+    /// Configuration file of ssh, passed on as ssh -F FILE [default: those that ssh uses]
     #[arg(long, value_name = "FILE", help_heading = "Other machines")]
     pub ssh_config: Option<PathBuf>,
 }
