@@ -50,7 +50,7 @@ pub fn built_in_rows() -> Vec<(&'static str, String)> {
 pub(super) fn command() -> Command {
     let words = Arg::new("words")
         .value_name("COMMAND LINE")
-        .help("What you would type after the word plimsoll, such as memory --op triad; or a plan's name [default: run quick]")
+        .help("Command line without the word plimsoll, such as memory --op triad, or the name of a plan [default: run quick]")
         .num_args(0..)
         .allow_hyphen_values(true)
         .trailing_var_arg(true)
@@ -59,14 +59,16 @@ pub(super) fn command() -> Command {
         .value_name("PLAN")
         .num_args(1..)
         .required(true)
-        .help("Plan files (FILE.toml), job files of fio (FILE.fio), or names of built-in plans");
+        .help("Plan files (FILE.toml), fio job files (FILE.fio), or names of built-in plans");
     Command::new("plan")
         .about("List and check plans; turn a command line into a plan file")
         .subcommand_required(true)
         .after_help(built_in_list(help::HELP_COLUMNS))
         .subcommand(Command::new("list").about("List the built-in plans"))
         .subcommand(
-            Command::new("show").about("Print the plan file of a command line that measures").arg(words),
+            Command::new("show")
+                .about("Print a plan file with the cases of a measuring command line")
+                .arg(words),
         )
         .subcommand(
             Command::new("check")
