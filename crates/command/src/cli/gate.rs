@@ -12,40 +12,44 @@ use super::values::{precision, whole, within};
 /// `plimsoll gate`.
 #[derive(Args, Clone, Debug)]
 pub struct GateCommand {
-    /// How much to measure: 1 takes up to 15 seconds, 2 up to 2 minutes, 3 up to 15 minutes
+    /// How much to measure: 1 (plan gate, up to 15 seconds), 2 (plan quick, up to 2 minutes) or 3
+    /// (plan standard, up to 15 minutes)
     #[arg(long, value_name = "1|2|3", default_value_t = 1, value_parser = whole::<1, 3>)]
     pub level: u32,
     /// Format of the answer on stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: AnswerForm,
-    /// Also write the answer to FILE, in the format of --format (for text: as JSON)
+    /// Also write the answer to FILE, in the format of --format (with text: in json)
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Print what would be measured, and each threshold with its source and the smallest loss that
-    /// it detects; then exit
+    /// Measure nothing: print what would be measured, and for each threshold its source and the
+    /// smallest loss that it detects
     #[arg(long, conflicts_with_all = ["format", "output"])]
     pub explain: bool,
-    /// Also measure with all cores loaded at once; use it only on a machine without other work
+    /// Also measure with all cores loaded at once; only for a machine without other work [default:
+    /// one core at a time]
     #[arg(long)]
     pub exclusive: bool,
-    /// Document of plimsoll gather --json: 5 or more machines of this kind define the usual figures
+    /// Take the usual figures from FILE, written by plimsoll gather --json, if it has 5 or more
+    /// machines of this kind
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
-    /// History whose runs of this machine define the usual figures; none: use only limits [default:
-    /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
+    /// Directory of the history whose runs of this machine give the usual figures; none: compare
+    /// only with limits [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// What it also measures.
     #[command(flatten)]
     pub disk_and_network: DiskAndNetwork,
-    /// Smallest loss to find, as a share of the usual figure
+    /// Smallest loss to detect, as a share of the usual figure, from 3% to 50%
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = loss, allow_hyphen_values = true)]
     pub loss: f64,
-    /// Highest accepted probability that a healthy machine is called sick
+    /// Highest accepted probability that a gate calls a healthy machine sick, from 1e-9 to 0.1
     #[arg(long, value_name = "SHARE", default_value = "0.0001", value_parser = rate, allow_hyphen_values = true)]
     pub false_alarms: f64,
     /// Exit code if the answer is unknown or the gate could not run, such as 0 in a Slurm prolog
-    /// [default: 6 for unknown, 2 to 5 and 130 for errors; with --format nagios 3, npd 2]
+    /// [default: 6 for unknown, 2 to 5 and 130 for errors; with --format nagios always 3, with npd
+    /// 2]
     #[arg(long, value_name = "CODE", value_parser = code)]
     pub exit_unknown: Option<u32>,
     /// Print no progress line
