@@ -14,51 +14,52 @@ use super::values::{duration, precision, within};
 /// `plimsoll watch`.
 #[derive(Args, Clone, Debug)]
 pub struct WatchCommand {
-    /// Plan that each probe measures with one sample per case: built-in, or a file
+    /// Plan that each probe measures, with one sample per case: a built-in plan or a plan file
     #[arg(value_name = "PLAN", default_value = "watch", value_parser = plan)]
     pub plan: String,
     /// Total time, including stops and reboots, from 10s to 744h
     #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = lasting)]
     pub lasts: Duration,
-    /// Mean time between probes; each starts at a random moment
+    /// Mean time between probes; each interval is random, from 0.5 to 1.5 times TIME
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = spacing)]
     pub every: Duration,
-    /// Measure only these benchmarks of the plan (such as memory or network.tcp), or the cases whose
-    /// id starts so or matches, such as cpu.peak/op=fma or 'cpu.peak/*f64*'
+    /// Measure only cases of the plan whose id begins with NAME, such as memory or cpu.peak/op=fma,
+    /// or matches NAME as a glob, such as '*f64*'; NAME,NAME for several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// What it also measures.
     #[command(flatten)]
     pub disk_and_network: DiskAndNetwork,
-    /// Skip a probe while other programs use the machine
+    /// Skip a probe while other programs keep 0.25 CPUs busy or wait for I/O
     #[arg(long)]
     pub idle_only: bool,
-    /// Highest share of one CPU that the watch uses; probes are delayed to stay below it
+    /// Highest share of one CPU that the watch uses, from 0.1%; probes are delayed to stay below it
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share, allow_hyphen_values = true)]
     pub cpu_share: f64,
-    /// Bytes to read and write per day, then skip disks
+    /// Most bytes to read and write per day; disk cases that would exceed this are skipped
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = budget)]
     pub disk_a_day: u64,
-    /// Bytes per day, then skip the network
+    /// Most bytes to send and receive per day; network cases that would exceed this are skipped
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = budget)]
     pub network_a_day: u64,
-    /// Continue a stopped watch as it was; give --key, --json and --html again
+    /// Continue a stopped watch with its plan and options; give --store, --key, --json, --html and
+    /// --quiet again
     #[arg(long, conflicts_with_all = ["status", "stop", "plan", "lasts", "every", "only", "dir", "server", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
     pub resume: bool,
-    /// Show the results so far
+    /// Print the results so far; the watch goes on
     #[arg(long, conflicts_with_all = ["stop", "plan", "lasts", "every", "only", "dir", "server", "key", "idle_only", "cpu_share", "disk_a_day", "network_a_day", "json", "html"])]
     pub status: bool,
-    /// End the watch for good: show and store its result
+    /// End the watch for good: print its result and store it in the history
     #[arg(long, conflicts_with_all = ["plan", "lasts", "every", "only", "dir", "server", "key", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
     pub stop: bool,
-    /// Directory of the history for the result; the watch keeps its journal there too [default:
-    /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
+    /// Directory of the history to store the result in; the journal of the watch is there, too
+    /// [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// Write the result as JSON to FILE; with - to stdout instead of the table
+    /// Write the result as JSON to FILE; - writes it to stdout instead of the table
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Write the report with charts to FILE, as one HTML page
+    /// Write the result with charts to FILE, as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print no progress line
