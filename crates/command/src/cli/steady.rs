@@ -10,36 +10,37 @@ use super::values::whole;
 /// `plimsoll steady`.
 #[derive(Args, Clone, Debug)]
 pub struct SteadyCommand {
-    /// Directory on the disk that the command uses: the probe also measures an fsync there
+    /// Also measure an fsync in DIR, before and after the command; name a directory on the disk
+    /// that it uses
     #[arg(long, value_name = "DIR")]
     pub disk: Option<PathBuf>,
-    /// Compare the machine with that of an earlier verdict: last, a name given by --save, or a
-    /// document of --format json
+    /// Compare this machine with the one of an earlier verdict: last, a NAME of --save, or a FILE
+    /// of --output in format json
     #[arg(long, value_name = "NAME|last|FILE")]
     pub baseline: Option<String>,
-    /// Keep the verdict in the history as NAME, for --baseline
+    /// Store the verdict in the history as NAME, for a later --baseline NAME
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub save: Option<String>,
     /// Run the command N times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<1, 10_000>)]
     pub repeat: u32,
-    /// Exit with code 6 if the machine did not hold still
+    /// Exit with code 6 unless the verdict is that the machine held still
     #[arg(long)]
     pub fail_unless_steady: bool,
-    /// --output as json, text, bmf (Bencher) or github (github-action-benchmark)
+    /// Format of --output: json, text, bmf (for Bencher) or github (for github-action-benchmark)
     #[arg(long, value_name = "FORMAT", default_value = "json", hide_possible_values = true, requires = "output", value_parser = ["text", "json", "bmf", "github"])]
     pub format: String,
-    /// Write the verdict to FILE; it is always on stderr
+    /// Also write the verdict to FILE, not only to stderr
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// History that keeps the last verdict and those of --save; none: keep it nowhere [default:
-    /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
+    /// Directory of the history that keeps the last verdict and those of --save; none: store no
+    /// verdict [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// Print no progress line
     #[arg(long, short)]
     pub quiet: bool,
-    /// Command with its arguments; its stdin, stdout, stderr, signals and exit code stay its own
+    /// Command with its arguments; it keeps its own stdin, stdout, stderr, signals and exit code
     #[arg(value_name = "COMMAND", last = true, required = true)]
     pub command: Vec<OsString>,
 }
