@@ -58,32 +58,33 @@ pub struct Serve {
     /// TCP and UDP port to listen on
     #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = whole16::<0, 65_535>)]
     pub port: u16,
-    /// File with the key that clients must have (plimsoll key new FILE makes one); without it a new
-    /// key is made and printed
+    /// File with the key that clients must have, made by plimsoll key new FILE [default: make a new
+    /// key and print it]
     #[arg(long, alias = "key-file", value_name = "FILE", conflicts_with = "open")]
     pub key: Option<PathBuf>,
     /// Serve every client, without a key
     #[arg(long)]
     pub open: bool,
     /// Serve only clients with this address or prefix, such as 192.0.2.0/24; may be repeated
+    /// [default: any address]
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = net)]
     pub allow: Vec<Net>,
-    /// Let clients measure at the same time; otherwise they wait for each other
+    /// Let clients measure at the same time [default: one after another]
     #[arg(long)]
     pub parallel: bool,
-    /// Highest rate of a session, in bit/s
+    /// Highest rate of a client's session, in bit/s, such as 10G
     #[arg(long, value_name = "RATE", default_value = "100G", value_parser = rate, allow_hyphen_values = true)]
     pub max_rate: f64,
-    /// Longest transfer
+    /// Longest time of one transfer, from 100ms to 24h
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest, allow_hyphen_values = true)]
     pub max_duration: Duration,
-    /// Most streams of one session
+    /// Most parallel streams of one session
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole16::<1, { MAX_STREAMS as u32 }>)]
     pub max_streams: u16,
-    /// Most sessions at the same time
+    /// Most sessions that are open at the same time
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = whole16::<1, 4096>)]
     pub max_sessions: u16,
-    /// Serve even if started as root
+    /// Serve even if started as root [default: refuse]
     #[arg(long)]
     pub allow_root: bool,
 }
