@@ -28,7 +28,7 @@ impl HistoryCommand {
 /// `plimsoll import`: the same as `plimsoll history import`.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Import {
-    /// Run documents, as --json or plimsoll export writes them, or HTML pages that contain some
+    /// Run documents, as --json or plimsoll export writes them, or HTML pages of plimsoll
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
@@ -47,22 +47,25 @@ impl From<Import> for HistoryCommand {
 pub enum HistoryRequest {
     /// List the runs (the default)
     List,
-    /// Print a stored run, or the figures of a benchmark over time
+    /// Print a stored run, or the results of a benchmark over time
     Show {
-        /// Run (its id or the first characters of it, last, last~1, a tag), or benchmark (such as
-        /// memory or network.tcp), or pattern of case ids ('memory.*')
+        /// Run to print (id or its first characters, last, last~1 for the one before, or tag), or
+        /// benchmark to show over time (memory, network.tcp, or a glob on case ids such as
+        /// 'memory.*')
         #[arg(value_name = "RUN|CASES")]
         what: String,
-        /// Also print kernels, percentiles, and what the run's limits and warnings mean
+        /// With a run: also print the kernels used, percentiles, and the meaning of limits and
+        /// warnings
         #[arg(long, conflicts_with_all = ["since", "metric", "machine"])]
         explain: bool,
-        /// Figures over time: only of runs that began at most this long ago, such as 30d
+        /// With a benchmark: use only runs that began at most this long ago, such as 30d
         #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
         since: Option<Duration>,
-        /// Figures over time: of this metric [default: the headline]
+        /// With a benchmark: show this metric, such as latency [default: the main one]
         #[arg(long, value_name = "NAME")]
         metric: Option<String>,
-        /// Figures over time: of the machine with this name or id
+        /// With a benchmark: use only runs of the machine with this name or id [default: all
+        /// machines]
         #[arg(long, value_name = "MACHINE")]
         machine: Option<String>,
     },
@@ -70,39 +73,40 @@ pub enum HistoryRequest {
     ///
     /// Several runs may have the same tag: compare and report then use all of them.
     Tag {
-        /// Run to tag: its id or the first characters of it, last or last~1
+        /// Run to tag: its id or the first characters of it, last, or last~1 (the one before)
         #[arg(value_name = "RUN")]
         run: String,
-        /// Tag: letters, digits, '.', '_' and '-'; starts with a letter
+        /// Tag: at most 64 letters, digits, '.', '_' and '-', beginning with a letter
         #[arg(value_name = "TAG", value_parser = tag)]
         tag: String,
-        /// Remove the tag from the run
+        /// Remove the tag from the run, instead of adding it
         #[arg(long)]
         remove: bool,
     },
     /// Write a note on a run
     Note {
-        /// Run to write it on: its id or the first characters of it, last or last~1
+        /// Run to annotate: its id or the first characters of it, last, or last~1 (the one before)
         #[arg(value_name = "RUN")]
         run: String,
-        /// Text of the note, at most 2000 characters; an empty one removes it
+        /// Text of the note, at most 2000 characters; '' removes the note
         #[arg(value_name = "TEXT", value_parser = note)]
         text: String,
     },
-    /// Accept a lasting change of figures as the new normal
+    /// Accept a lasting change of the results as the new normal level
     ///
-    /// Baselines (baseline:lastN) then start with the first run at the level of this one, which
-    /// gets the tag 'accepted'. Until then they leave out all runs since a lasting loss, and
-    /// compare --fail-on fails. Undo it with 'history tag RUN accepted --remove'.
+    /// Baselines (baseline:lastN) then begin with the first run at the new level, which gets the
+    /// tag 'accepted'. Without it, they leave out all runs after a lasting loss, and compare
+    /// --fail-on keeps failing. To undo, type 'plimsoll history tag RUN accepted --remove'.
     Accept {
-        /// A run at the new level: its id or the first characters of it, last or last~1
+        /// A run at the new level: its id or the first characters of it, last, or last~1 (the one
+        /// before)
         #[arg(value_name = "RUN")]
         run: String,
     },
     /// Delete runs, with their tags and notes
     Delete {
-        /// Runs to delete: an id or its first characters, last, last~1, or a tag (all runs that
-        /// have it)
+        /// Runs to delete: an id or its first characters, last, last~1 (the one before), or a tag
+        /// (all runs that have it)
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },
@@ -115,10 +119,10 @@ pub enum HistoryRequest {
         #[arg(long)]
         keep_tagged: bool,
     },
-    /// Copy runs from run documents and HTML pages into the history; runs that it has already stay
-    /// as they are
+    /// Copy runs from run documents and HTML pages into the history; runs already there stay as
+    /// they are
     Import {
-        /// Run documents, as --json or plimsoll export writes them, or HTML pages that contain some
+        /// Run documents, as --json or plimsoll export writes them, or HTML pages of plimsoll
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },

@@ -9,50 +9,52 @@ use super::values::whole;
 /// `plimsoll compare`.
 #[derive(Args, Clone, Debug)]
 pub struct Compare {
-    /// First run, the reference: its id, last, last~1, a tag, a file, baseline:last10 (the last 10
-    /// runs) or published:NAME (a published plan of plimsoll plan list)
+    /// First run, the reference: an id or its first characters, last, last~1 (the one before), a
+    /// tag, a file, baseline:last10 (the last 10 runs of B's plan) or published:NAME (a published
+    /// plan of plimsoll plan list)
     #[arg(value_name = "A")]
     pub a: String,
-    /// Second run, compared with the first: named in the same way
+    /// Second run, compared with the first; named as A is
     #[arg(value_name = "B")]
     pub b: String,
-    /// More runs, up to 30 in all: each is compared with the first, and all are ranked
+    /// More runs, up to 30 in all: each is compared with A, and all are ranked
     #[arg(value_name = "C")]
     pub others: Vec<String>,
-    /// Also rank the runs by performance for their price; each run needs one, such as
+    /// Also rank the runs by performance per price. Every run needs a price, such as
     /// last=0.0416/h,base=0.08/h, or a FILE with RUN=PRICE/h on each line
     #[arg(long, value_name = "RUN=PRICE/h,…|FILE", value_delimiter = ',', help_heading = "Ranking")]
     pub price: Vec<String>,
-    /// Also print one score per run: the weighted geometric mean of these benchmarks, each as a
-    /// share of the best run
+    /// Also print one score per run: the weighted geometric mean of these benchmarks, such as
+    /// cpu.linpack=2,disk.io=1, each relative to the best run
     #[arg(long, value_name = "NAME=WEIGHT,…", value_delimiter = ',', help_heading = "Ranking")]
     pub weights: Vec<String>,
     /// Exit with code 1 if a figure is worse than in A by more than this share, such as 5%, or is
     /// missing (see --missing)
     #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
-    /// What a figure does that is valid in A and missing or invalid in another run: fail (--fail-on
-    /// and --require fail) or ignore
+    /// What to do if a figure of A is missing or invalid in another run: fail (--fail-on and
+    /// --require exit with code 1) or ignore
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
     pub missing: String,
-    /// With --fail-on: exit with code 1 also if noise is too large to find such a loss
+    /// With --fail-on: also exit with code 1 if the noise is so large that it could hide such a
+    /// loss
     #[arg(long)]
     pub strict: bool,
     /// Exit with code 1 unless CASES METRIC >= VALUE (or <=) holds in B and each further run; VALUE
     /// is such as 10GB/s, 80% of limit or 95% of baseline (the figure of A)
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
-    /// Show all metrics; without it only headlines and changes
+    /// Show all metrics [default: main metrics and changes]
     #[arg(long)]
     pub all: bool,
     /// Format of the comparison on stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: String,
-    /// Also write the comparison to FILE as one HTML page, which contains the run documents
+    /// Also write the comparison to FILE as one HTML page, which includes the run documents
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers, user names and directories; runs from files
-    /// are then named side 1, side 2 …
+    /// Replace host names, addresses, serial numbers, user names and directories, and name runs
+    /// from files side 1, side 2 …
     #[arg(long)]
     pub redact: bool,
     /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
@@ -63,18 +65,18 @@ pub struct Compare {
 /// `plimsoll doctor`.
 #[derive(Args, Clone, Debug)]
 pub struct Doctor {
-    /// Number of runs to compare with each other; 0 measures nothing
+    /// Number of times to measure plan quick, to find the noise between runs; 0 measures nothing
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<0, 100>)]
     pub rounds: u32,
-    /// Measure only these benchmarks (NAME,NAME of this command), or the cases whose id starts so or
-    /// matches, such as cpu.peak/op=fma or 'cpu.peak/*f64*'
+    /// Measure only cases whose id begins with NAME, such as memory or cpu.peak/op=fma, or matches
+    /// NAME as a glob, such as '*f64*'; NAME,NAME for several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Directory for test files [default: .]
+    /// Directory for test files, on the disk to measure [default: .]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Directory of the history that keeps the noise floors; none: keep them nowhere [default:
-    /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
+    /// Directory of the history to store the measured noise in, for compare; none: do not store it
+    /// [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// Print no progress line
@@ -85,22 +87,23 @@ pub struct Doctor {
 /// `plimsoll report`.
 #[derive(Args, Clone, Debug)]
 pub struct ReportCommand {
-    /// Runs to print: an id or its first characters, last, last~1, a tag, or a file
+    /// Runs to print: an id or its first characters, last, last~1 (the one before), a tag, or a
+    /// file
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<String>,
     /// Write one HTML page to FILE instead of a table to stdout
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: print the tables of the published report with the figures of this run; of several
-    /// runs the latest figure counts
+    /// published: print the tables of the published report whose plan was run, with the figures of
+    /// RUN; of several runs, the latest figure of each case
     #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
-    /// Print at most 14 short lines for a forum or a pull request: machine, headlines, share of the
-    /// limit, checksum of the document
+    /// Print at most 14 short lines for a forum or a pull request: machine, main results with their
+    /// share of the limit, checksum of the document
     #[arg(long, conflicts_with_all = ["html", "tables"])]
     pub card: bool,
-    /// Below each part of the table, also print kernels, percentiles and what limits and warnings
-    /// mean
+    /// Also print, below each part of the table, the kernels used, percentiles, and the meaning of
+    /// limits and warnings
     #[arg(long, conflicts_with_all = ["html", "tables", "card"])]
     pub explain: bool,
     /// Format of --tables on stdout
@@ -117,20 +120,21 @@ pub struct ReportCommand {
 /// `plimsoll check`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckCommand {
-    /// Files that other tools wrote; - reads stdin
+    /// Result files of other tools; - reads stdin
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Tool that wrote the files [default: recognised by their content]
     #[arg(long, value_name = "TOOL")]
     pub format: Option<String>,
-    /// Machine on which they were measured, as saved by plimsoll machine --save [default: this one]
+    /// Machine that the results come from, as saved there by plimsoll machine --save [default: this
+    /// one]
     #[arg(long, value_name = "DIR|FILE.tar.gz")]
     pub machine: Option<PathBuf>,
-    /// File with limits of your own, such as the speed of the link or disk (see
+    /// TOML file with your own limits, such as the speed of the link or disk (see
     /// examples/limits.toml)
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
-    /// Write the verdicts as JSON to FILE; with - to stdout instead of the table
+    /// Write the verdicts as JSON to FILE; - writes them to stdout instead of the table
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
 }
@@ -142,14 +146,14 @@ pub struct Gather {
     /// for stdin
     #[arg(value_name = "FILE|DIR|-", required = true)]
     pub paths: Vec<PathBuf>,
-    /// File with the machine names that you expect, one on each line; each without a document is
+    /// File with the expected machine names, one on each line; a machine without a document is
     /// reported as missing (exit code 5)
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
-    /// Write the joined document as JSON to FILE; with - to stdout instead of the table
+    /// Write the joined document as JSON to FILE; - writes it to stdout instead of the table
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Write one HTML page to FILE
+    /// Write the joined results to FILE as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Replace host names, addresses, serial numbers, user names and directories
@@ -160,8 +164,8 @@ pub struct Gather {
 /// `plimsoll site`.
 #[derive(Args, Clone, Debug)]
 pub struct SiteCommand {
-    /// Directory of the site: new, empty, or an earlier site, of which only changed pages are
-    /// written
+    /// Directory to write the pages to: new, empty, or with an earlier site, whose changed pages
+    /// are replaced
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Replace host names, addresses, serial numbers, user names and directories; omit tags and
@@ -176,7 +180,8 @@ pub struct SiteCommand {
 /// `plimsoll export`.
 #[derive(Args, Clone, Debug)]
 pub struct Export {
-    /// Run to write: its id or the first characters of it, last, last~1, a tag, or a file
+    /// Run to write: its id or the first characters of it, last, last~1 (the one before), a tag, or
+    /// a file
     #[arg(value_name = "RUN")]
     pub run: String,
     /// Format to write
@@ -185,11 +190,12 @@ pub struct Export {
     /// Rows of csv and ndjson: one for each sample, or one for each reference tool of a case
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
-    /// Exit with code 1 unless this holds, such as 'disk.io/* latency <= 200us' or 'cpu rate >= 95%
-    /// of baseline' (the last 10 runs of its plan); in junit each is a test
+    /// Exit with code 1 unless CASES METRIC >= VALUE (or <=) holds, such as 'disk.io/* latency <=
+    /// 200us'; VALUE may also be 80% of limit, or 95% of baseline (the last 10 runs of its plan).
+    /// In junit each EXPR is a test
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
-    /// File to write instead of stdout; an existing one is replaced
+    /// Write to FILE instead of stdout; an existing FILE is replaced
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Replace host names, addresses, serial numbers, user names and directories
