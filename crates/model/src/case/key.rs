@@ -159,29 +159,29 @@ pub const KEYS: &[Key] = &[
         "operation, such as read, write, fma or triad; a wrong name prints the list",
     )
     .overlaid().titled(),
-    key("read-share", ValueKind::Count, "percentage of reads with --op mixed, a number from 0 to 100 [default: 70]"),
-    key("type", ValueKind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8 or all").overlaid().titled(),
-    key("n", ValueKind::Count, "rows and columns of the matrices [default: as memory and --budget allow]")
+    key("read-share", ValueKind::Count, "percentage of reads with --op mixed, from 0 to 100 [default: 70]"),
+    key("type", ValueKind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8 or all [default: f64,f32; op dot and crc32c: all]").overlaid().titled(),
+    key("n", ValueKind::Count, "number of rows and columns of the matrices, such as 4000 [default: as time and memory allow]")
         .of_machine()
         .axis("n", Spacing::Log).amount(ScaledAmount::Order),
-    key("nb", ValueKind::Count, "columns of a block of the factorisation (HPL's NB), rounded up to whole register tiles")
+    key("nb", ValueKind::Count, "columns of a block of the factorisation, HPL's NB; cpu.linpack rounds up to register tiles [default: 192]")
         .usually("192"),
-    key("p", ValueKind::Count, "for plan show cpu --only cpu.hpl: rows of the process grid (HPL's P) [default: as square as possible]").of_machine(),
-    key("q", ValueKind::Count, "for plan show cpu --only cpu.hpl: columns of the process grid (HPL's Q) [default: as square as possible]").of_machine(),
+    key("p", ValueKind::Count, "rows of the process grid, HPL's P [default: as square as possible]; for plan show, as only run PLAN --hosts measures cpu.hpl").of_machine(),
+    key("q", ValueKind::Count, "columns of the process grid, HPL's Q [default: as square as possible]; for plan show, as only run PLAN --hosts measures cpu.hpl").of_machine(),
     key(
         "isa",
         ValueKind::Word,
-        "instruction set: best, all, or one of portable, sse2, avx2, avx512, amx, neon, sve, mmla",
+        "instruction set: portable (as compiled), sse2, avx2, avx512, amx, neon, sve, mmla, all or best [default: best]",
     )
     .of_machine()
     .overlaid(),
-    key("width", ValueKind::Word, "vector width in bits, only with --chains: full, all, scalar, 128, 256 or 512")
+    key("width", ValueKind::Word, "with --chains: vector width in bits: 128, 256, 512, scalar, full (the widest) or all [default: full]")
         .of_machine()
         .overlaid(),
     key(
         "chains",
         ValueKind::Count,
-        "number of independent chains of dependent instructions in a thread; 1,2,4,8 shows the step from latency to throughput",
+        "number of independent chains of dependent instructions per thread, such as 1,2,4,8: 1 measures latency, many measure throughput [default: as many as are fastest]",
     )
     .axis_of(Axis {
         name: "independent chains",
@@ -190,7 +190,7 @@ pub const KEYS: &[Key] = &[
         note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
         workers: false,
     }),
-    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes each in their own order), random, strided, backward, same (one block), zipf or zipf:0.9 (exponent), zoned:80-20:20-80 (80 % of the transfers in the first 20 % of the file, 20 % in the rest)").overlaid().titled(),
+    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes as two sequences), random, strided (every 17th block), backward, same (one block), zipf or zipf:0.9 (exponent), zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file, 20 % to the rest) [default: random for 4K, sequential for 1M]").overlaid().titled(),
     key(
         "size",
         ValueKind::Size,
@@ -200,41 +200,41 @@ pub const KEYS: &[Key] = &[
     .axis("size", Spacing::Log).amount(ScaledAmount::File),
     key("block", ValueKind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
         .axis("block", Spacing::Log).of_one(),
-    key("align", ValueKind::Size, "random transfers begin at multiples of this, a multiple of the block size (of a mix: of what divides all its blocks) [default: that size]"),
-    key("variant", ValueKind::Word, "kernel: best, all, or a name that --variant all --list shows, such as nt_ahead256_avx2: nt_ for non-temporal stores, aheadN_ for a prefetch N bytes ahead (l1aheadN_, l2aheadN_: into that cache), then the instruction set").usually("best").overlaid(),
-    key("pages", ValueKind::Word, "page size: thp (transparent huge pages), 4k (or 16k, 64k, as the kernel has it), or 2m, 1g from reserved huge pages")
+    key("align", ValueKind::Size, "random transfers begin at multiples of this size, a multiple of --block (of a mix: of the largest size that divides its blocks) [default: that size]"),
+    key("variant", ValueKind::Word, "kernel: best (the fastest in a trial), all, or a name from --variant all --list, such as nt_ahead256_avx2: nt_ is non-temporal stores, aheadN_ a prefetch N bytes ahead (l1aheadN_, l2aheadN_: into L1, L2), avx2 the instruction set [default: best]").usually("best").overlaid(),
+    key("pages", ValueKind::Word, "page size: thp (transparent huge pages), the kernel's own (4k, 16k or 64k), or reserved huge pages (2m, 1g) [default: thp; memory.latency beyond L2: also 4k]")
         .usually("thp"),
-    key("layout", ValueKind::Word, "private (an array for each thread) or shared (one array, each thread uses a part)")
+    key("layout", ValueKind::Word, "memory.bandwidth: private (each thread has its arrays) or shared (each thread has a part of one array) [default: private]")
         .usually("private")
         .unsaid("private"),
-    key("chases", ValueKind::Count, "number of chains of dependent loads in parallel")
+    key("chases", ValueKind::Count, "memory.latency: number of chains of dependent loads in flight at the same time [default: 1]")
         .usually("1")
         .axis("chases at once", Spacing::Linear),
-    key("group", ValueKind::Size, "memory.latency: a chain of loads finishes one region of this size before the next, so that it seldom misses the TLB [default: 256K]")
+    key("group", ValueKind::Size, "memory.latency: a chain of loads visits all lines of one region of this size before it goes to the next, so that few loads miss the TLB [default: 256K]")
         .unsaid("256 KiB"),
-    key("node", ValueKind::Count, "NUMA node that memory is allocated on [default: the node of each thread]"),
-    key("delay", ValueKind::Word, "pauses of the loading threads after each 4 KiB, such as 0ns,100ns,1us; all values make one case, a curve"),
-    key("depth", ValueKind::Count, "queue depth of each thread [default: 1,32 for 4K, 8 for 1M]")
+    key("node", ValueKind::Count, "number of the NUMA node to allocate memory on, such as 0 [default: the node of each thread]"),
+    key("delay", ValueKind::Word, "pauses of the loading threads after each 4 KiB, such as 0ns,100ns,1us; one case measures them all, as a curve [default: 12 from 6.4us to 0]"),
+    key("depth", ValueKind::Count, "queue depth of each thread [default: 1,32 for random 4K, 8 for sequential 1M; psync and mmap: 1]")
         .axis("queue depth", Spacing::Log)
         .overlaid(),
-    key("engine", ValueKind::Word, "I/O engine: io_uring (the default; also with +sqpoll, +iopoll), libaio, psync, mmap")
+    key("engine", ValueKind::Word, "I/O engine: io_uring, libaio, psync or mmap; with polling io_uring+sqpoll, io_uring+iopoll [default: io_uring]")
         .usually("io_uring"),
     key(
         "cache",
         ValueKind::Word,
-        "direct (O_DIRECT: past the page cache), buffered (through it) or cold (through it, emptied before each pass)",
+        "direct (O_DIRECT), buffered (file in the page cache from the start) or cold (through the page cache, emptied before each pass) [default: direct; mmap: buffered]",
     )
     .usually("direct"),
-    key("verify", ValueKind::Switch, "check each block that is read: offset, write generation and checksum"),
+    key("verify", ValueKind::Switch, "check that each block read is the one last written there: offset, write number and checksum [default: off]"),
     key(
         "steady",
         ValueKind::Switch,
-        "overwrite the file at random first, then measure until five samples in a row are steady (as SNIA defines it)",
+        "overwrite the file in random order first, then measure until five samples in a row are steady as SNIA defines it, at most 25 [default: off]",
     ),
     key(
         "sync",
         ValueKind::Word,
-        "when writes become durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N or fsync:N (fdatasync or fsync after N writes), end or fsync-end (at the end of each sample)",
+        "when writes are made durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N (fdatasync after N writes), fsync:N (fsync after N writes), end (fdatasync after each sample), fsync-end (fsync after each sample) [default: none]",
     )
     .unsaid("none")
     .overlaid(),
@@ -246,49 +246,49 @@ pub const KEYS: &[Key] = &[
     key(
         "latency-target",
         ValueKind::Word,
-        "find the largest queue depth at which this latency holds, such as p99=2ms (p1 to p99.99); --depth is the maximum",
+        "find the largest queue depth, up to --depth (256 without it), at which a percentile of the latency stays within a time, such as p99=2ms (p1 to p99.99)",
     ),
-    key("arrivals", ValueKind::Word, "with --rate: transfers begin at random times (poisson) or at equal intervals (even) [default: poisson]"),
+    key("arrivals", ValueKind::Word, "with --rate: start transfers at random times (poisson) or at equal intervals (even) [default: poisson]"),
     key(
         "protocol",
         ValueKind::Word,
-        "protocol of the round trips: tcp, udp, icmp or connect (a new TCP connection for each)",
+        "network.latency: protocol of the round trips: tcp, udp, icmp or connect (a new TCP connection for each) [default: tcp]",
     )
     .overlaid().titled(),
     key("message", ValueKind::Size, "message size").axis("message", Spacing::Log).of_one(),
-    key("direction", ValueKind::Word, "up (this machine sends), down (the server sends) or both")
+    key("direction", ValueKind::Word, "network.tcp, network.udp: up (this machine sends), down (the server sends) or both [default: up]")
         .usually("up")
         .overlaid().titled(),
-    key("streams", ValueKind::Count, "number of connections in parallel; each has its own thread on client and server")
+    key("streams", ValueKind::Count, "number of parallel streams (connections), each with its own thread on client and server [default: 1]")
         .usually("1")
         .axis_of_workers("streams")
         .overlaid(),
     key(
         "server",
         ValueKind::Word,
-        "server to measure to: HOST[:PORT] where plimsoll serve runs, or iperf3://HOST[:PORT] [default: one of its own, over loopback]",
+        "server: HOST[:PORT] where plimsoll serve runs, or iperf3://HOST[:PORT] for network.tcp and network.udp [default: a server on this machine, over loopback]",
     ),
-    key("omit", ValueKind::Time, "leave out this time, such as 2s, at the start of each transfer"),
-    key("zerocopy", ValueKind::Switch, "send without copying the data (MSG_ZEROCOPY)"),
-    key("discard", ValueKind::Switch, "receive without copying the data: the kernel drops it (MSG_TRUNC)"),
-    key("nodelay", ValueKind::Switch, "send small messages immediately (TCP_NODELAY)"),
-    key("congestion", ValueKind::Word, "TCP congestion control, such as cubic, reno or bbr"),
-    key("window", ValueKind::Size, "network.tcp: socket buffer size of each stream"),
-    key("mss", ValueKind::Count, "TCP maximum segment size, in bytes"),
-    key("dscp", ValueKind::Count, "network.tcp: DSCP of the packets, 0 to 63"),
-    key("bind", ValueKind::Word, "local address to send from"),
-    key("search", ValueKind::Word, "lossless: find the highest rate without loss, as RFC 2544"),
-    key("mode", ValueKind::Word, "how client and server wait for a message: block (the kernel wakes them) or poll (busy)")
+    key("omit", ValueKind::Time, "network.tcp: time at the start of each transfer that does not count, such as 2s [default: none]"),
+    key("zerocopy", ValueKind::Switch, "network.tcp: send without copying the data (MSG_ZEROCOPY) [default: off]"),
+    key("discard", ValueKind::Switch, "network.tcp: let the kernel drop received data instead of copying it (MSG_TRUNC) [default: off]"),
+    key("nodelay", ValueKind::Switch, "network.tcp: send small messages immediately (TCP_NODELAY) [default: off]"),
+    key("congestion", ValueKind::Word, "network.tcp: congestion control, such as cubic, reno or bbr [default: the kernel's]"),
+    key("window", ValueKind::Size, "network.tcp: socket buffer size of each stream, such as 4M [default: the kernel's]"),
+    key("mss", ValueKind::Count, "network.tcp: maximum segment size in bytes, such as 1400 [default: the kernel's]"),
+    key("dscp", ValueKind::Count, "network.tcp: DSCP of the packets, from 0 to 63 [default: 0]"),
+    key("bind", ValueKind::Word, "local IP address to send from [default: chosen by the kernel]"),
+    key("search", ValueKind::Word, "network.udp: lossless finds the highest rate without loss, as RFC 2544 does [default: no search]"),
+    key("mode", ValueKind::Word, "network.latency: how both ends wait for a message: block (sleep until it arrives) or poll (busy-wait) [default: block]")
         .usually("block"),
-    key("timeout", ValueKind::Time, "count a message as lost if no answer comes within this time; five lost in a row end the case [default: 1s]"),
+    key("timeout", ValueKind::Time, "network.latency: count a message as lost if no answer comes within this time; five lost in a row end the case [default: 1s]"),
     key(
         "interval",
         ValueKind::Time,
-        "time between messages, such as 200ms [default: send the next when the answer arrives]",
+        "network.latency: time between messages, such as 200ms [default: send the next one when the answer arrives]",
     ),
-    key("load", ValueKind::Word, "run a TCP stream during the round trips: up, down or both"),
-    key("between", ValueKind::Word, "who wakes each other: threads of one process, processes or all").overlaid(),
-    key("distance", ValueKind::Word, "CPUs of the two: same (one CPU), smt (one core), cache (one last-level), package (two last-level), socket (two), all [default: all here]")
+    key("load", ValueKind::Word, "network.latency: run a TCP stream during the round trips: up, down or both [default: none]"),
+    key("between", ValueKind::Word, "os.switch: what wakes each other: threads (two of one process), processes (two) or all [default: all]").overlaid(),
+    key("distance", ValueKind::Word, "os.switch: CPUs of the two threads or processes: same (one CPU), smt (one core), cache (sharing a cache), package (sharing no cache), socket (two sockets) or all [default: all that exist here]")
         .of_machine(),
     key("threshold", ValueKind::Time, "shortest interruption that counts"),
     key("threads", ValueKind::Count, "number of threads")
@@ -298,7 +298,7 @@ pub const KEYS: &[Key] = &[
     key(
         "affinity",
         ValueKind::Word,
-        "CPUs to pin the threads to: spread (sockets in turn, one thread per core first), compact (neighbours first), or a list such as 0-3 [default: spread]",
+        "CPUs to pin the threads to: spread (sockets in turn, one CPU of each core first), compact (all CPUs of a core first, then the next core), or a list such as 0-3 [default: spread]",
     ),
     key("work", ValueKind::Count, "end a sample after this many operations, such as 1e12, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Operations),
     key("volume", ValueKind::Size, "end a sample after this many bytes, such as 1G, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Bytes),
@@ -306,7 +306,7 @@ pub const KEYS: &[Key] = &[
     key(
         "scaling",
         ValueKind::Word,
-        "with a fixed amount in a sample: weak (each thread does that much) or strong (the threads share it) [default: weak]",
+        "with --work, --volume or --count: weak (each thread does that amount) or strong (the threads divide it) [default: weak]",
     )
     .unsaid("weak"),
 ];
