@@ -27,10 +27,10 @@ impl Benchmark for CoreToCore {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "cpu.core-to-core",
-            about: "time for a CPU to see what another wrote, for each pair of CPUs",
+            about: "time until a CPU sees what another CPU wrote, for each pair of CPUs",
             words: &[LabelPart::Word("core to core"), LabelPart::Value("op")],
             keys: &["op"],
-            help: &[("op", "cas, store or all [default: all]")],
+            help: &[("op", "cas, store or all (cas: compare-and-swap) [default: all]")],
             by_default: false,
             findings: findings::siblings::find,
             metrics: const {

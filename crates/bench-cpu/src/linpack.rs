@@ -26,7 +26,7 @@ impl Benchmark for Linpack {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "cpu.linpack",
-            about: "rate of solving a dense system of equations: HPL's matrix, count and check, plimsoll's own solver",
+            about: "rate of solving a dense system of linear equations: HPL's matrix, operation count and check, with plimsoll's own solver",
             words: &[
                 LabelPart::Word("linpack"),
                 LabelPart::Named("n"),

@@ -21,6 +21,10 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     about: "Peak FLOP/s, GEMM, LINPACK, core to core",
     context: |machine, _| context(machine),
     asked_first: &["op", "type", "threads", "isa", "n", "affinity"],
+    help: &[(
+        "scaling",
+        "with --work: weak (each thread does that amount) or strong (the threads divide it) [default: weak]",
+    )],
     second_cost: Loss::SiblingBusy,
     topology: FixedTopology::OnCores,
     ..Subsystem::USUAL

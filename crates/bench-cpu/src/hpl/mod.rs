@@ -26,7 +26,7 @@ impl Benchmark for Hpl {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "cpu.hpl",
-            about: "HPL over all machines of plimsoll run --hosts, by the installed xhpl or hpcc",
+            about: "HPL over all machines of plimsoll run PLAN --hosts (on one: cpu.linpack), with the installed xhpl or hpcc",
             words: &[
                 LabelPart::Word("HPL"),
                 LabelPart::Named("n"),

@@ -42,10 +42,10 @@ impl Benchmark for Integrity {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "cpu.integrity",
-            about: "right answers: every kernel in short bursts on every CPU, each answer compared",
+            about: "whether CPUs compute correctly: every kernel in short bursts on every CPU, each result checked",
             words: &[LabelPart::Word("right answers"), LabelPart::Times],
             keys: &["count", "affinity", "threads"],
-            help: &[("count", "bursts of each kernel on each CPU in a sample [default: 1400]")],
+            help: &[("count", "number of bursts of each kernel on each CPU in a sample [default: 1400]")],
             by_default: false,
             proves_cpus: true,
             metrics: const {

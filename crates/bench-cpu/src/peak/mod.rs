@@ -39,7 +39,7 @@ impl Benchmark for Peak {
         const WIDTH: LabelPart = LabelPart::Case("width", width_in_words);
         &Descriptor {
             name: "cpu.peak",
-            about: "arithmetic rate from registers, against the units' maximum at the clock held",
+            about: "arithmetic rate with operands in registers, compared with the core's maximum at its clock",
             words: &[
                 LabelPart::Value("op"),
                 LabelPart::Value("type"),
@@ -49,7 +49,10 @@ impl Benchmark for Peak {
                 LabelPart::Times,
             ],
             keys: &["op", "type", "isa", "width", "chains", "affinity", "threads", "work", "scaling"],
-            help: &[("op", "fma, add, mul, mix, dot, div, sqrt, crc32c or all [default: fma]")],
+            help: &[(
+                "op",
+                "fma, add, mul, mix, dot, div, sqrt, crc32c or all (mix: add and mul, dot: dot products) [default: fma]",
+            )],
             look: super::look,
             limits: limit::limits,
             findings: findings::peak,
