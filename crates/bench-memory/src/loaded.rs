@@ -40,7 +40,7 @@ impl Benchmark for LoadedLatency {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "memory.loaded-latency",
-            about: "latency of memory while other threads load it: the curve over bandwidth, and its saturation point",
+            about: "memory latency while other threads load the memory: a curve over bandwidth, with its saturation point",
             words: &[
                 LabelPart::Word("latency under"),
                 LabelPart::Value("op"),
@@ -49,7 +49,7 @@ impl Benchmark for LoadedLatency {
                 LabelPart::Times,
             ],
             keys: &["op", "size", "pages", "delay", "threads"],
-            help: &[("op", "read, write, read-write or all")],
+            help: &[("op", "read, write, read-write or all [default: read]")],
             by_default: false,
             curves: &[Curve {
                 x: BANDWIDTH_METRIC,

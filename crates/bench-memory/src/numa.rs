@@ -43,7 +43,7 @@ impl Benchmark for Numa {
             about: "latency and bandwidth from the CPUs of each NUMA node to the memory of each",
             words: &[LabelPart::Word("NUMA"), LabelPart::Value("op"), LabelPart::Value("size")],
             keys: &["op", "size", "pages"],
-            help: &[("op", "latency, read or all")],
+            help: &[("op", "latency, read or all [default: all]")],
             by_default: false,
             look: super::look,
             metrics: const {

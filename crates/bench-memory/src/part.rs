@@ -15,10 +15,16 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     title: "Memory",
     synonyms: &["mem", "ram"],
     about: "Bandwidth, latency, loaded latency",
-    help: &[(
-        "size",
-        "working set: bytes per thread of all its arrays together; sweep: each power of two from 4K to well past the caches",
-    )],
+    help: &[
+        (
+            "size",
+            "working set of each thread, all its arrays together, such as 64M; sweep: each power of two from 4K to beyond the caches [default: beyond the caches; memory.latency: also in each cache]",
+        ),
+        (
+            "scaling",
+            "with --only memory.block, and --volume or --count: weak (each thread does that amount) or strong (the threads divide it) [default: weak]",
+        ),
+    ],
     context: |machine, _| context(machine),
     asked_first: &["op", "size", "threads", "pattern", "pages", "affinity"],
     of_each_thread: &["size"],

@@ -28,7 +28,7 @@ impl Benchmark for Bandwidth {
         &Descriptor {
             name: "memory.bandwidth",
             synonyms: &["stream", "STREAM", "mbw"],
-            about: "bytes per second of passes over arrays larger than the caches",
+            about: "bytes per second of passes over arrays that are larger than the caches",
             words: &[
                 LabelPart::Value("op"),
                 LabelPart::Value("size"),
@@ -36,7 +36,10 @@ impl Benchmark for Bandwidth {
                 LabelPart::Times,
             ],
             keys: &["op", "size", "variant", "pages", "layout", "node", "affinity", "threads"],
-            help: &[("op", "read, write, copy, scale, add, triad (as STREAM), update or all")],
+            help: &[(
+                "op",
+                "read, write, copy, scale, add, triad (as STREAM), update or all (update: a = s·a) [default: read,copy,triad]",
+            )],
             look: |machine| {
                 super::look(machine);
                 plimsoll_bench_api::identity::measure_capabilities(machine);

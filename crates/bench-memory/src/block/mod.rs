@@ -39,7 +39,7 @@ impl Benchmark for Block {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "memory.block",
-            about: "blocks of a region in order or at random, each once: throughput and time per block",
+            about: "throughput and time of reading, writing or copying blocks, in order or at random",
             words: &[
                 PATTERN,
                 LabelPart::Value("op"),
@@ -54,9 +54,9 @@ impl Benchmark for Block {
                 "volume", "count", "scaling",
             ],
             help: &[
-                ("op", "read, write, read-write or all"),
-                ("block", "block size [default: 8,8K,8M]"),
-                ("pattern", "sequential or random"),
+                ("op", "read, write, read-write or all [default: all]"),
+                ("block", "size of a block [default: 8,8K,8M]"),
+                ("pattern", "order of the blocks: sequential, random or all [default: all]"),
                 (
                     "volume",
                     "end a sample after this many bytes, such as 1G, instead of after --sample-time: per thread, or in total with --scaling strong",

@@ -49,7 +49,7 @@ impl Benchmark for MemoryLatency {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "memory.latency",
-            about: "time of one dependent load, from the first cache to memory",
+            about: "time of one dependent load, in each cache and in memory",
             words: &[LabelPart::Word("latency"), LabelPart::Value("size")],
             keys: &["size", "pages", "chases", "group", "node", "affinity"],
             remark,
