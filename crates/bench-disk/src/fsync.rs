@@ -55,7 +55,7 @@ impl Benchmark for DiskFsync {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "disk.fsync",
-            about: "append and fdatasync: what a database's commit costs",
+            about: "time of an append and fdatasync, as of a database's commit",
             file: |parsed| {
                 parsed.read().ok().map(|load: FsyncLoad| RequestedSize::Exactly(SEGMENT * load.threads))
             },

@@ -39,7 +39,7 @@ impl Benchmark for DiskNull {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "disk.null",
-            about: "the same without transfers: what plimsoll itself adds to disk.io",
+            about: "the loop of disk.io without transfers: the time that plimsoll itself takes",
             keys: &["engine", "depth"],
             by_default: false,
             ..Descriptor::USUAL

@@ -22,16 +22,26 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     context: |machine, first| machine.storage.as_ref().map(|s| context(s, first)).unwrap_or_default(),
     asked_first: &["op", "pattern", "block", "depth", "threads", "dir"],
     help: &[
-        ("op", "read, write, append, mixed (see --read-share), copy or trim"),
-        ("size", "size of the test file [default: a part of the free space, up to 1G]"),
-        ("layout", "private (each thread uses a part of the file) or shared (each thread uses all of it)"),
+        (
+            "scaling",
+            "with --volume or --count: weak (each thread does that amount) or strong (the threads divide it) [default: weak]",
+        ),
+        (
+            "op",
+            "read, write, append, mixed (see --read-share), copy (to another file) or trim [default: reads of random 4K, reads and writes of sequential 1M]",
+        ),
+        ("size", "size of the test file [default: up to 1G, less on a slow or nearly full disk]"),
+        (
+            "layout",
+            "private (each thread uses its part of the file) or shared (each thread uses all of the file) [default: private]",
+        ),
         (
             "rate",
-            "target rate of all threads together, in transfers per second, as an open loop: free of coordinated omission [default: as fast as possible]",
+            "target rate of all threads together, in transfers per second, such as 500: an open loop, free of coordinated omission [default: as fast as possible]",
         ),
         (
             "block",
-            "block size of a transfer [default: 4K and 1M]; not a multiple of 512: through the page cache; with --only disk.io also a mix by weight: 4K@60+64K@40",
+            "block size, or with --only disk.io a mix: 4K@60+64K@40 is 60 % of 4K and 40 % of 64K; if not a multiple of 512, through the page cache [default: 4K,1M; disk.fsync: 4K]",
         ),
         (
             "volume",
