@@ -17,8 +17,16 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     asked_first: &["server", "key", "protocol", "streams", "direction", "rate"],
     help: &[
         (
+            "message",
+            "bytes of a message (one send), such as 8K [default: network.tcp 128K, network.udp 1K, network.latency 1]",
+        ),
+        (
+            "affinity",
+            "network.latency without --server: CPUs of client and server: spread (two sockets, or two cores), compact (one core), or a list such as 0,1 [default: the fastest pair in a trial]",
+        ),
+        (
             "rate",
-            "target rate of all streams together, in bit/s, such as 1G; only network.udp [default: as fast as possible]",
+            "network.udp: target rate of all streams together, in bit/s, such as 1G [default: as fast as possible]",
         ),
         (
             "volume",
@@ -30,7 +38,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
         ),
         (
             "scaling",
-            "with a fixed amount in a sample: weak (each stream moves that much) or strong (the streams share it) [default: weak]",
+            "with --volume or --count: weak (each stream moves that amount) or strong (the streams divide it) [default: weak]",
         ),
     ],
     cpus: |machine, _| spread_cpus(machine, 2),

@@ -34,7 +34,7 @@ impl Benchmark for NetworkLatency {
         &Descriptor {
             name: "network.latency",
             synonyms: &["ping"],
-            about: "round-trip time of a message, and what is lost",
+            about: "round-trip time of messages, and their loss",
             words: &[
                 LabelPart::Instead(
                     "protocol",

@@ -47,7 +47,7 @@ impl Benchmark for Tcp {
         &Descriptor {
             name: "network.tcp",
             synonyms: &["iperf", "iperf3"],
-            about: "throughput of TCP streams, as received",
+            about: "throughput of TCP streams, measured by the receiver",
             words: &[LabelPart::Word("TCP"), LabelPart::Value("message"), LabelPart::Word("writes")],
             keys: &[
                 "message",

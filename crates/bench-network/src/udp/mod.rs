@@ -64,7 +64,7 @@ impl Benchmark for Udp {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "network.udp",
-            about: "throughput and loss of UDP datagrams, as received",
+            about: "throughput and loss of UDP datagrams, measured by the receiver",
             words: &[
                 LabelPart::Word("UDP"),
                 LabelPart::Value("message"),
