@@ -49,9 +49,9 @@ impl Benchmark for PageFault {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "os.fault",
-            about: "first access to a page: new memory, huge pages, a cached file; mmap and munmap",
+            about: "time of the first access to a page: new memory, huge pages, a cached file; of mmap and munmap",
             keys: &["op", "threads", "affinity"],
-            help: &[("op", "anonymous, thp (huge pages), file (page cache), mmap (and munmap, untouched)")],
+            help: &[("op", "anonymous, thp (huge pages), file (page cache), mmap (and munmap)")],
             words: &[
                 LabelPart::Instead(
                     "op",

@@ -48,11 +48,14 @@ impl Benchmark for FileNames {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "os.file",
-            about: "create, open, stat, rename and unlink of small files in --dir, as mdtest",
+            about: "time to create, open, stat, rename and unlink small files in --dir, as mdtest does",
             keys: &["op", "layout", "threads"],
             help: &[
-                ("op", "create, open (both with close), stat, rename, unlink"),
-                ("layout", "shared (all threads in one directory), private (a directory for each) or all"),
+                ("op", "create, open (with close), stat, rename, unlink [default: all]"),
+                (
+                    "layout",
+                    "shared (all threads in one directory), private (a directory each) or all [default: private; several threads: all]",
+                ),
             ],
             words: &[
                 LabelPart::Word("file"),

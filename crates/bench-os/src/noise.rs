@@ -35,11 +35,11 @@ impl Benchmark for Noise {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "os.noise",
-            about: "time taken from a spinning thread on each CPU: share, longest gap, histogram",
+            about: "time that interruptions take from a spinning thread on each CPU: share, longest gap, histogram",
             keys: &["threshold"],
             help: &[(
                 "threshold",
-                "shortest gap between two readings of the clock that counts [default: 5us]",
+                "shortest gap between two readings of the clock that counts as an interruption [default: 5us]",
             )],
             words: &[
                 LabelPart::Word("time taken, all CPUs"),

@@ -41,7 +41,7 @@ impl Benchmark for Process {
             name: "os.process",
             about: "time to create a process or thread and wait for its end",
             keys: &["op"],
-            help: &[("op", "fork, exec (fork and /bin/true), spawn (posix_spawn of it), thread")],
+            help: &[("op", "fork, exec (/bin/true), spawn (posix_spawn), thread")],
             words: &[LabelPart::Instead(
                 "op",
                 &[

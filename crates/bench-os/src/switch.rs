@@ -60,7 +60,7 @@ impl Benchmark for Switch {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "os.switch",
-            about: "hand-over between two threads or processes: message, wake-up, context switch",
+            about: "time of a hand-over between two threads or processes: message, wake-up, context switch",
             synonyms: &["lat_ctx", "lat_pipe"],
             keys: &["op", "between", "distance"],
             help: &[("op", "pipe, eventfd, futex or all")],

@@ -41,12 +41,12 @@ impl Benchmark for Wake {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "os.wake",
-            about: "how late a thread runs that sleeps until a given time, as cyclictest",
+            about: "how late a thread wakes up from a sleep until a given time, as cyclictest",
             keys: &["op", "interval", "threads", "affinity"],
             synonyms: &["cyclictest"],
             help: &[
-                ("op", "sleep (usual timer slack), exact (slack 1 ns), fifo (real-time priority 1)"),
-                ("interval", "time between wake-ups [default: 1ms]"),
+                ("op", "sleep, exact (timer slack of 1 ns), fifo (real-time priority)"),
+                ("interval", "time between wake-ups, such as 10ms [default: 1ms]"),
             ],
             words: &[
                 LabelPart::Word("wake-up"),
