@@ -25,18 +25,22 @@ const fn published(name: &'static str, about: &'static str, text: &'static str) 
 pub const BUILT_IN: &[BuiltIn] = &[
     plan(
         "quick",
-        "all four subsystems in less than a minute: the default",
+        "CPU, memory, disk and network in less than a minute: the default",
         include_str!("built_in/quick.toml"),
     ),
-    plan("standard", "all four subsystems in about ten minutes", include_str!("built_in/standard.toml")),
+    plan(
+        "standard",
+        "CPU, memory, disk, network and kernel in about ten minutes",
+        include_str!("built_in/standard.toml"),
+    ),
     plan(
         "thorough",
-        "everything with room to converge: two hours, or --budget",
+        "CPU, memory, disk and network, more cases and samples: two hours, or --budget",
         include_str!("built_in/thorough.toml"),
     ),
     plan(
         "gate",
-        "what plimsoll gate measures in 15 seconds, as figures for its history",
+        "what plimsoll gate measures in 15 seconds; its runs give the gate usual figures",
         include_str!("built_in/gate.toml"),
     ),
     plan("watch", "what plimsoll watch measures in each probe", include_str!("built_in/watch.toml")),
@@ -47,17 +51,17 @@ pub const BUILT_IN: &[BuiltIn] = &[
     ),
     plan(
         "chains",
-        "arithmetic by number of independent chains in each vector width: where a core saturates",
+        "arithmetic by the number of independent instruction chains, at each vector width",
         include_str!("built_in/chains.toml"),
     ),
     plan(
         "mpi",
-        "MPI between the machines of a run with --hosts, by the installed OSU micro-benchmarks",
+        "MPI between the machines of run --hosts, with the installed OSU micro-benchmarks",
         include_str!("built_in/mpi.toml"),
     ),
     published(
         "ec2-t2micro",
-        "CPU, disk, network of an EC2 t2.micro; --scale makes it short",
+        "CPU, disk, network of an EC2 t2.micro; takes long without --scale",
         include_str!("built_in/ec2-t2micro.toml"),
     ),
     published(
@@ -72,12 +76,12 @@ pub const BUILT_IN: &[BuiltIn] = &[
     ),
     published(
         "hyperion-prometheus",
-        "char, short, int, double; memory blocks; disk to 128 threads; network",
+        "CPU by number type, memory blocks, disk with up to 128 threads, network",
         include_str!("built_in/hyperion-prometheus.toml"),
     ),
     published(
         "ec2-t2micro-java",
-        "the t2.micro again, by Java programs",
+        "CPU, disk, network of an EC2 t2.micro, there measured by Java programs",
         include_str!("built_in/ec2-t2micro-java.toml"),
     ),
 ];
