@@ -13,7 +13,7 @@ use plimsoll_reference::stated::described;
 pub fn command() -> Command {
     let rows: Vec<&str> = FormatSubject::Tools.formats().map(|format| format.name).collect();
     let table = format!(
-        "Rows of {}: one for each sample, or one for each reference tool of a case",
+        "Rows of {}: samples (one for each sample) or tools (one for each reference tool of a case)",
         rows.join(" and ")
     );
     cli::command()

@@ -14,7 +14,7 @@ use super::{Format, OneRun};
 
 pub(super) static FORMAT: Format = Format {
     name: "bmf",
-    about: "Bencher Metric Format: medians with their intervals for continuous benchmarking",
+    about: "Bencher Metric Format: medians with their confidence intervals, for continuous benchmarking",
     extension: "json",
     run: Some(run),
     leaves_out: |measurement| figures(measurement).next().is_none(),

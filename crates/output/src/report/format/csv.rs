@@ -6,7 +6,7 @@ use crate::report::{compare, published};
 
 pub(super) static FORMAT: Format = Format {
     name: "csv",
-    about: "comma-separated rows: of a run one for each sample, of a comparison one for each side of a metric, of published tables one for each number",
+    about: "comma-separated rows: one for each sample of a run, each metric and run of a comparison, or each number of published tables",
     extension: "csv",
     run: Some(|of, out| tidy::csv(of.run, Rows::Samples, out)),
     leaves_out: |measurement| measurement.metrics.iter().all(|metric| metric.samples.is_empty()),

@@ -13,7 +13,7 @@ use super::{Format, OneRun};
 
 pub(super) static BIGGER: Format = Format {
     name: "github-bigger",
-    about: "github-action-benchmark, tool customBiggerIsBetter: headlines of which more is better",
+    about: "for github-action-benchmark, tool customBiggerIsBetter: main metrics for which higher is better",
     extension: "json",
     run: Some(|of, out| write(of, Better::Higher, out)),
     leaves_out: |measurement| headline(measurement, Better::Higher).is_none(),
@@ -23,7 +23,7 @@ pub(super) static BIGGER: Format = Format {
 
 pub(super) static SMALLER: Format = Format {
     name: "github-smaller",
-    about: "github-action-benchmark, tool customSmallerIsBetter: headlines of which less is better",
+    about: "for github-action-benchmark, tool customSmallerIsBetter: main metrics for which lower is better",
     run: Some(|of, out| write(of, Better::Lower, out)),
     leaves_out: |measurement| headline(measurement, Better::Lower).is_none(),
     elsewhere: |measurement| headline(measurement, Better::Higher).map(|_| BIGGER.name),

@@ -5,7 +5,7 @@ use crate::report::html;
 
 pub(super) static FORMAT: Format = Format {
     name: "html",
-    about: "one page that needs no other file and no network",
+    about: "one HTML page that needs no other file and no network",
     extension: "html",
     run: Some(|of, out| {
         let page = html::page(std::slice::from_ref(of.run), &html::PageExtras::default())?;

@@ -14,7 +14,7 @@ use super::{Format, Sides};
 
 pub(super) static FORMAT: Format = Format {
     name: "json",
-    about: "the whole document, as its schema defines it",
+    about: "the whole document as JSON, as its schema defines it",
     extension: "json",
     run: Some(|of, out| write(of.run, out)),
     comparison: Some(comparison),

@@ -14,7 +14,7 @@ use crate::report::{compare, published};
 
 pub(super) static FORMAT: Format = Format {
     name: "markdown",
-    about: "for an issue, a pull request or a page",
+    about: "Markdown tables for an issue, a pull request or a page",
     extension: "md",
     run: Some(|of, out| out.write_all(text(of.run).as_bytes())),
     comparison: Some(|of, out| {

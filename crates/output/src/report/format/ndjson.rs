@@ -5,7 +5,7 @@ use crate::report::tidy::{self, Rows};
 
 pub(super) static FORMAT: Format = Format {
     name: "ndjson",
-    about: "the rows of csv as JSON objects, one a line",
+    about: "the rows of csv as JSON objects, one per line",
     extension: "ndjson",
     run: Some(|of, out| tidy::ndjson(of.run, Rows::Samples, out)),
     tools: Some(|of, out| tidy::ndjson(of.run, Rows::Tools, out)),

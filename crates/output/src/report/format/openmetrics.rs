@@ -18,7 +18,7 @@ use crate::report::tool_results::{VERDICTS, word_of};
 
 pub(super) static SCRAPED: Format = Format {
     name: "openmetrics",
-    about: "gauges for Prometheus and node_exporter's textfile collector: figures, limits, verdicts",
+    about: "gauges for Prometheus and the textfile collector of node_exporter: results, limits, verdicts",
     extension: "prom",
     run: Some(|of, out| out.write_all(text(&[one(of)], FamilyForm::Scraped).as_bytes())),
     ..Format::NONE
@@ -26,7 +26,7 @@ pub(super) static SCRAPED: Format = Format {
 
 pub(super) static TIMED: Format = Format {
     name: "openmetrics-timed",
-    about: "OpenMetrics 1.0 with the time of each run (of a tag all its runs) and state sets, as promtool and VictoriaMetrics import it",
+    about: "OpenMetrics 1.0 with timestamps and state sets, for import by promtool or VictoriaMetrics; for a tag, all its runs",
     extension: "om",
     run: Some(|of, out| out.write_all(text(&[one(of)], FamilyForm::Timed).as_bytes())),
     runs: Some(several),

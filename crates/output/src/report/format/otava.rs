@@ -15,7 +15,7 @@ use crate::report::tidy::cell;
 
 pub(super) static SERIES: Format = Format {
     name: "otava",
-    about: "Apache Otava's CSV: a row a run (of a tag all its runs), a column a headline that every run has",
+    about: "CSV for Apache Otava: one row per run (of a tag: all its runs), one column per main metric that all runs have",
     extension: "csv",
     run: Some(|of, out| series(std::slice::from_ref(of.run), out)),
     runs: Some(series),
@@ -26,7 +26,7 @@ pub(super) static SERIES: Format = Format {
 
 pub(super) static CONFIG: Format = Format {
     name: "otava-config",
-    about: "the configuration (otava.yaml) for that CSV as plimsoll.csv, with the direction of each column",
+    about: "otava.yaml for the CSV of otava, named plimsoll.csv: whether higher or lower is better in each column",
     extension: "yaml",
     run: Some(|of, out| config(std::slice::from_ref(of.run), out)),
     runs: Some(config),
