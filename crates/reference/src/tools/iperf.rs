@@ -33,7 +33,7 @@ pub(super) const IPERF: RefTool = RefTool {
     version_after: "iperf version ",
     port: Some(5001),
     results: ResultFormat::of_text(
-        "text and CSV of iperf 2, TCP and UDP",
+        "text and CSV output of iperf 2, TCP and UDP",
         stated::recognises,
         stated::starts,
         stated::read,

@@ -92,7 +92,12 @@ pub(super) const LIKWID: RefTool = RefTool {
     package: Package::Debian("likwid"),
     version_arguments: &["-v"],
     version_after: "Version ",
-    results: ResultFormat::of_text("text of likwid-bench", stated::recognises, stated::starts, stated::read),
+    results: ResultFormat::of_text(
+        "text output of likwid-bench",
+        stated::recognises,
+        stated::starts,
+        stated::read,
+    ),
     pairing,
     invocation,
     parse,

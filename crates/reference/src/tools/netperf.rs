@@ -46,7 +46,7 @@ pub(super) const NETPERF: RefTool = RefTool {
     version_after: "Netperf version ",
     port: Some(12_865),
     results: ResultFormat::of_text(
-        "text: tables, KEY=VALUE and CSV",
+        "text output: tables, KEY=VALUE and CSV",
         stated::recognises,
         stated::starts,
         stated::read,

@@ -69,7 +69,7 @@ const fn tool<const INDEX: usize>() -> RefTool {
         invocation: |ask| OSU_PROGRAMS[INDEX].invocation(ask),
         parse: |case, text| OSU_PROGRAMS[INDEX].parse(case, text),
         results: ResultFormat {
-            about: "its text",
+            about: "its text output",
             recognises: |text| text.lines().any(|line| OSU_PROGRAMS[INDEX].is_heading(line)),
             starts: |text| line_starts(text, |line| OSU_PROGRAMS[INDEX].is_heading(line)),
             read: |text| OSU_PROGRAMS[INDEX].read(text),

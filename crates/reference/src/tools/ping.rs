@@ -21,7 +21,7 @@ pub(super) const PING_TOOL: RefTool = RefTool {
     version_arguments: &["-V"],
     version_after: "iputils ",
     results: ResultFormat::of_text(
-        "its text, of iputils, busybox, inetutils and the BSDs",
+        "text output of iputils, busybox, inetutils and the BSDs",
         stated::recognises,
         stated::starts,
         stated::read,

@@ -36,7 +36,7 @@ pub(super) const SOCKPERF: RefTool = RefTool {
     version_arguments: &["--version"],
     version_after: "version ",
     port: Some(11_111),
-    results: ResultFormat::of_text("its text", stated::recognises, stated::starts, stated::read),
+    results: ResultFormat::of_text("its text output", stated::recognises, stated::starts, stated::read),
     declines: |case| {
         (case.benchmark() == "network.latency")
             .then_some("it has single blocking round trips by TCP and UDP, without a load")

@@ -28,7 +28,7 @@ pub(super) const SYSBENCH: RefTool = RefTool {
     version_arguments: &["--version"],
     version_after: "sysbench ",
     results: ResultFormat::of_text(
-        "text of cpu, memory and fileio",
+        "text output of cpu, memory and fileio",
         stated::recognises,
         stated::starts,
         stated::read,

@@ -44,7 +44,7 @@ pub(crate) const LAT_MEM_RD: RefTool = RefTool {
     programs: &["lat_mem_rd"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
-    results: ResultFormat::of_text("its text", stated::recognises, stated::starts, stated::read),
+    results: ResultFormat::of_text("its text output", stated::recognises, stated::starts, stated::read),
     declines: |case| {
         (case.benchmark() == "memory.latency")
             .then_some("it has one chase, in ordinary pages or transparent huge ones")

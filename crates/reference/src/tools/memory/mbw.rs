@@ -23,7 +23,7 @@ pub(crate) const MBW: RefTool = RefTool {
     package: Package::Debian("mbw"),
     version_arguments: &["-h"],
     version_after: "mbw v",
-    results: ResultFormat::of_text("its text", stated::recognises, stated::starts, stated::read),
+    results: ResultFormat::of_text("its text output", stated::recognises, stated::starts, stated::read),
     pairing,
     invocation,
     parse,

@@ -98,7 +98,7 @@ pub(crate) const STREAM: RefTool = RefTool {
     ),
     // It has no arguments, and would start to measure.
     version_after: "$Revision: ",
-    results: ResultFormat::of_text("its text", stated::recognises, stated::starts, stated::read),
+    results: ResultFormat::of_text("its text output", stated::recognises, stated::starts, stated::read),
     pairing,
     invocation,
     parse,
