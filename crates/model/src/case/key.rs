@@ -190,7 +190,7 @@ pub const KEYS: &[Key] = &[
         note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
         workers: false,
     }),
-    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes as two sequences), random, strided (every 17th block), backward, same (one block), zipf or zipf:0.9 (exponent), zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file, 20 % to the rest) [default: random for 4K, sequential for 1M]").overlaid().titled(),
+    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes as two sequences), random, strided (every 17th block), backward, same (one block), zipf (exponent 1.2) or zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file, 20 % to the rest) [default: random for 4K, sequential for 1M]").overlaid().titled(),
     key(
         "size",
         ValueKind::Size,
@@ -229,7 +229,7 @@ pub const KEYS: &[Key] = &[
     key(
         "steady",
         ValueKind::Switch,
-        "overwrite the file in random order first, then measure until five samples in a row are steady as SNIA defines it, at most 25 [default: off]",
+        "overwrite the file in random order first, then measure until five samples in a row are steady as SNIA defines it, at most --samples or 25 [default: off]",
     ),
     key(
         "sync",
