@@ -19,7 +19,7 @@ pub struct GateCommand {
     /// Format of the answer on stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: AnswerForm,
-    /// Also write the answer to FILE, in the format of --format (with text: in json)
+    /// Also write the answer to FILE, in the format of --format (as JSON if that is text)
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Measure nothing: print what would be measured, and for each threshold its source and the

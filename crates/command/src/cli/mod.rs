@@ -421,8 +421,8 @@ struct KeyFlag {
 struct RunFlags {
     #[arg(value_name = "PLAN")]
     plan: Option<String>,
-    /// Measure the plan's network cases to this host, where plimsoll serve runs, or to an iperf3
-    /// server, iperf3://HOST[:PORT] [default: over loopback]
+    /// Measure the plan's network cases to each of these hosts, where plimsoll serve runs, or to an
+    /// iperf3 server, iperf3://HOST[:PORT] [default: over loopback]
     #[arg(long, value_name = "HOST[:PORT],…", value_delimiter = ',')]
     server: Vec<String>,
     #[command(flatten)]
