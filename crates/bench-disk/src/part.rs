@@ -28,7 +28,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
         ),
         (
             "op",
-            "read, write, append, mixed (see --read-share), copy (to another file) or trim [default: reads of random 4K, reads and writes of sequential 1M]",
+            "read, write, append, mixed (see --read-share), copy (to another file) or trim [default: random reads of 4K, sequential reads and writes of 1M; any other option replaces its value in all three]",
         ),
         ("size", "size of the test file [default: up to 1G, less on a slow or nearly full disk]"),
         (

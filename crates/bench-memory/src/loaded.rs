@@ -49,7 +49,10 @@ impl Benchmark for LoadedLatency {
                 LabelPart::Times,
             ],
             keys: &["op", "size", "pages", "delay", "threads"],
-            help: &[("op", "read, write, read-write or all [default: read]")],
+            help: &[(
+                "op",
+                "what the loading threads do: read, write, read-write (a copy) or all [default: read]",
+            )],
             by_default: false,
             curves: &[Curve {
                 x: BANDWIDTH_METRIC,

@@ -49,7 +49,7 @@ impl Benchmark for PageFault {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "os.fault",
-            about: "time of the first access to a page: new memory, huge pages, a cached file; of mmap and munmap",
+            about: "time of the first access to a page (new memory, huge page, cached file), and of mmap with munmap",
             keys: &["op", "threads", "affinity"],
             help: &[("op", "anonymous, thp (huge pages), file (page cache), mmap (and munmap)")],
             words: &[

@@ -48,8 +48,8 @@ pub struct GateCommand {
     #[arg(long, value_name = "SHARE", default_value = "0.0001", value_parser = rate, allow_hyphen_values = true)]
     pub false_alarms: f64,
     /// Exit code if the answer is unknown or the gate could not run, such as 0 in a Slurm prolog
-    /// [default: 6 for unknown, 2 to 5 and 130 for errors; with --format nagios always 3, with npd
-    /// 2]
+    /// [default: 6 for unknown, 2 to 5 and 130 for errors; for both 3 with --format nagios, 2 with
+    /// npd]
     #[arg(long, value_name = "CODE", value_parser = code)]
     pub exit_unknown: Option<u32>,
     /// Print no progress line

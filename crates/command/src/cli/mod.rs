@@ -192,8 +192,8 @@ pub struct Common {
     /// Show what would be measured and how long it takes, and exit
     #[arg(long)]
     pub dry_run: bool,
-    /// Number of threads, or a list such as 1,2,4 to measure each [default: 1, one per CPU (within
-    /// a CPU quota), or both: --list shows them]
+    /// Number of threads, or a list such as 1,2,4 to measure each [default: depends on the
+    /// benchmark: 1, or one per CPU of the quota, or one case of each; --list shows which]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
     /// Take exactly N samples of each case [default: what the plan sets, or 6 to 30, until
@@ -221,8 +221,9 @@ pub struct Common {
     /// 1]
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Continue an interrupted run: last, or its id. plimsoll run --resume RUN takes plan and
-    /// options from the run; other commands need the same options again
+    /// Continue a run that was interrupted: its id or the first characters of it, or last, if it is
+    /// the newest run. plimsoll run --resume RUN takes plan and options from the run; other commands
+    /// need the same options again
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
     /// TOML file with your own limits, such as figures of a data sheet (see examples/limits.toml,
@@ -347,8 +348,9 @@ const WATCHED: &str = "Ctrl-C or another signal stops a watch; --resume continue
 const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: the gate could not run (--format nagios and npd have their own). \
     Drain a node only on 1: the other codes do not mean a fault of the machine. docs/src/recipes.md has examples for Slurm, Nagios and systemd.";
 
-const STEADY_EXIT_CODES: &str = "Exit code: that of COMMAND; 128 + N if signal N killed it; 127 not found, 126 cannot be run; \
-    6 with --fail-unless-steady if the machine did not hold still.";
+const STEADY_EXIT_CODES: &str = "Exit code: that of COMMAND; 128 + N if signal N killed it; 127 not found, 126 cannot be run; 2 usage. \
+    With --fail-unless-steady 6, whatever COMMAND returned, if the verdict is disturbed or unknown. \
+    Held still: nothing took 5 % of the command's time.";
 
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
     let benchmarks = plimsoll_bench::subsystem(subsystem).map_or(&[][..], |subsystem| subsystem.benchmarks);
@@ -501,8 +503,10 @@ pub fn command() -> Command {
     let gate = of::<GateCommand>("gate", "Decide in seconds for a scheduler: healthy, sick or unknown");
     let watch =
         of::<WatchCommand>("watch", "Probe for hours: how steady, the worst hour, what changed and when");
-    let steady =
-        of::<SteadyCommand>("steady", "Run a command, and report whether the machine held still meanwhile");
+    let steady = of::<SteadyCommand>(
+        "steady",
+        "Run a command, and report whether other programs, the host or the clock disturbed it",
+    );
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
     root.subcommand(run()).subcommands(plimsoll_bench::commands().map(subsystem)).subcommands([

@@ -53,8 +53,8 @@ pub struct Compare {
     /// Also write the comparison to FILE as one HTML page, which includes the run documents
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers, user names and directories, and name runs
-    /// from files side 1, side 2 …
+    /// Replace host names, addresses, serial numbers, user names and directories; runs given as
+    /// files are shown as side 1, side 2 …
     #[arg(long)]
     pub redact: bool,
     /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
@@ -94,8 +94,8 @@ pub struct ReportCommand {
     /// Write one HTML page to FILE instead of a table to stdout
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: print the tables of the published report whose plan was run, with the figures of
-    /// RUN; of several runs, the latest figure of each case
+    /// published: for runs of a published plan (plimsoll plan list), print the tables of that report
+    /// with the figures of RUN; of several runs, the latest figure of each case
     #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
     /// Print at most 14 short lines for a forum or a pull request: machine, main results with their
@@ -180,8 +180,8 @@ pub struct SiteCommand {
 /// `plimsoll export`.
 #[derive(Args, Clone, Debug)]
 pub struct Export {
-    /// Run to write: its id or the first characters of it, last, last~1 (the one before), a tag, or
-    /// a file
+    /// Run to write: its id or the first characters of it, last, last~1 (the one before), a tag (of
+    /// one run; otava and openmetrics-timed: all its runs), or a file
     #[arg(value_name = "RUN")]
     pub run: String,
     /// Format to write
@@ -192,7 +192,7 @@ pub struct Export {
     pub table: String,
     /// Exit with code 1 unless CASES METRIC >= VALUE (or <=) holds, such as 'disk.io/* latency <=
     /// 200us'; VALUE may also be 80% of limit, or 95% of baseline (the last 10 runs of its plan).
-    /// In junit each EXPR is a test
+    /// In junit each case that EXPR names is a test
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// Write to FILE instead of stdout; an existing FILE is replaced

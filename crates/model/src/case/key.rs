@@ -160,14 +160,14 @@ pub const KEYS: &[Key] = &[
     )
     .overlaid().titled(),
     key("read-share", ValueKind::Count, "percentage of reads with --op mixed, from 0 to 100 [default: 70]"),
-    key("type", ValueKind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8 or all [default: f64,f32; op dot and crc32c: all]").overlaid().titled(),
+    key("type", ValueKind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8 or all; cpu.gemm: f64, f32 [default: f64,f32; op dot and crc32c: all]").overlaid().titled(),
     key("n", ValueKind::Count, "number of rows and columns of the matrices, such as 4000 [default: as time and memory allow]")
         .of_machine()
         .axis("n", Spacing::Log).amount(ScaledAmount::Order),
     key("nb", ValueKind::Count, "columns of a block of the factorisation, HPL's NB; cpu.linpack rounds up to register tiles [default: 192]")
         .usually("192"),
-    key("p", ValueKind::Count, "rows of the process grid, HPL's P [default: as square as possible]; for plan show, as only run PLAN --hosts measures cpu.hpl").of_machine(),
-    key("q", ValueKind::Count, "columns of the process grid, HPL's Q [default: as square as possible]; for plan show, as only run PLAN --hosts measures cpu.hpl").of_machine(),
+    key("p", ValueKind::Count, "rows of the process grid over all machines, HPL's P [default: as square as possible]").of_machine(),
+    key("q", ValueKind::Count, "columns of the process grid over all machines, HPL's Q [default: as square as possible]").of_machine(),
     key(
         "isa",
         ValueKind::Word,
@@ -190,7 +190,7 @@ pub const KEYS: &[Key] = &[
         note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
         workers: false,
     }),
-    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes as two sequences), random, strided (every 17th block), backward, same (one block), zipf (exponent 1.2) or zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file, 20 % to the rest) [default: random for 4K, sequential for 1M]").overlaid().titled(),
+    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes as two sequences), random, strided (every 17th block), backward, same (one block), zipf (exponent 1.2) or zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file, 20 % to the rest) [default: random and sequential: see --op]").overlaid().titled(),
     key(
         "size",
         ValueKind::Size,
@@ -214,7 +214,7 @@ pub const KEYS: &[Key] = &[
         .unsaid("256 KiB"),
     key("node", ValueKind::Count, "number of the NUMA node to allocate memory on, such as 0 [default: the node of each thread]"),
     key("delay", ValueKind::Word, "pauses of the loading threads after each 4 KiB, such as 0ns,100ns,1us; one case measures them all, as a curve [default: 12 from 6.4us to 0]"),
-    key("depth", ValueKind::Count, "queue depth of each thread [default: 1,32 for random 4K, 8 for sequential 1M; psync and mmap: 1]")
+    key("depth", ValueKind::Count, "queue depth of each thread [default: 1 and 32 for the random reads, 8 for the sequential cases; psync and mmap: 1]")
         .axis("queue depth", Spacing::Log)
         .overlaid(),
     key("engine", ValueKind::Word, "I/O engine: io_uring, libaio, psync or mmap; with polling io_uring+sqpoll, io_uring+iopoll [default: io_uring]")

@@ -61,27 +61,27 @@ pub const BUILT_IN: &[BuiltIn] = &[
     ),
     published(
         "ec2-t2micro",
-        "CPU, disk, network of an EC2 t2.micro; takes long without --scale",
+        "report on an EC2 t2.micro: CPU, disk, network; an hour without --scale",
         include_str!("built_in/ec2-t2micro.toml"),
     ),
     published(
         "chameleon-baremetal",
-        "CPU, memory, disk, network of a Chameleon node",
+        "report on a Chameleon node: CPU, memory, disk, network; 20 minutes without --scale",
         include_str!("built_in/chameleon-baremetal.toml"),
     ),
     published(
         "chameleon-kvm",
-        "CPU, memory, disk, network of Chameleon instances",
+        "report on Chameleon instances: CPU, memory, disk, network; 35 minutes without --scale",
         include_str!("built_in/chameleon-kvm.toml"),
     ),
     published(
         "hyperion-prometheus",
-        "CPU by number type, memory blocks, disk with up to 128 threads, network",
+        "report on the cluster Hyperion: CPU, memory blocks, disk, network; two hours without --scale",
         include_str!("built_in/hyperion-prometheus.toml"),
     ),
     published(
         "ec2-t2micro-java",
-        "CPU, disk, network of an EC2 t2.micro, there measured by Java programs",
+        "report on an EC2 t2.micro measured in Java: CPU, disk, network; an hour without --scale",
         include_str!("built_in/ec2-t2micro-java.toml"),
     ),
 ];

@@ -11,7 +11,7 @@ use super::Format;
 
 pub(super) static FORMAT: Format = Format {
     name: "junit",
-    about: "JUnit XML for build servers: one test case for each measurement and each --require",
+    about: "JUnit XML for build servers: one test case for each measurement, and for each case that a --require names",
     extension: "xml",
     run: Some(|of, out| out.write_all(text(of.run, of.held).as_bytes())),
     ..Format::NONE

@@ -26,7 +26,7 @@ pub(super) static SERIES: Format = Format {
 
 pub(super) static CONFIG: Format = Format {
     name: "otava-config",
-    about: "otava.yaml for the CSV of otava, named plimsoll.csv: whether higher or lower is better in each column",
+    about: "otava.yaml for the output of otava, to be saved as plimsoll.csv: whether higher or lower is better in each column",
     extension: "yaml",
     run: Some(|of, out| config(std::slice::from_ref(of.run), out)),
     runs: Some(config),
