@@ -56,7 +56,7 @@ impl StoreError {
     }
 
     pub(super) fn missing(directory: &Path) -> Self {
-        let text = "the first 'plimsoll run' makes it";
+        let text = "'plimsoll run' with the same --store makes it";
         let text = format!("there is no history yet: {} does not exist; {text}", shown_path(directory));
         Self { kind: StoreErrorKind::Missing, text }
     }

@@ -101,11 +101,13 @@ fn code(text: &str) -> Result<u32, String> {
 }
 
 fn loss(text: &str) -> Result<f64, String> {
-    within(precision(text)?, 0.03..=0.5, "must be between 3% and 50%")
+    let must = "must be a share from 3% to 50%, such as 10%";
+    within(precision(text).map_err(|_| must)?, 0.03..=0.5, must)
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    within(precision(text)?, 1e-9..=0.1, "must be between 1e-9 and 0.1")
+    let must = "must be a probability from 1e-9 to 0.1, such as 1e-4";
+    within(precision(text).map_err(|_| must)?, 1e-9..=0.1, must)
 }
 
 /// Returns the exit code of a command line that could not run: `code`, or for `plimsoll gate` the
