@@ -27,7 +27,7 @@ fn machine() -> &'static (Machine, Fixture) {
 pub(crate) fn results(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     judge(&text, None);
-    for format in stated::formats() {
+    for (format, _) in stated::described() {
         judge(&text, Some(format));
     }
 }

@@ -223,7 +223,7 @@ impl fmt::Display for CannotMeasure {
 impl std::error::Error for CannotMeasure {}
 
 /// Agreement of the definitions of a reference tool's figure and ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Match {
     /// Same definition: an equivalence verdict makes sense.

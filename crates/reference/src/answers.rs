@@ -3,45 +3,28 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use plimsoll_model::case::Case;
 
-pub(super) struct CachedAnswers<A>(Rc<RefCell<ByCommand<A>>>);
+#[derive(Default)]
+pub(super) struct CachedAnswers<A>(RefCell<BTreeMap<Vec<String>, Shared<A>>>);
 
-type ByCommand<A> = BTreeMap<Vec<String>, Vec<Shared<A>>>;
-
-struct Shared<A> {
-    answer: A,
-    cases: Vec<Case>,
-}
-
-impl<A> Default for CachedAnswers<A> {
-    fn default() -> Self {
-        Self(Rc::default())
-    }
-}
-
-impl<A> Clone for CachedAnswers<A> {
-    fn clone(&self) -> Self {
-        Self(Rc::clone(&self.0))
-    }
-}
+/// Answers of one command, each with the cases that took it.
+type Shared<A> = Vec<(A, Vec<Case>)>;
 
 impl<A: Clone> CachedAnswers<A> {
     /// Returns output that `command` gave before and `case` has not used yet, with the case that
     /// ran the command; `None` if the command must be run.
     pub(super) fn take(&self, command: &[String], case: &Case) -> Option<(A, Option<Case>)> {
         let mut all = self.0.borrow_mut();
-        let shared = all.get_mut(command)?.iter_mut().find(|shared| !shared.cases.contains(case))?;
-        shared.cases.push(case.clone());
-        Some((shared.answer.clone(), shared.cases.first().cloned()))
+        let (answer, cases) = all.get_mut(command)?.iter_mut().find(|(_, cases)| !cases.contains(case))?;
+        cases.push(case.clone());
+        Some((answer.clone(), cases.first().cloned()))
     }
 
     /// Keeps `answer`, the output of `command` run for `case`, for other cases with this command.
     pub(super) fn keep(&self, command: Vec<String>, case: Case, answer: A) {
-        let shared = Shared { answer, cases: vec![case] };
-        self.0.borrow_mut().entry(command).or_default().push(shared);
+        self.0.borrow_mut().entry(command).or_default().push((answer, vec![case]));
     }
 }
 

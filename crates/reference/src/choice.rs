@@ -4,7 +4,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, nearest};
 
 use super::search::NOT_INSTALLED;
-use super::{InstalledTool, Match, Package, Pairing, ProgramSearch, REF_TOOLS, RefTool};
+use super::{InstalledTool, Match, Package, Pairing, ProgramSearch, REF_TOOLS, RefTool, find};
 
 /// Which tools `--against` selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,14 +42,14 @@ impl Against {
 }
 
 fn known(option: &str, name: &str) -> Result<&'static str, String> {
-    let names = || REF_TOOLS.iter().map(|p| p.name);
-    names().find(|known| *known == name).ok_or_else(|| {
+    find(name).map(|tool| tool.name).ok_or_else(|| {
         if ["installed", "all"].contains(&name) {
             return format!("{option} {name} and names of tools are mutually exclusive");
         }
         let shown = plimsoll_units::text::shown(name);
-        let near = nearest(name, names()).map(|near| format!("did you mean '{near}'?"));
-        let list = || format!("tools are {}, or installed, or all", names().collect::<Vec<_>>().join(", "));
+        let names: Vec<&str> = REF_TOOLS.iter().map(|tool| tool.name).collect();
+        let near = nearest(name, names.iter().copied()).map(|near| format!("did you mean '{near}'?"));
+        let list = || format!("tools are {}, or installed, or all", names.join(", "));
         format!("{option} must name reference tools: '{shown}' is not one; {}", near.unwrap_or_else(list))
     })
 }
@@ -121,8 +121,11 @@ pub(super) fn choose_tools(
                     return choice;
                 }
                 let all = choose_tools(&Against::All, search, plan, case, machine).into_iter();
-                let others = all.filter(|other| is_quicker(&other.pairing, &choice.pairing));
-                others
+                let Pairing { metric, definition, seconds, .. } = choice.pairing;
+                let is_quicker = |other: &Pairing| {
+                    other.metric == metric && other.definition <= definition && other.seconds < seconds
+                };
+                all.filter(|other| is_quicker(&other.pairing))
                     .min_by(|one, other| one.pairing.seconds.total_cmp(&other.pairing.seconds))
                     .unwrap_or(choice)
             };
@@ -135,7 +138,7 @@ pub(super) fn choose_tools(
             let mut best: BTreeMap<&str, Choice> = BTreeMap::new();
             for choice in paired_here.filter_map(|(ref_tool, pairing)| there(ref_tool, pairing, search)) {
                 let metric = choice.pairing.metric;
-                let key = |choice: &Choice| (distance(&choice.pairing), choice.pairing.seconds);
+                let key = |choice: &Choice| (choice.pairing.definition, choice.pairing.seconds);
                 if best.get(metric).is_none_or(|known| key(&choice) < key(known)) {
                     best.insert(metric, choice);
                 }
@@ -147,11 +150,7 @@ pub(super) fn choose_tools(
 
 /// Returns the metric that a tool also measures; `None` also for memory on a fixed NUMA node.
 fn pairing(ref_tool: &RefTool, case: &Case, machine: &Machine) -> Option<Pairing> {
-    if of_a_node(case) { None } else { (ref_tool.pairing)(case, machine) }
-}
-
-fn of_a_node(case: &Case) -> bool {
-    case.node().is_some()
+    if case.node().is_some() { None } else { (ref_tool.pairing)(case, machine) }
 }
 
 /// Returns a requested tool with its pairing, or why it has none; `None` if it is for other cases.
@@ -167,7 +166,7 @@ fn choose_named(
         return Some(Choice { tool: ref_tool, pairing, found });
     }
     let declined = (ref_tool.declines)(case)?;
-    let why = if of_a_node(case) { "its memory is that of its threads' own nodes" } else { declined };
+    let why = if case.node().is_some() { "its memory is that of its threads' own nodes" } else { declined };
     let metric = plimsoll_bench::find(case.benchmark())?.metrics(case).first()?.name;
     let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
     Some(Choice { tool: ref_tool, pairing, found: Err(why.to_owned()) })
@@ -194,19 +193,6 @@ pub fn untrusted_programs(search: &ProgramSearch) -> Vec<String> {
     let programs: BTreeSet<&str> =
         REF_TOOLS.iter().flat_map(|ref_tool| ref_tool.programs.iter().copied()).collect();
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
-}
-
-/// Ranks a tool's definition of the metric: 0 is the same as plimsoll's, 2 is only related.
-fn distance(pairing: &Pairing) -> u8 {
-    match pairing.definition {
-        Match::Exact => 0,
-        Match::Scaled => 1,
-        Match::Related => 2,
-    }
-}
-
-fn is_quicker(one: &Pairing, other: &Pairing) -> bool {
-    one.metric == other.metric && distance(one) <= distance(other) && one.seconds < other.seconds
 }
 
 /// Returns the command that installs a package, such as `apt-get install fio`.

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -48,18 +47,15 @@ pub struct Pairing {
     pub definition: Match,
     /// Difference between the definitions, or how it was removed; one phrase.
     pub note: &'static str,
-    /// Estimated seconds of a reading; see [`patience`].
+    /// Estimated seconds of a reading; four times this, 20 s to 30 min, is its time limit.
     pub seconds: f64,
     /// Number of pairs to take; a confidence interval needs at least 3.
     pub pairs: usize,
 }
 
 impl Pairing {
-    /// Default number of pairs.
-    pub const DEFAULT_PAIRS: usize = 5;
-
     fn new(metric: &'static str, definition: Match, note: &'static str, seconds: f64) -> Self {
-        Self { metric, definition, note, seconds, pairs: Self::DEFAULT_PAIRS }
+        Self { metric, definition, note, seconds, pairs: 5 }
     }
 }
 
@@ -98,45 +94,18 @@ pub struct InvocationInput<'a> {
     pub seconds: f64,
     /// Whether the plan is scaled down, so that a smaller problem of the tool is enough.
     pub is_scaled_down: bool,
-    /// Location of the tool's server.
-    pub far: ToolServerLocation<'a>,
+    /// Host name or address of the tool's server: 127.0.0.1 on this machine.
+    pub host: &'a str,
+    /// TCP and UDP port of the server; on this machine, it is free now.
+    pub port: u16,
+    /// Whether the server is started on this machine; otherwise it listens already.
+    pub is_local: bool,
 }
 
 impl InvocationInput<'_> {
     /// Returns the call of `program` on the CPUs of the case.
     fn call(&self, program: &'static str, arguments: Vec<String>) -> Invocation {
         Invocation { program, arguments, cpus: self.offer.cpus.clone(), ..Invocation::default() }
-    }
-}
-
-/// Location of a tool's server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToolServerLocation<'a> {
-    /// Started on this TCP and UDP port of the loopback interface, which is free now.
-    Here(u16),
-    /// Already listening at this host and port.
-    There(&'a str, u16),
-}
-
-impl ToolServerLocation<'_> {
-    /// Returns the host name or address of the server: 127.0.0.1 if it is on this machine.
-    pub fn host(&self) -> &str {
-        match self {
-            ToolServerLocation::Here(_) => "127.0.0.1",
-            ToolServerLocation::There(host, _) => host,
-        }
-    }
-
-    /// Returns the TCP or UDP port of the server.
-    pub fn port(&self) -> u16 {
-        match self {
-            ToolServerLocation::Here(port) | ToolServerLocation::There(_, port) => *port,
-        }
-    }
-
-    /// Returns `server` if it must be started on this machine; `None` if it runs on another host.
-    pub fn local_server(&self, server: ServerProgram) -> Option<ServerProgram> {
-        matches!(self, ToolServerLocation::Here(_)).then_some(server)
     }
 }
 
@@ -160,18 +129,11 @@ pub struct ServerProgram {
     /// Command-line arguments.
     pub arguments: Vec<String>,
     /// Port it will listen on.
-    pub listens: Listens,
+    pub port: u16,
+    /// Whether it listens for UDP instead of TCP.
+    pub is_udp: bool,
     /// CPUs it may use.
     pub cpus: Vec<usize>,
-}
-
-/// Port on which a server listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listens {
-    /// TCP port.
-    Tcp(u16),
-    /// UDP port.
-    Udp(u16),
 }
 
 /// How a tool is called for a case.
@@ -398,9 +360,4 @@ impl InstalledTool {
         let at = self.ref_tool.programs.iter().position(|program| *program == name)?;
         self.programs.get(at)?.as_deref()
     }
-}
-
-/// Returns the time limit of a tool that should take `seconds`: four times this, 20 s to 30 min.
-pub fn patience(seconds: f64) -> Duration {
-    Duration::from_secs_f64((seconds * 4.0).clamp(20.0, 1800.0))
 }

@@ -35,32 +35,23 @@ fn most(unit: Unit) -> f64 {
     }
 }
 
+/// An event with its minimum duration in clock cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum BoundedEvent {
-    /// A load that depends on the one before it.
-    Load,
-    /// A message from one thread to another.
-    Message,
-    RoundTrip,
+    /// A load from the L1 cache that depends on the one before it.
+    Load = 1,
+    /// A message from one thread to another: a store by one core, a load by another.
+    Message = 10,
+    RoundTrip = 20,
 }
 
 impl BoundedEvent {
-    /// Returns the minimum duration of the event in clock cycles: 1 for a load from the L1 cache,
-    /// 10 for a message (a store by one core, a load by another), 20 for a round trip.
-    const fn least_cycles(self) -> f64 {
-        match self {
-            Self::Load => 1.0,
-            Self::Message => 10.0,
-            Self::RoundTrip => 20.0,
-        }
-    }
-
     /// Returns why the event cannot take `seconds`; `None` if it can, and for 0, which is rounded.
     pub(crate) fn too_short(self, seconds: f64) -> Option<String> {
-        let least = self.least_cycles() / MAX_CLOCK_HZ;
+        let cycles = self as u8;
+        let least = f64::from(cycles) / MAX_CLOCK_HZ;
         (seconds > 0.0 && seconds < least).then(|| {
             let least = Quantity::new(least, Unit::Second).human(2);
-            let cycles = self.least_cycles();
             format!("it takes {cycles} clock cycles or more, and no core has a clock above 9.2 GHz: {least}")
         })
     }

@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, select, tick};
 use plimsoll_bench::{Prepared, subsystem_of};
@@ -19,19 +19,15 @@ use plimsoll_system::leftover::{Registry, Scratch};
 use super::answers::CachedAnswers;
 use super::choice::{Choice, choose_tools};
 use super::fact;
-use super::process::{ProcessError, ProgramOrder, RunningProgram, SelfLauncher, failed};
+use super::process::{OUTPUT_CAP, ProcessError, ProgramOrder, RunningProgram, SelfLauncher, failed};
 use super::tools::huge_pages;
 use super::version::{ask_version, libraries, sha256_of_program};
 use super::{
-    Account, Against, InstalledTool, Invocation, InvocationInput, Listens, Output, Pairing, Pass,
-    ProgramSearch, RefTool, ToolFigure, ToolLauncher, ToolServerLocation, patience,
+    Account, Against, InstalledTool, Invocation, InvocationInput, Output, Pairing, Pass, ProgramSearch,
+    RefTool, ServerProgram, ToolFigure, ToolLauncher,
 };
 
-const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
-
-const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
-
-const MOST_BYTES: u64 = super::process::OUTPUT_CAP;
+const SERVER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reference tools of a run, and how they are started.
 pub struct ReferenceTools {
@@ -55,7 +51,7 @@ pub struct ReferenceTools {
     pub through: Option<Result<ToolLauncher, String>>,
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
-    answers: CachedAnswers<ToolOutput>,
+    answers: Rc<CachedAnswers<ToolOutput>>,
 }
 
 /// Selects the tools for each case of a run.
@@ -137,7 +133,7 @@ impl ReferenceTools {
             through: None,
             versions: BTreeMap::new(),
             hung: Hung::default(),
-            answers: CachedAnswers::default(),
+            answers: Rc::default(),
         }
     }
 
@@ -186,7 +182,7 @@ impl ReferenceTools {
         };
         let prepared = prepared.ok().map(|runs| Box::new(runs) as Box<dyn Prepared>);
         let pass = |pass: Pass| ToolRun {
-            name: of_pass(&about.name, pass.name),
+            name: format!("{} {}", about.name, pass.name),
             definition: pass.definition,
             note: pass.note.to_owned(),
             ..about.clone()
@@ -207,14 +203,12 @@ impl ReferenceTools {
         if let Some(hung) = self.hung.borrow().get(found.ref_tool.name) {
             return Err(hung.clone());
         }
-        let server = self.server(found.ref_tool, case)?;
-        let seconds = self.seconds;
         let making = Making {
             case: case.clone(),
             machine: machine.clone(),
             offer: offer.clone(),
-            server,
-            seconds,
+            server: self.server(found.ref_tool, case)?,
+            seconds: self.seconds,
             is_scaled_down: self.selection.is_scaled_down,
         };
         let invocation = making.invocation(found.ref_tool)?;
@@ -225,22 +219,21 @@ impl ReferenceTools {
             (None, several @ 2..) => Some(ToolLauncher::open_mpi(&self.selection.search, several)?),
             (through, _) => through,
         };
-        let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
+        let order = order(found, &invocation, &scratch, pairing.seconds.max(self.seconds))?;
         let libraries = found.ref_tool.library.map(|part| libraries(&order, part, &self.launcher));
-        let digest = sha256_of_program(&order.program);
         Ok(Runs {
             found: found.clone(),
             making,
             invocation,
+            digest: sha256_of_program(&order.program),
             order: through.map_or(order.clone(), |through| through.applied(order)),
             scratch,
             metric: pairing.metric,
             launcher: self.launcher.clone(),
             interrupts: self.interrupts.clone(),
             libraries: libraries.unwrap_or_default(),
-            digest,
             hung: Rc::clone(&self.hung),
-            answers: self.answers.clone(),
+            answers: Rc::clone(&self.answers),
             facts: Facts::default(),
         })
     }
@@ -313,11 +306,6 @@ fn named(ref_tool: &RefTool, case: &Case) -> String {
     (ref_tool.benchmark_name)(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
 }
 
-/// Returns the name of a further figure in a tool's output, also the key of its sample values.
-fn of_pass(tool: &str, pass: &str) -> String {
-    format!("{tool} {pass}")
-}
-
 fn order(
     found: &InstalledTool,
     invocation: &Invocation,
@@ -328,14 +316,12 @@ fn order(
         .program(invocation.program)
         .ok_or_else(|| format!("its program {} is not installed", invocation.program))?;
     Ok(ProgramOrder {
-        program: program.to_owned(),
         arguments: invocation.arguments.iter().map(Into::into).collect(),
         cpus: invocation.cpus.clone(),
         environment: invocation.environment.clone(),
-        of_launcher: Vec::new(),
-        directory: scratch.path().to_owned(),
         stdin: invocation.stdin.clone(),
-        limit: patience(seconds),
+        limit: Duration::from_secs_f64((seconds * 4.0).clamp(20.0, 1800.0)),
+        ..ProgramOrder::of(program, scratch.path())
     })
 }
 
@@ -351,17 +337,16 @@ struct Making {
 impl Making {
     /// Returns how to call the tool for the case; each server on this host has another port.
     fn invocation(&self, ref_tool: &RefTool) -> Result<Invocation, String> {
-        let far = match &self.server {
-            Some(RemoteServer { host, port }) => ToolServerLocation::There(host, *port),
+        let (host, port, is_local) = match &self.server {
+            Some(RemoteServer { host, port }) => (host.as_str(), *port, false),
             None => {
                 let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
-                ToolServerLocation::Here(free.map_err(|e| format!("no free port: {e}"))?.port())
+                ("127.0.0.1", free.map_err(|e| format!("no free port: {e}"))?.port(), true)
             }
         };
-        let Making { case, machine, offer, seconds, is_scaled_down, .. } = self;
-        let (seconds, is_scaled_down) = (*seconds, *is_scaled_down);
-        let mut invocation =
-            (ref_tool.invocation)(&InvocationInput { case, machine, offer, seconds, is_scaled_down, far })?;
+        let Self { ref case, ref machine, ref offer, seconds, is_scaled_down, .. } = *self;
+        let ask = InvocationInput { case, machine, offer, seconds, is_scaled_down, host, port, is_local };
+        let mut invocation = (ref_tool.invocation)(&ask)?;
         invocation.environment.extend(huge_pages(case));
         Ok(invocation)
     }
@@ -379,7 +364,7 @@ struct Runs {
     libraries: Vec<String>,
     digest: Option<String>,
     hung: Hung,
-    answers: CachedAnswers<ToolOutput>,
+    answers: Rc<CachedAnswers<ToolOutput>>,
     facts: Facts,
 }
 
@@ -390,9 +375,7 @@ impl Runs {
             words.push("env".to_owned());
             words.extend(self.order.environment.iter().map(|(name, value)| format!("{name}={value}")));
         }
-        if !self.order.cpus.is_empty() {
-            words.extend(bound(&self.order.cpus));
-        }
+        words.extend(bound(&self.order.cpus));
         words.push(plimsoll_units::text::shown_path(&self.order.program));
         words.extend(
             self.order.arguments.iter().map(|a| plimsoll_units::text::shown_bytes(a.as_encoded_bytes())),
@@ -407,7 +390,7 @@ impl Runs {
         input.extend(self.invocation.stdin.clone().map(|text| ("stdin".to_owned(), text)));
         let server = self.invocation.server.as_ref();
         input.extend(server.map(|server| {
-            let mut words = if server.cpus.is_empty() { Vec::new() } else { bound(&server.cpus) };
+            let mut words = bound(&server.cpus);
             words.push(server.program.to_owned());
             words.extend(server.arguments.iter().cloned());
             ("server".to_owned(), words.join(" "))
@@ -440,7 +423,7 @@ impl Runs {
             let _ = std::fs::remove_file(self.scratch.path().join(name));
         }
         let _server = self.start_server()?;
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let done = self.launcher.run(&self.order, &self.interrupts).map_err(|error| self.reported(&error))?;
         let life = begun.elapsed().as_secs_f64();
         if let Some(how) = failed(&done) {
@@ -450,7 +433,7 @@ impl Runs {
             Output::Stdout => done.stdout,
             Output::Stderr => done.stderr.clone(),
             Output::File(name) => {
-                plimsoll_units::text::read_small(&self.scratch.path().join(name), MOST_BYTES)
+                plimsoll_units::text::read_small(&self.scratch.path().join(name), OUTPUT_CAP)
                     .map_err(|why| CannotMeasure::environment(format!("its output {name}: {why}")))?
             }
         };
@@ -510,7 +493,7 @@ impl Runs {
     }
 
     /// Starts this server and waits until it listens. Fails after [`SERVER_PATIENCE`].
-    fn serve(&self, server: &super::ServerProgram) -> Result<RunningProgram, CannotMeasure> {
+    fn serve(&self, server: &ServerProgram) -> Result<RunningProgram, CannotMeasure> {
         let cannot =
             |why: String| CannotMeasure::environment(format!("its server {}: {why}", server.program));
         let program =
@@ -522,9 +505,9 @@ impl Runs {
             ..ProgramOrder::of(program, self.scratch.path())
         };
         let running = self.launcher.start_quiet(&order).map_err(|e| cannot(e.to_string()))?;
-        let (deadline, looks) = (after(SERVER_PATIENCE), tick(LOOK));
+        let (deadline, looks) = (after(SERVER_PATIENCE), tick(Duration::from_millis(5)));
         loop {
-            if listens(server.listens) {
+            if listens(server) {
                 return Ok(running);
             }
             if running.has_ended() {
@@ -539,7 +522,7 @@ impl Runs {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct ToolOutput {
     text: String,
     stderr: String,
@@ -548,16 +531,16 @@ struct ToolOutput {
 
 fn bound(cpus: &[usize]) -> Vec<String> {
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
-    vec!["taskset".to_owned(), "-c".to_owned(), cpus.join(",")]
+    if cpus.is_empty() { cpus } else { vec!["taskset".to_owned(), "-c".to_owned(), cpus.join(",")] }
 }
 
 /// Returns whether a socket listens, from /proc/net (proc_net_tcp.rst: TCP 0A, bound UDP 07).
-fn listens(at: Listens) -> bool {
-    let (files, port, state) = match at {
-        Listens::Tcp(port) => (["/proc/net/tcp", "/proc/net/tcp6"], port, "0A"),
-        Listens::Udp(port) => (["/proc/net/udp", "/proc/net/udp6"], port, "07"),
+fn listens(server: &ServerProgram) -> bool {
+    let (files, state) = match server.is_udp {
+        false => (["/proc/net/tcp", "/proc/net/tcp6"], "0A"),
+        true => (["/proc/net/udp", "/proc/net/udp6"], "07"),
     };
-    let suffix = format!(":{port:04X}");
+    let suffix = format!(":{:04X}", server.port);
     files.iter().filter_map(|file| std::fs::read_to_string(file).ok()).any(|text| {
         text.lines().skip(1).any(|line| {
             let mut words = line.split_whitespace().skip(1);
@@ -568,7 +551,7 @@ fn listens(at: Listens) -> bool {
 
 impl Prepared for Runs {
     fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let (answer, taken_for) = self.read_output()?;
         let ref_tool = self.found.ref_tool;
         let mut reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
@@ -583,7 +566,7 @@ impl Prepared for Runs {
         }
         self.facts.warnings = reading.differs.into_iter().map(|text| Differs(text).into()).collect();
         let tool = named(ref_tool, &self.making.case);
-        let passes = reading.passes.iter().map(|(pass, (value, _))| (of_pass(&tool, pass), *value));
+        let passes = reading.passes.iter().map(|(pass, (value, _))| (format!("{tool} {pass}"), *value));
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
             values: passes.chain([(self.metric.to_owned(), reading.value)]).collect(),
@@ -599,16 +582,14 @@ impl Prepared for Runs {
         self.facts.clone()
     }
 }
+
+/// A difference from the requested parameters.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Differs(String);
 
 impl Warn for Differs {
     fn code(&self) -> &'static str {
         "reference-differs"
-    }
-}
-
-impl fmt::Display for Differs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }

@@ -27,7 +27,6 @@ pub(crate) mod prelude {
 pub const MAX_FIGURES: usize = 10_000;
 /// Threads of a case whose file does not show them, such as those of a BLAS library.
 pub(crate) const AS_MANY_AS_CPUS: u64 = 4096;
-const MAX_TEXT_CHARS: usize = 80;
 
 /// Content of a result file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -220,7 +219,7 @@ impl StatedFigure {
     /// plimsoll's case that measures the same, or why there is none.
     pub fn new(name: &str, value: f64, unit: Unit, like: Result<EquivalentCase, String>) -> Self {
         Self {
-            name: shown_within(name, MAX_TEXT_CHARS),
+            name: shown_within(name, 80),
             value,
             unit,
             like,
@@ -263,11 +262,6 @@ impl Stated {
     }
 }
 
-/// Returns the names of the tools whose results can be read, such as `fio`.
-pub fn formats() -> impl Iterator<Item = &'static str> {
-    readable().map(|ref_tool| ref_tool.name)
-}
-
 /// Returns (name of the tool, description of its results) for each tool whose results can be read.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     readable().map(|ref_tool| (ref_tool.name, ref_tool.results.about))
@@ -300,7 +294,7 @@ pub(crate) fn too_many() -> String {
 
 /// Returns the error for an unknown text; `what` is the reason unless another tool is recognised.
 pub(crate) fn unrecognised(text: &str, what: &str) -> String {
-    let names: Vec<&str> = formats().collect();
+    let names: Vec<&str> = described().map(|(name, _)| name).collect();
     let what = match other_tools::named(text) {
         Some(tool) => format!("it is a result of {tool}, which check does not read"),
         None => what.to_owned(),
@@ -322,7 +316,9 @@ mod tests {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            let tool = formats().find(|tool| name.starts_with(tool.split('-').next().unwrap_or(tool)));
+            let tool = described()
+                .map(|(tool, _)| tool)
+                .find(|tool| name.starts_with(tool.split('-').next().unwrap_or(tool)));
             // The name of another tool may have the same start.
             let Some(tool) =
                 tool.filter(|tool| name.as_bytes().get(tool.len()) == Some(&b'-') || tool.contains('-'))

@@ -5,8 +5,6 @@
 mod report;
 mod stated;
 
-use std::collections::BTreeMap;
-
 use plimsoll_model::job::disk::{
     ArrivalProcess, BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers, Flush,
     FsyncLoad, MAX_SMALL_BLOCK_BYTES, STRIDE_BLOCKS, SyncCall, WriteThrough,
@@ -19,42 +17,14 @@ use report::FioReport;
 const LOG: u64 = FsyncLoad::SEGMENT_BYTES;
 
 /// Parameters that fio supports, or that do not change a single transfer.
-const FIO_KEYS: &[&str] = &[
-    "op",
-    "read-share",
-    "pattern",
-    "block",
-    "align",
-    "depth",
-    "size",
-    "threads",
-    "layout",
-    "engine",
-    "cache",
-    "sync",
-    "rate",
-    "arrivals",
-];
+const FIO_KEYS: &str =
+    "op read-share pattern block align depth size threads layout engine cache sync rate arrivals";
 
 /// Options of a job file that fio gets unchanged: they change how it does the transfers, not which.
 /// Their values are untrusted: words without a path.
-const CARRIED: &[&str] = &[
-    "norandommap",
-    "softrandommap",
-    "random_generator",
-    "randrepeat",
-    "allrandrepeat",
-    "randseed",
-    "iodepth_batch",
-    "iodepth_batch_complete_max",
-    "io_submit_mode",
-    "rate_cycle",
-    "nonvectored",
-    "iomem_align",
-    "refill_buffers",
-    "scramble_buffers",
-    "fadvise_hint",
-];
+const CARRIED: &str = "norandommap softrandommap random_generator randrepeat allrandrepeat randseed iodepth_batch \
+    iodepth_batch_complete_max io_submit_mode rate_cycle nonvectored iomem_align refill_buffers scramble_buffers \
+    fadvise_hint";
 
 fn carried(job: &[String]) -> impl Iterator<Item = String> {
     const MAX_OPTION_CHARS: usize = 40;
@@ -64,7 +34,8 @@ fn carried(job: &[String]) -> impl Iterator<Item = String> {
     };
     job.iter().filter_map(move |option| {
         let (name, value) = option.split_once('=')?;
-        (CARRIED.contains(&name) && plain(value)).then(|| format!("--{name}={value}"))
+        (CARRIED.split(' ').any(|carried| carried == name) && plain(value))
+            .then(|| format!("--{name}={value}"))
     })
 }
 
@@ -147,34 +118,24 @@ fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'s
         BlockSizes::One(bytes) => Ok(bytes),
         BlockSizes::Mixed(_) => Err("its steps are of one block size"),
     };
-    let step = |options: &mut Vec<String>, step: String| {
-        if let Some(rw) = options.first_mut() {
-            *rw += &step;
-        }
-    };
+    let mut step = |step: String| options.iter_mut().take(1).for_each(|rw| *rw += &step);
     match case.order {
-        BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Random => Ok(None),
+        BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Random => {}
         BlockOrder::Zoned(zones) => {
             let zones: Vec<String> =
                 zones.parts().map(|(transfers, of_file)| format!("{transfers}/{of_file}")).collect();
             options.push(format!("--random_distribution=zoned:{}", zones.join(":")));
-            Ok(None)
         }
         // From the end: the offset goes back by the block just read and the next one.
-        BlockOrder::Backward => {
-            step(options, format!(":-{}", 2 * fixed()?));
-            Ok(None)
-        }
+        BlockOrder::Backward => step(format!(":-{}", 2 * fixed()?)),
         BlockOrder::Strided => {
-            step(options, format!(":{}", (STRIDE_BLOCKS - 1) * fixed()?));
-            Ok(Some("it reads the same blocks again after each pass, plimsoll the next ones"))
+            step(format!(":{}", (STRIDE_BLOCKS - 1) * fixed()?));
+            return Ok(Some("it reads the same blocks again after each pass, plimsoll the next ones"));
         }
-        BlockOrder::Same => Err("it repeats a block only where the file has no other"),
-        BlockOrder::Zipf(exponent) => {
-            options.push(format!("--random_distribution=zipf:{exponent}"));
-            Ok(None)
-        }
+        BlockOrder::Same => return Err("it repeats a block only where the file has no other"),
+        BlockOrder::Zipf(exponent) => options.push(format!("--random_distribution=zipf:{exponent}")),
     }
+    Ok(None)
 }
 
 /// Returns fio's option for block sizes. Fails if whole percents cannot express the mix.
@@ -201,20 +162,25 @@ fn metric(case: &DiskTransfers) -> &'static str {
     }
 }
 
-fn engine(engine: DiskEngine) -> Result<&'static [&'static str], NoFioJob> {
-    match engine {
+/// Returns the options that select fio's engine for `engine`.
+fn engine(engine: DiskEngine) -> Result<Vec<String>, NoFioJob> {
+    let (name, polls) = match engine {
         DiskEngine::IoUring(polling) => match (polling.submission, polling.completion) {
-            (false, false) => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1"]),
-            (true, false) => {
-                Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--sqthread_poll=1"])
-            }
-            (false, true) => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--hipri=1"]),
-            (true, true) => Err(OTHER_ENGINE),
+            (false, false) => ("io_uring", None),
+            (true, false) => ("io_uring", Some("--sqthread_poll=1")),
+            (false, true) => ("io_uring", Some("--hipri=1")),
+            (true, true) => return Err(OTHER_ENGINE),
         },
-        DiskEngine::Libaio => Ok(&["--ioengine=libaio"]),
-        DiskEngine::Psync => Ok(&["--ioengine=psync"]),
-        DiskEngine::Mmap | DiskEngine::Null | DiskEngine::NullCall => Err(OTHER_ENGINE),
+        DiskEngine::Libaio => ("libaio", None),
+        DiskEngine::Psync => ("psync", None),
+        DiskEngine::Mmap | DiskEngine::Null | DiskEngine::NullCall => return Err(OTHER_ENGINE),
+    };
+    let mut options = vec![format!("--ioengine={name}")];
+    if name == "io_uring" {
+        options.extend(words(&["--registerfiles=1", "--fixedbufs=1"]));
     }
+    options.extend(polls.map(str::to_owned));
+    Ok(options)
 }
 
 const OTHER_ENGINE: NoFioJob = "only the engines io_uring, libaio and psync are comparable";
@@ -229,7 +195,6 @@ fn buffers(case: &DiskTransfers) -> Option<String> {
         .then(|| format!("--iomem_align={ALIGNED}"))
 }
 
-const SHARED: &[&str] = &["--allow_file_create=0"];
 const COMMON_OPTIONS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
 
 /// Returns the call that repeats one write and fdatasync at the end of a reserved log.
@@ -283,28 +248,26 @@ fn declines(case: &Case) -> Option<&'static str> {
 }
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
-    let (metric, (definition, note)) = match case.benchmark() {
+    let (metric, definition, note) = match case.benchmark() {
         "disk.fsync" if FsyncLoad::try_from(case).ok()?.threads == 1 => {
-            ("latency", (Match::Exact, "write and fdatasync together, at the end of a log of its own"))
+            ("latency", Match::Exact, "write and fdatasync together, at the end of a log of its own")
         }
         "disk.io" => {
             let job = job(case).ok()?;
             engine(job.case.engine).ok()?;
-            (
-                metric(&job.case),
-                match job.differs {
-                    Some(differs) => (Match::Related, differs),
-                    None if writes(case) => (
-                        Match::Exact,
-                        "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
+            let (definition, note) = match job.differs {
+                Some(differs) => (Match::Related, differs),
+                None if writes(case) => (
+                    Match::Exact,
+                    "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
                      included",
-                    ),
-                    None => (
-                        Match::Exact,
-                        "the same file, block, depth and engine; its mean latency, submission included",
-                    ),
-                },
-            )
+                ),
+                None => (
+                    Match::Exact,
+                    "the same file, block, depth and engine; its mean latency, submission included",
+                ),
+            };
+            (metric(&job.case), definition, note)
         }
         _ => return None,
     };
@@ -344,8 +307,9 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     // Reads use the case's own file, whose content is verified.
     arguments.extend((!writes).then(|| "--readonly".to_owned()));
     arguments.extend(options);
-    let more = engine(case.engine)?.iter().chain(SHARED).chain(COMMON_OPTIONS);
-    arguments.extend(more.map(|option| (*option).to_owned()));
+    arguments.extend(engine(case.engine)?);
+    arguments.push("--allow_file_create=0".to_owned());
+    arguments.extend(words(COMMON_OPTIONS));
     let cold = case.cache == CacheMode::Cold;
     arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
     arguments.push("--randrepeat=0".to_owned());
@@ -392,8 +356,20 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     if reached < 90.0 && case.engine != DiskEngine::Psync {
         reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));
     }
-    for (key, asked) in differing_options(&job.options, &case) {
-        reading.differs.push(format!("its {key} was not {asked}"));
+    let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
+    let block = match case.blocks {
+        BlockSizes::One(bytes) => Some(bytes.to_string()),
+        BlockSizes::Mixed(_) => None,
+    };
+    for (key, option, wanted) in [
+        ("block", "bs", block),
+        ("threads", "numjobs", Some(case.threads.to_string())),
+        ("engine", "ioengine", Some(engine)),
+    ] {
+        let used = job.options.get(option).and_then(Value::as_str);
+        if let Some((_, wanted)) = used.zip(wanted).filter(|(used, wanted)| used != wanted) {
+            reading.differs.push(format!("its {key} was not {wanted}"));
+        }
     }
     Ok(reading)
 }
@@ -409,25 +385,6 @@ fn depth_bucket(depth: u64) -> String {
 
 fn sum(read: Option<f64>, write: Option<f64>) -> Result<f64, String> {
     read.zip(write).map(|(read, write)| read + write).ok_or_else(|| "its JSON lacks a direction".to_owned())
-}
-
-/// Returns the parameters in fio's output that differ from the case, with the case's values.
-fn differing_options(options: &BTreeMap<String, Value>, case: &DiskTransfers) -> Vec<(&'static str, String)> {
-    let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
-    let block = match case.blocks {
-        BlockSizes::One(bytes) => Some(bytes.to_string()),
-        BlockSizes::Mixed(_) => None,
-    };
-    let asked = [
-        ("block", "bs", block),
-        ("threads", "numjobs", Some(case.threads.to_string())),
-        ("engine", "ioengine", Some(engine)),
-    ];
-    let unlike = asked.into_iter().filter_map(|(key, option, wanted)| {
-        let (used, wanted) = (options.get(option)?.as_str()?, wanted?);
-        (used != wanted).then_some((key, wanted))
-    });
-    unlike.collect()
 }
 
 #[cfg(test)]

@@ -10,29 +10,21 @@ use super::{hpl, stream};
 use crate::tools::prelude::*;
 
 const ANSWER: &str = "hpccoutf.txt";
-/// Seconds of the parts before HPL, for an order of [`ORDER_OF_BEFORE`].
+/// Seconds of the parts before HPL, for an order of 5000.
 const BEFORE: f64 = 60.0;
-/// Order of the system of equations for which [`BEFORE`] holds.
-const ORDER_OF_BEFORE: f64 = 5000.0;
-const LEAST_BEFORE: f64 = 5.0;
 
 /// Returns the expected seconds of hpcc before its HPL. They were about 1 for an order of 1000; the
 /// estimate is higher because a tool that takes four times as long is ended.
 fn seconds_before_hpl(case: &Case) -> f64 {
-    let order = case.number("n").map_or(ORDER_OF_BEFORE, |n| n as f64);
-    LEAST_BEFORE + BEFORE * (order / ORDER_OF_BEFORE).powi(2).min(1.0)
+    let order = case.number("n").map_or(5000.0, |n| n as f64);
+    5.0 + BEFORE * (order / 5000.0).powi(2).min(1.0)
 }
-
-const WORD: u64 = 8;
-const ARRAYS: u64 = 3;
 
 /// Largest order for STREAM (arrays of 170 MB): above, other parts take many minutes.
 const MAX_STREAM_ORDER: u64 = 8000;
 /// Largest order for STREAM in a plan that is scaled down (arrays of 7 MB): all parts take 2 to
 /// 6 s.
 const MAX_STREAM_ORDER_SCALED_DOWN: u64 = 1600;
-/// Expected seconds of a reading of STREAM in a plan that is scaled down.
-const SCALED_DOWN_SECONDS: f64 = 5.0;
 
 fn processes(case: &Case) -> usize {
     if stream::kernel(case).is_some() { case.threads() } else { 1 }
@@ -51,8 +43,7 @@ fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
 /// Returns the rate of all `processes` together in B/s, from their mean for the operation `op`.
 /// Fails if minimum, mean, maximum or `of_one`, the first process, contradict each other.
 fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Result<ToolFigure, String> {
-    const GIGA: f64 = 1e9;
-    let figure = |what: &str| Ok::<f64, String>(number_after(section, &format!("{what} {op} GB/s "))? * GIGA);
+    let figure = |what: &str| number_after(section, &format!("{what} {op} GB/s ")).map(|rate| rate * 1e9);
     let [least, mean, most] = [figure("Minimum")?, figure("Average")?, figure("Maximum")?];
     // Four decimals in the table, six below it.
     const TABLE_ROUNDING: f64 = 1e-3;
@@ -75,7 +66,7 @@ fn summary(text: &str, key: &str) -> Result<f64, String> {
 /// Returns the number of elements of each of the case's arrays; `None` if it is no STREAM kernel.
 fn elements(case: &Case) -> Option<u64> {
     let MemoryStream { op, site, .. } = MemoryStream::of(case).ok()?;
-    Some(site.size / op.arrays() / WORD)
+    Some(site.size / op.arrays() / 8)
 }
 
 pub(super) const HPCC: RefTool = RefTool {
@@ -87,7 +78,12 @@ pub(super) const HPCC: RefTool = RefTool {
     version_after: "Benchmark version ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
-    results: ResultFormat::of_text("its hpccoutf.txt", stated::recognises, stated::starts, stated::read),
+    results: ResultFormat::of_text(
+        "its hpccoutf.txt",
+        stated::recognises,
+        |text| line_starts(text, |line| line.contains("HPC Challenge Benchmark version")),
+        stated::read,
+    ),
     stderr_facts: hpl::core_type,
     declines: |case| {
         (case.benchmark() == "memory.bandwidth")
@@ -95,7 +91,7 @@ pub(super) const HPCC: RefTool = RefTool {
     },
     benchmark_name,
     pairing,
-    seconds_scaled_down: |case| stream::kernel(case).map(|_| SCALED_DOWN_SECONDS),
+    seconds_scaled_down: |case| stream::kernel(case).map(|_| 5.0),
     invocation,
     parse,
     ..RefTool::NONE
@@ -124,7 +120,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let order = match stream::kernel(ask.case).and_then(|_| elements(ask.case)) {
         // A third of each process's part of the matrix equals one array of the case.
         Some(elements) => {
-            let n = ((elements * ARRAYS * processes as u64) as f64).sqrt() as u64;
+            let n = ((elements * 3 * processes as u64) as f64).sqrt() as u64;
             let grid = ask.case.clone().with_count("p", 1).with_count("q", processes as u64);
             grid.with_count("n", n.min(max_order))
         }
@@ -154,8 +150,8 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let (used, wanted) = (summary(text, "STREAM_VectorSize=")?, elements(case).unwrap_or(0) as f64);
     let part = if case.threads() > 1 { "StarSTREAM" } else { "SingleSTREAM" };
     let section = section(text, part)?;
-    let op = kernel.name();
-    let mut reading = stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?;
+    let op = kernel.0;
+    let mut reading = stream::StreamRow::of(section, kernel, used, 1e9)?.best()?;
     if case.threads() > 1 {
         reading = of_all(section, op, case.threads() as f64, &reading)?;
     }
@@ -208,24 +204,9 @@ mod tests {
 
     #[test]
     fn all_operations_are_asked_for_by_one_command_and_too_large_arrays_are_shortened() {
-        let machine = plimsoll_machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
-        let offer = plimsoll_model::sample::Offer::default();
-        let invoked_at = |id: &str, is_scaled_down: bool| {
-            let case: Case = id.parse().unwrap();
-            let far = ToolServerLocation::Here(1);
-            let ask = InvocationInput {
-                case: &case,
-                machine: &machine,
-                offer: &offer,
-                seconds: 1.0,
-                is_scaled_down,
-                far,
-            };
-            invocation(&ask).unwrap()
-        };
-        let invoked = |id: &str| invoked_at(id, false);
+        let invoked = |id: &str| golden::invoked(&HPCC, id, false);
         let order_at = |id: &str, is_scaled_down: bool| {
-            let input = invoked_at(id, is_scaled_down).files.remove(0).1;
+            let input = golden::invoked(&HPCC, id, is_scaled_down).files.remove(0).1;
             let line =
                 |at: usize| input.lines().nth(at).unwrap().split_whitespace().next().unwrap().to_owned();
             [line(5), line(10), line(11)]

@@ -85,8 +85,7 @@ struct IozoneCase {
 impl IozoneCase {
     fn of(case: &Case) -> Option<Self> {
         (case.benchmark() == "disk.io").then_some(())?;
-        has_only_parameters(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"])
-            .then_some(())?;
+        has_only_parameters(case, "op pattern block depth threads engine cache size").then_some(())?;
         let job = DiskTransfers::try_from(case).ok().filter(|job| job.depth == 1)?;
         let BlockSizes::One(block) = job.blocks else { return None };
         (block > 0 && block.is_multiple_of(KIB) && block <= MAX_RECORD_BYTES).then_some(())?;
@@ -98,8 +97,6 @@ impl IozoneCase {
 
     /// Returns the bytes of each process's file: enough records, at most what the case moves.
     fn file_bytes(&self) -> u64 {
-        const RECORDS: u64 = 2048;
-        const LEAST_RECORDS: u64 = 4;
         const MIN_FILE_BYTES: u64 = 1 << 20;
         const MAX_FILE_BYTES: u64 = 128 << 20;
         let block = self.block;
@@ -107,8 +104,8 @@ impl IozoneCase {
             TransferAmount::Bytes(bytes) => bytes,
             TransferAmount::Transfers(transfers) => transfers.saturating_mul(block),
         });
-        let all = (block * RECORDS).min(moved).clamp(MIN_FILE_BYTES, MAX_FILE_BYTES);
-        (all / self.job.threads.max(1)).max(block * LEAST_RECORDS).next_multiple_of(block)
+        let all = (block * 2048).min(moved).clamp(MIN_FILE_BYTES, MAX_FILE_BYTES);
+        (all / self.job.threads.max(1)).max(block * 4).next_multiple_of(block)
     }
 }
 
@@ -176,24 +173,17 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let IozoneCase { test, block, .. } = found;
     let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
     let mut arguments = words(&["-R", "-e", "-r", &record, "-s", &size, "-i", "0"]);
-    if test.cache == Direct {
-        arguments.push("-I".to_owned());
-    }
+    arguments.extend(words(if test.cache == Direct { &["-I"] } else { &[] }));
     // Several processes share readings: one of sequential reads and writes, one of random ones.
-    if threads > 1 && test.number == "0" {
-        arguments.extend(words(&["-i", "1"]));
-    }
-    if test.number != "0" {
-        arguments.extend(words(&["-i", test.number]));
-    }
+    arguments.extend(match test.number {
+        "0" => words(if threads > 1 { &["-i", "1"] } else { &[] }),
+        number => words(&["-i", number]),
+    });
     // Several processes each make a file in the current directory.
     arguments.extend(match threads {
         1 => words(&["-f", "iozone.tmp"]),
-        n => words(&["-t", &n.to_string()]),
+        n => words(&["-t", &n.to_string(), "-+n"]),
     });
-    if threads > 1 {
-        arguments.push("-+n".to_owned());
-    }
     Ok(Invocation {
         disk_bytes: bytes.saturating_mul(threads),
         answers_others: threads > 1,
@@ -223,8 +213,9 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         format!("its output has no {order} {operation} of records of {record} kB")
     })?;
     let each = if job.is_small() { block as f64 } else { 1.0 };
+    // Of several processes, the others stop when the first is done.
     let read = |figure: &IozoneFigure| {
-        let account = Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
+        let account = Account::of(figure.file_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
         ToolFigure::of(figure.kib_per_second * KIB as f64 / each, account)
     };
     let mut reading = read(&figure)?;
@@ -240,7 +231,6 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
 
 struct IozoneFigure {
     file_kib: u64,
-    moved_kib: u64,
     kib_per_second: f64,
 }
 
@@ -256,9 +246,7 @@ fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<Iozo
         (who.next()?.parse() == Ok(threads) && who.eq(processes.split(' '))).then_some(())?;
         sum.trim().strip_suffix(" kB/sec")?.parse().ok()
     })?;
-    let file_kib = number("File size set to ")? as u64;
-    // The other processes stop when the first is done.
-    Some(IozoneFigure { file_kib, moved_kib: file_kib, kib_per_second })
+    Some(IozoneFigure { file_kib: number("File size set to ")? as u64, kib_per_second })
 }
 
 /// Parses the only figure in the table `report` of `-R`: the column is headed by `record`, in KiB,
@@ -270,7 +258,7 @@ fn in_report(text: &str, record: u64, report: &str) -> Option<IozoneFigure> {
     let [[of], [size, figure]] = rows.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] else { return None };
     let quoted = |word: &str| word.strip_prefix('"')?.strip_suffix('"')?.parse::<u64>().ok();
     let file_kib = quoted(size).filter(|_| quoted(of) == Some(record))?;
-    Some(IozoneFigure { file_kib, moved_kib: file_kib, kib_per_second: figure.parse().ok()? })
+    Some(IozoneFigure { file_kib, kib_per_second: figure.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -342,24 +330,12 @@ mod tests {
 
     #[test]
     fn several_processes_answer_for_both_directions_in_one_call() {
-        let machine = plimsoll_machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
-        let offer = plimsoll_model::sample::Offer::default();
         let arguments = |what: &str, threads: u8| {
             let (op, pattern) = what.split_once(' ').unwrap();
             let id = format!(
                 "disk.io/op={op}/pattern={pattern}/block=1M/threads={threads}/engine=psync/cache=direct"
             );
-            let case: Case = id.parse().unwrap();
-            let far = ToolServerLocation::Here(1);
-            let ask = InvocationInput {
-                case: &case,
-                machine: &machine,
-                offer: &offer,
-                seconds: 1.0,
-                is_scaled_down: false,
-                far,
-            };
-            invocation(&ask).unwrap().arguments
+            golden::invoked(&IOZONE, &id, false).arguments
         };
         assert_eq!(arguments("read sequential", 2), arguments("write sequential", 2));
         assert_eq!(arguments("read random", 2), arguments("write random", 2));

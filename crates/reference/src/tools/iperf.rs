@@ -13,7 +13,7 @@ enum IperfTest {
 }
 
 fn test(case: &Case) -> Option<IperfTest> {
-    has_only_parameters(case, &["message", "streams", "direction", "rate", "server"]).then_some(())?;
+    has_only_parameters(case, "message streams direction rate server").then_some(())?;
     match (case.benchmark(), case.word("direction")) {
         ("network.tcp", None | Some("up")) => Some(IperfTest::Up),
         ("network.tcp", Some("down")) => Some(IperfTest::Down),
@@ -64,11 +64,10 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let test = test(ask.case).ok_or("it has no such test")?;
     let message = ask.case.number("message").ok_or("the case has no message size")?.to_string();
     let streams = ask.case.number("streams").unwrap_or(1).to_string();
-    let (port, time) = (ask.far.port().to_string(), ask.seconds.to_string());
-    let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-t", &time, "-l", &message]);
+    let (port, time) = (ask.port.to_string(), ask.seconds.to_string());
+    let mut arguments = words(&["-c", ask.host, "-p", &port, "-t", &time, "-l", &message]);
     arguments.extend(words(&["-P", &streams, "-f", "b"]));
     let mut served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
-    let mut listens = Listens::Tcp(ask.far.port());
     match test {
         IperfTest::Up => {}
         IperfTest::Down => arguments.push("-R".to_owned()),
@@ -76,22 +75,18 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
             let rate = rate(ask.case).ok_or("the case has no rate")?;
             arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
             served.push("-u".to_owned());
-            listens = Listens::Udp(ask.far.port());
         }
     }
-    let [near, far] = [arguments, served].map(|arguments| Call { program: "iperf", arguments });
-    Ok(client_and_server(ask, near, far, listens))
+    Ok(client_and_server(ask, [("iperf", arguments), ("iperf", served)], test == IperfTest::Datagrams))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let test = test(case).ok_or("it has no such test")?;
     let streams = case.number("streams").unwrap_or(1);
     // The sender's own figure comes before this line.
-    let part = match test {
-        IperfTest::Datagrams => {
-            text.split_once("Server Report:").ok_or("its output has no 'Server Report:'")?.1
-        }
-        _ => text,
+    let part = match text.split_once("Server Report:") {
+        _ if test != IperfTest::Datagrams => text,
+        found => found.ok_or("its output has no 'Server Report:'")?.1,
     };
     let rows = whole_lines(part).filter_map(IperfRow::of);
     let (sums, single): (Vec<_>, Vec<_>) = rows.partition(|row| row.id.trim_start_matches('*') == "SUM");

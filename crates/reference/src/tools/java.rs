@@ -58,7 +58,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
     };
     match case.benchmark() {
         "cpu.peak" => {
-            has_only_parameters(case, &["op", "type", "isa", "affinity", "threads"]).then_some(())?;
+            has_only_parameters(case, "op type isa affinity threads").then_some(())?;
             let (op, element) = (case.word("op")?, case.word("type")?);
             matches!((op, element), ("add", "i32" | "f64") | ("fma" | "mix", "f64")).then_some(())?;
             let of_case = format!("{op}:{element}");
@@ -69,10 +69,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             Some(JavaArguments { words: named("cpu", &pairs), of_case, metric: "rate", threads, file: None })
         }
         "disk.io" => {
-            let known = has_only_parameters(
-                case,
-                &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"],
-            );
+            let known = has_only_parameters(case, "op pattern block depth threads engine cache size");
             let job = DiskTransfers::try_from(case).ok()?;
             (known && (job.depth, job.engine) == (1, DiskEngine::Psync)).then_some(())?;
             let of_case = format!("{}:{}", job.operation.word(), job.order.word());
@@ -91,7 +88,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             Some(JavaArguments { words: named("disk", &pairs), of_case, metric, threads, file })
         }
         "network.tcp" => {
-            has_only_parameters(case, &["message", "streams", "direction"]).then_some(())?;
+            has_only_parameters(case, "message streams direction").then_some(())?;
             case.word("direction").is_none_or(|direction| direction == "up").then_some(())?;
             let message = number("message").filter(|message| (1..=MAX_BLOCK_BYTES).contains(message))?;
             let other = (!COMMON_MESSAGE_BYTES.contains(&message)).then_some(message);
@@ -124,7 +121,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let JavaArguments { words: mut arguments, file, .. } = asked(ask.case).ok_or("it has no such loop")?;
-    if ask.case.benchmark() == "network.tcp" && matches!(ask.far, ToolServerLocation::There(..)) {
+    if ask.case.benchmark() == "network.tcp" && !ask.is_local {
         return Err(
             "its client and server are one process, but the case's server is on another machine".to_owned()
         );

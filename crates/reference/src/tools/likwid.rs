@@ -57,7 +57,7 @@ fn memory_kernel(stream: &MemoryStream, machine: &Machine) -> Option<String> {
         StreamOp::Update => "update",
         StreamOp::Scale | StreamOp::Add => return None,
     };
-    let beyond = stream.site.size > last_level_bytes(machine).unwrap_or(u64::MAX);
+    let beyond = stream.site.size > machine.cpu.last_level_bytes().unwrap_or(u64::MAX);
     let past_cache = matches!(name, "store" | "copy" | "stream") && beyond;
     Some(format!("{name}{}{}", if past_cache { "_mem" } else { "" }, widest(machine)?))
 }
@@ -79,7 +79,7 @@ fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     const PEAK: f64 = 500e3;
     const MIN_ITERATIONS: u64 = 4;
     let each = MemoryStream::of(case).ok().map(|MemoryStream { site: MemorySite { size, .. }, .. }| {
-        let beyond = size > last_level_bytes(machine).unwrap_or(0);
+        let beyond = size > machine.cpu.last_level_bytes().unwrap_or(0);
         (if beyond { MEMORY } else { CACHE }) / size.max(1) as f64
     });
     ((seconds * each.unwrap_or(PEAK)).ceil() as u64).max(MIN_ITERATIONS)
@@ -95,7 +95,7 @@ pub(super) const LIKWID: RefTool = RefTool {
     results: ResultFormat::of_text(
         "text output of likwid-bench",
         stated::recognises,
-        stated::starts,
+        |text| line_starts(text, stated::recognises),
         stated::read,
     ),
     pairing,
@@ -171,17 +171,7 @@ mod tests {
             .with_count("threads", 1)
     }
 
-    const PEAK: &str = include_str!("../../tests/fixtures/peers/likwid-5.2.2-peakflops_avx512_fma.txt");
     const COPY: &str = include_str!("../../tests/fixtures/peers/likwid-5.2.2-copy_mem_avx512.txt");
-
-    #[test]
-    fn recorded_output_is_read() {
-        let peak = parse(&peak(), &golden::body(PEAK)).unwrap();
-        assert_eq!(peak.value, 54_247.48e6);
-        assert_eq!((peak.achieved.get(&fact::THREAD_COUNT).as_deref(), peak.differs.len()), (Some("2"), 0));
-        let copied = parse(&copy(), &golden::body(COPY)).unwrap();
-        assert_eq!((copied.value, copied.differs.len()), (21_319.77e6, 0));
-    }
 
     #[test]
     fn what_it_did_otherwise_is_told() {

@@ -24,22 +24,22 @@ mod golden;
 
 pub(crate) use memory::{bw_mem, lat_mem_rd, mbw, pmbw, stream};
 
-use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::sample::Offer;
 use plimsoll_units::text::shown_within;
 
-use super::{Invocation, InvocationInput, Listens, RefTool, ServerProgram};
+use super::{Invocation, InvocationInput, RefTool, ServerProgram};
 
 /// Names that most tools use.
 mod prelude {
     pub(super) use super::{
-        Call, client_and_server, has_only_parameters, last_level_bytes, number, number_after, rate,
-        whole_lines, whole_seconds, word_after, words,
+        client_and_server, has_only_parameters, number, number_after, rate, whole_lines, whole_seconds,
+        word_after, words,
     };
+    pub(super) use crate::documents::line_starts;
     pub(super) use crate::{
-        Account, Invocation, InvocationInput, Listens, Match, Output, Package, Pairing, Pass, RefTool,
-        ResultFormat, Seconds, ToolFact, ToolFigure, ToolServerLocation, fact, json,
+        Account, Invocation, InvocationInput, Match, Output, Package, Pairing, Pass, RefTool, ResultFormat,
+        Seconds, ToolFact, ToolFigure, fact, json,
     };
     pub(super) use plimsoll_machine::Machine;
     pub(super) use plimsoll_model::case::Case;
@@ -121,26 +121,25 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
 }
 
-struct Call {
-    program: &'static str,
-    arguments: Vec<String>,
-}
-
-/// Returns the calls of the client `near` and the server `far`, each bound to the case's CPUs; if
-/// the server's CPUs are unknown, to the last one. A server on another host is not started.
-fn client_and_server(ask: &InvocationInput<'_>, near: Call, far: Call, listens: Listens) -> Invocation {
+/// Returns the calls of client and server, each a program and its arguments, bound to the case's
+/// CPUs; if the server's are unknown, to the last one. A server on another host is not started.
+fn client_and_server(
+    ask: &InvocationInput<'_>,
+    [near, far]: [(&'static str, Vec<String>); 2],
+    is_udp: bool,
+) -> Invocation {
     let Offer { cpus, far_cpus, .. } = ask.offer;
     let (near_cpus, far_cpus) = match (cpus.as_slice(), far_cpus.as_slice()) {
         ([first, .., last], []) => (vec![*first], vec![*last]),
         (all, []) => (all.to_vec(), all.to_vec()),
         (near, far) => (near.to_vec(), far.to_vec()),
     };
-    let server = ServerProgram { program: far.program, arguments: far.arguments, listens, cpus: far_cpus };
+    let server = ServerProgram { program: far.0, arguments: far.1, port: ask.port, is_udp, cpus: far_cpus };
     Invocation {
-        program: near.program,
-        arguments: near.arguments,
+        program: near.0,
+        arguments: near.1,
         cpus: near_cpus,
-        server: ask.far.local_server(server),
+        server: Some(server).filter(|_| ask.is_local),
         ..Invocation::default()
     }
 }
@@ -154,12 +153,13 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
 
-/// Parameters that set the amount of work per sample, not what is measured.
-const AMOUNT_KEYS: &[&str] = &["work", "volume", "count", "scaling"];
-
-/// Returns whether the case has only parameters in `known` or [`AMOUNT_KEYS`].
-fn has_only_parameters(case: &Case, known: &[&str]) -> bool {
-    case.params().iter().all(|(name, _)| known.contains(name) || AMOUNT_KEYS.contains(name))
+/// Returns whether the case has only parameters in `known`, names with blanks between, or those
+/// that set the amount of work per sample, not what is measured.
+fn has_only_parameters(case: &Case, known: &str) -> bool {
+    let mut names = case.params().iter().map(|(name, _)| name);
+    names.all(|name| {
+        ["work", "volume", "count", "scaling"].contains(name) || known.split(' ').any(|key| key == *name)
+    })
 }
 
 /// Returns the requested rate of all streams together in bit/s; `None` without one.
@@ -168,10 +168,6 @@ fn rate(case: &Case) -> Option<f64> {
         Some(Value::Rate(rate)) => Some(*rate),
         _ => None,
     }
-}
-
-fn last_level_bytes(machine: &Machine) -> Option<u64> {
-    machine.cpu.last_level_bytes()
 }
 
 #[cfg(test)]

@@ -4,24 +4,25 @@ mod stated;
 
 use crate::tools::prelude::*;
 
-#[derive(Clone, Copy, PartialEq)]
-enum NetperfTest {
-    Up,
-    Down,
-    TcpRoundTrip,
-    UdpRoundTrip,
-}
-
-fn test(case: &Case) -> Option<NetperfTest> {
-    has_only_parameters(case, &["message", "streams", "direction", "protocol", "mode", "server", "affinity"])
-        .then_some(())?;
+/// Returns the name of the test for a case, and the keys of its figure, bytes and message size.
+fn test(case: &Case) -> Option<[&'static str; 4]> {
+    has_only_parameters(case, "message streams direction protocol mode server affinity").then_some(())?;
     (case.number("streams").unwrap_or(1) == 1).then_some(())?;
     let blocking = case.word("mode").is_none_or(|mode| mode == "block");
     match (case.benchmark(), case.word("direction"), case.word("protocol")) {
-        ("network.tcp", None | Some("up"), _) => Some(NetperfTest::Up),
-        ("network.tcp", Some("down"), _) => Some(NetperfTest::Down),
-        ("network.latency", _, Some("tcp")) if blocking => Some(NetperfTest::TcpRoundTrip),
-        ("network.latency", _, Some("udp")) if blocking => Some(NetperfTest::UdpRoundTrip),
+        ("network.tcp", None | Some("up"), _) => {
+            Some(["TCP_STREAM", "REMOTE_RECV_THROUGHPUT", "REMOTE_BYTES_RECVD", "LOCAL_SEND_SIZE"])
+        }
+        // The server sends.
+        ("network.tcp", Some("down"), _) => {
+            Some(["TCP_MAERTS", "LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD", "REMOTE_SEND_SIZE"])
+        }
+        ("network.latency", _, Some("tcp")) if blocking => {
+            Some(["TCP_RR", "RT_LATENCY", "LOCAL_BYTES_RECVD", "REQUEST_SIZE"])
+        }
+        ("network.latency", _, Some("udp")) if blocking => {
+            Some(["UDP_RR", "RT_LATENCY", "LOCAL_BYTES_RECVD", "REQUEST_SIZE"])
+        }
         _ => None,
     }
 }
@@ -63,29 +64,24 @@ pub(super) const NETPERF: RefTool = RefTool {
 };
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
-    let (metric, note) = match test(case)? {
-        NetperfTest::Up | NetperfTest::Down => {
-            ("goodput", "bits per second as received, the same message size")
-        }
-        NetperfTest::TcpRoundTrip | NetperfTest::UdpRoundTrip => {
-            ("rtt", "mean of whole round trips, as their number in a second gives it")
-        }
+    test(case)?;
+    let (metric, note) = match case.benchmark() {
+        "network.tcp" => ("goodput", "bits per second as received, the same message size"),
+        _ => ("rtt", "mean of whole round trips, as their number in a second gives it"),
     };
     Some(Pairing::new(metric, Match::Exact, note, 1.3))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let test = test(ask.case).ok_or("it has no such test")?;
+    let [name, ..] = test(ask.case).ok_or("it has no such test")?;
     let message = ask.case.number("message").ok_or("the case has no message size")?;
-    let (name, option, size) = match test {
-        NetperfTest::Up => ("TCP_STREAM", "-m", message.to_string()),
-        // The server sends.
-        NetperfTest::Down => ("TCP_MAERTS", "-m", format!(",{message}")),
-        NetperfTest::TcpRoundTrip => ("TCP_RR", "-r", format!("{message},{message}")),
-        NetperfTest::UdpRoundTrip => ("UDP_RR", "-r", format!("{message},{message}")),
+    let (option, size) = match name {
+        "TCP_STREAM" => ("-m", message.to_string()),
+        "TCP_MAERTS" => ("-m", format!(",{message}")),
+        _ => ("-r", format!("{message},{message}")),
     };
-    let keys = match test {
-        NetperfTest::Up | NetperfTest::Down => {
+    let keys = match option {
+        "-m" => {
             "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,THROUGHPUT,\
              ELAPSED_TIME,REMOTE_BYTES_RECVD,LOCAL_BYTES_RECVD"
         }
@@ -94,29 +90,22 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
              LOCAL_BYTES_RECVD"
         }
     };
-    let port = ask.far.port().to_string();
+    let port = ask.port.to_string();
     let mut arguments =
-        words(&["-H", ask.far.host(), "-p", &port, "-l", &whole_seconds(ask), "-t", name, "-P", "0"]);
-    if matches!(ask.far, ToolServerLocation::Here(_)) {
+        words(&["-H", ask.host, "-p", &port, "-l", &whole_seconds(ask), "-t", name, "-P", "0"]);
+    if ask.is_local {
         arguments.insert(0, "-4".to_owned());
     }
     arguments.extend(words(&["--", option, &size, "-k", keys]));
     let served = words(&["-D", "-4", "-L", "127.0.0.1", "-p", &port]);
-    let (near, far) =
-        (Call { program: "netperf", arguments }, Call { program: "netserver", arguments: served });
-    Ok(client_and_server(ask, near, far, Listens::Tcp(ask.far.port())))
+    Ok(client_and_server(ask, [("netperf", arguments), ("netserver", served)], false))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    let test = test(case).ok_or("it has no such test")?;
-    let (figure, factor, moved, key) = match test {
-        NetperfTest::Up => ("REMOTE_RECV_THROUGHPUT", 1e6, "REMOTE_BYTES_RECVD", "LOCAL_SEND_SIZE"),
-        NetperfTest::Down => ("LOCAL_RECV_THROUGHPUT", 1e6, "LOCAL_BYTES_RECVD", "REMOTE_SEND_SIZE"),
-        _ => ("RT_LATENCY", 1e-6, "LOCAL_BYTES_RECVD", "REQUEST_SIZE"),
-    };
-    let amount = match test {
-        NetperfTest::Up | NetperfTest::Down => value(text, moved)? * 8.0,
-        _ => value(text, moved)? / value(text, "RESPONSE_SIZE")?,
+    let [_, figure, moved, key] = test(case).ok_or("it has no such test")?;
+    let (factor, amount) = match case.benchmark() {
+        "network.tcp" => (1e6, value(text, moved)? * 8.0),
+        _ => (1e-6, value(text, moved)? / value(text, "RESPONSE_SIZE")?),
     };
     let account = Account::of(amount, Seconds::printed(word(text, "ELAPSED_TIME")?)?);
     let mut reading = ToolFigure::of(value(text, figure)? * factor, account)?;

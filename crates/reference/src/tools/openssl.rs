@@ -40,7 +40,7 @@ fn bytes(text: &str) -> Option<f64> {
 }
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
-    let known = has_only_parameters(case, &["op", "block", "affinity", "threads"]);
+    let known = has_only_parameters(case, "op block affinity threads");
     (case.benchmark() == "cpu.crypto" && known).then_some(())?;
     let note = "the same calls on blocks as long, by OpenSSL's own code";
     Some(Pairing::new("throughput", Match::Exact, note, 1.1))

@@ -5,8 +5,6 @@ mod stated;
 
 use plimsoll_bench_mpi::WINDOW;
 
-use crate::documents::line_starts;
-
 use crate::tools::prelude::*;
 
 /// A program of the OSU micro-benchmarks.
@@ -80,10 +78,6 @@ const fn tool<const INDEX: usize>() -> RefTool {
 }
 
 impl Osu {
-    fn is_barrier(&self) -> bool {
-        self.benchmark == "mpi.barrier"
-    }
-
     /// Returns whether the program prints MB/s instead of microseconds.
     fn is_bandwidth(&self) -> bool {
         self.metric == "throughput"
@@ -117,29 +111,23 @@ impl Osu {
         if let Some(bytes) = ask.case.number("message") {
             arguments.extend(["-m".to_owned(), format!("{bytes}:{bytes}")]);
         }
-        let program = self.program[0];
-        Ok(Invocation { program, arguments, ..Invocation::default() })
+        Ok(Invocation { program: self.program[0], arguments, ..Invocation::default() })
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let head = text.lines().any(|line| line.starts_with(self.title));
-        if !head {
+        if !text.lines().any(|line| line.starts_with(self.title)) {
             return Err(format!("its output has no line '{}'", self.title));
         }
         let size = case.number("message");
-        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let figure = |line: &str| {
+        let mut rows = whole_lines(text).filter(|line| !line.starts_with('#')).filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             match (size, words.as_slice()) {
-                (Some(size), [bytes, figure, ..]) if bytes.parse() == Ok(size) => Some((*figure).to_owned()),
-                (None, [figure]) => Some((*figure).to_owned()),
+                (Some(size), [bytes, figure, ..]) if bytes.parse() == Ok(size) => Some(*figure),
+                (None, [figure]) => Some(*figure),
                 _ => None,
             }
-        };
-        let mut rows = whole.filter(|line| !line.starts_with('#')).filter_map(figure);
-        let word = rows.next().ok_or("its output has no line for this size")?;
-        let shown = || shown_within(&word, 40);
-        let value: f64 = word.parse().map_err(|_| format!("'{}' is no number", shown()))?;
+        });
+        let value = number("figure", rows.next().ok_or("its output has no line for this size")?)?;
         let (times, _) = self.times(case);
         let bytes = size.unwrap_or(1) as f64 * WINDOW as f64;
         let account = |amount: f64| Account::of(amount * times as f64, Seconds::OF_ITS_LIFE);
@@ -160,26 +148,14 @@ impl Osu {
 #[cfg(test)]
 mod tests {
     use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::sample::Offer;
 
     use super::super::golden;
     use super::*;
-    use crate::ToolServerLocation;
 
     const SUMS: &str = include_str!("../../tests/fixtures/peers/osu-documented-allreduce.txt");
 
     fn words(tool: &RefTool, case: &str) -> String {
-        let machine = Machine::discover(&Root::at("/nonexistent"));
-        let (case, offer) = (case.parse().unwrap(), Offer::default());
-        let ask = InvocationInput {
-            case: &case,
-            machine: &machine,
-            offer: &offer,
-            seconds: 1.0,
-            is_scaled_down: false,
-            far: ToolServerLocation::Here(1),
-        };
-        (tool.invocation)(&ask).unwrap().arguments.join(" ")
+        golden::invoked(tool, case, false).arguments.join(" ")
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) const PING_TOOL: RefTool = RefTool {
 };
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
-    let known = has_only_parameters(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
+    let known = has_only_parameters(case, "protocol message streams mode server affinity");
     (case.benchmark() == "network.latency" && known).then_some(())?;
     let message = case.number("message").filter(|message| *message <= MAX_PAYLOAD_BYTES)?;
     let (definition, note) = match case.word("protocol")? {
@@ -52,19 +52,19 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let message = ask.case.number("message").ok_or("the case has no message size")?;
     let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
     // iputils allows intervals from 2 ms without privileges.
-    let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, ask.far.host()]);
+    let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, ask.host]);
     Ok(ask.call("ping", arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    let Counts { sent, received } = whole_lines(text)
-        .find_map(Counts::of)
-        .ok_or("its output cannot be read: it has no line '… packets transmitted, … received'")?;
+    let summary = stated::summaries(text).into_iter().next();
+    let stated::PingSummary { sent, received, times, .. } =
+        summary.ok_or("its output cannot be read: it has no line '… packets transmitted, … received'")?;
     let payload = whole_lines(text).find_map(payload);
-    if received == 0 {
+    if received == 0.0 {
         return Err(format!("no echo came back: {sent} sent, 0 received"));
     }
-    let Some(line) = whole_lines(text).find_map(times) else {
+    let Some([least, mean, most]) = times else {
         return Err(match payload {
             Some(bytes) if bytes < MIN_TIMED_PAYLOAD_BYTES => {
                 format!(
@@ -76,7 +76,6 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
             ),
         });
     };
-    let [least, mean, most] = line?;
     if !(least <= mean && mean <= most) {
         return Err(format!(
             "its mean {mean} ms is not between its minimum {least} ms and maximum {most} ms"
@@ -94,23 +93,6 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     Ok(reading)
 }
 
-struct Counts {
-    sent: u64,
-    received: u64,
-}
-
-impl Counts {
-    /// Parses `3 packets transmitted, 3 received, …` (iputils) or `…, 3 packets received, …`.
-    fn of(line: &str) -> Option<Self> {
-        let (sent, rest) = line.split_once(" packets transmitted, ")?;
-        let mut words = rest.split_whitespace();
-        let received = words.next()?.parse().ok()?;
-        let received =
-            words.find(|word| *word != "packets").filter(|word| *word == "received,").map(|_| received)?;
-        Some(Self { sent: sent.trim().parse().ok()?, received })
-    }
-}
-
 /// Parses the bytes of payload in `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.`.
 fn payload(line: &str) -> Option<u64> {
     let line = line.strip_prefix("PING ")?;
@@ -119,41 +101,15 @@ fn payload(line: &str) -> Option<u64> {
     word.split('(').next()?.parse().ok()
 }
 
-/// Parses min, mean, max in ms in `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms`.
-fn times(line: &str) -> Option<Result<[f64; 3], String>> {
-    let (head, values) = line.split_once(" = ")?;
-    let names = head.strip_prefix("rtt ").or_else(|| head.strip_prefix("round-trip "))?;
-    names.starts_with("min/avg/max").then_some(())?;
-    let cut = || format!("its line '{names}' cannot be read");
-    let read = || {
-        let (values, _) = values.split_once(" ms")?;
-        let mut values = values.split('/').map(|value| value.parse::<f64>().ok());
-        Some([values.next()??, values.next()??, values.next()??])
-    };
-    Some(read().ok_or_else(cut))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::golden;
     use super::*;
 
     const SMALL: &str = include_str!("../../tests/fixtures/peers/ping-20221126-56.txt");
-    const LARGE: &str = include_str!("../../tests/fixtures/peers/ping-20221126-8192.txt");
 
     fn case(message: u64) -> Case {
         Case::of("network.latency").with_word("protocol", "icmp").with_size("message", message)
-    }
-
-    #[test]
-    fn recorded_output_is_read() {
-        for (recording, bytes) in [(SMALL, 56), (LARGE, 8192)] {
-            let reading = parse(&case(bytes), &golden::body(recording)).unwrap();
-            assert!(
-                reading.value > 1e-7 && reading.value < 1e-2 && reading.differs.is_empty(),
-                "{reading:?}"
-            );
-        }
     }
 
     /// Written from documentation, not recorded.
@@ -177,8 +133,9 @@ mod tests {
         let some = golden::body(SMALL).replace("100 received, 0%", "93 received, 7%");
         assert_eq!(parse(&case(56), &some).unwrap().differs, ["it lost 7 of 100 packets"]);
         let why = |text: &str| parse(&case(1), text).unwrap_err();
-        let silent = "100 packets transmitted, 0 received, 100% packet loss, time 200ms\n";
-        assert_eq!(why(silent), "no echo came back: 100 sent, 0 received");
+        let heading = "--- 127.0.0.1 ping statistics ---\n";
+        let silent = format!("{heading}100 packets transmitted, 0 received, 100% packet loss, time 200ms\n");
+        assert_eq!(why(&silent), "no echo came back: 100 sent, 0 received");
         let small = "PING 127.0.0.1 (127.0.0.1) 1(29) bytes of data.\n\n--- 127.0.0.1 ping statistics ---\n20 packets \
                      transmitted, 20 received, 0% packet loss, time 20ms\n\n";
         assert_eq!(why(small), "it prints no times for messages of 1 B: they begin at 16 B");
@@ -191,20 +148,11 @@ mod tests {
 
     #[test]
     fn a_message_too_small_for_a_time_is_sent_with_16_bytes_and_only_related() {
-        let machine = Machine::discover(&plimsoll_machine::Root::at("/nonexistent"));
-        let definition = |m| pairing(&case(m), &machine).unwrap().definition;
+        let id = |message: u8| format!("network.latency/protocol=icmp/message={message}");
+        let definition = |message| golden::definition(&PING_TOOL, &id(message));
         assert_eq!((definition(1), definition(16)), (Match::Related, Match::Exact));
-        let (case, offer) = (case(1), plimsoll_model::sample::Offer::default());
-        let far = ToolServerLocation::Here(1);
-        let ask = InvocationInput {
-            case: &case,
-            machine: &machine,
-            offer: &offer,
-            seconds: 1.0,
-            is_scaled_down: false,
-            far,
-        };
-        assert!(invocation(&ask).unwrap().arguments.join(" ").contains("-s 16 "));
+        assert!(golden::invoked(&PING_TOOL, &id(1), false).arguments.join(" ").contains("-s 16 "));
+        let case = case(1);
         let differs = parse(&case, &golden::body(SMALL).replace("56(84)", "16(44)")).unwrap().differs;
         assert_eq!(differs, ["it ran with message=16 instead of 1"]);
     }

@@ -8,15 +8,11 @@ use crate::tools::prelude::*;
 const HEADER_BYTES: u64 = 14;
 
 fn protocol(case: &Case) -> Option<&'static str> {
-    let known = has_only_parameters(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
+    let known = has_only_parameters(case, "protocol message streams mode server affinity");
     (case.benchmark() == "network.latency" && known).then_some(())?;
     (case.word("mode").is_none_or(|m| m == "block") && case.number("streams").unwrap_or(1) == 1)
         .then_some(())?;
-    match case.word("protocol")? {
-        "tcp" => Some("tcp"),
-        "udp" => Some("udp"),
-        _ => None,
-    }
+    ["tcp", "udp"].into_iter().find(|protocol| case.word("protocol") == Some(protocol))
 }
 
 /// Parses count and time in `[Valid Duration] RunTime=0.550 sec; SentMessages=29457;
@@ -36,7 +32,12 @@ pub(super) const SOCKPERF: RefTool = RefTool {
     version_arguments: &["--version"],
     version_after: "version ",
     port: Some(11_111),
-    results: ResultFormat::of_text("its text output", stated::recognises, stated::starts, stated::read),
+    results: ResultFormat::of_text(
+        "its text output",
+        stated::recognises,
+        |text| line_starts(text, |line| line.starts_with("sockperf: ") && line.contains("== version")),
+        stated::read,
+    ),
     declines: |case| {
         (case.benchmark() == "network.latency")
             .then_some("it has single blocking round trips by TCP and UDP, without a load")
@@ -59,17 +60,14 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let protocol = protocol(ask.case).ok_or("it has no such round trip")?;
     let message = ask.case.number("message").unwrap_or(HEADER_BYTES).max(HEADER_BYTES);
-    let port = ask.far.port().to_string();
+    let port = ask.port.to_string();
     let tcp: &[&str] = if protocol == "tcp" { &["--tcp"] } else { &[] };
-    let mut arguments =
-        words(&["pp", "-i", ask.far.host(), "-p", &port, "--full-rtt", "-m", &message.to_string()]);
+    let mut arguments = words(&["pp", "-i", ask.host, "-p", &port, "--full-rtt", "-m", &message.to_string()]);
     arguments.extend(words(&["-t", &whole_seconds(ask)]));
     arguments.extend(words(tcp));
-    let listens = if protocol == "tcp" { Listens::Tcp } else { Listens::Udp };
     let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
     served.extend(words(tcp));
-    let [near, far] = [arguments, served].map(|arguments| Call { program: "sockperf", arguments });
-    Ok(client_and_server(ask, near, far, listens(ask.far.port())))
+    Ok(client_and_server(ask, [("sockperf", arguments), ("sockperf", served)], protocol == "udp"))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
@@ -95,26 +93,12 @@ mod tests {
     use super::super::golden;
     use super::*;
 
-    const TCP: &str = include_str!("../../tests/fixtures/peers/sockperf-3.7-tcp-14.txt");
-    const UDP: &str = include_str!("../../tests/fixtures/peers/sockperf-3.7-udp-1024.txt");
-
-    fn case(protocol: &str, message: u64) -> Case {
-        Case::of("network.latency").with_word("protocol", protocol).with_size("message", message)
-    }
-
-    #[test]
-    fn recorded_output_is_read() {
-        let tcp = parse(&case("tcp", 14), &golden::body(TCP)).unwrap();
-        assert!(tcp.value > 1e-6 && tcp.value < 1e-2 && tcp.differs.is_empty(), "{tcp:?}");
-        let udp = parse(&case("udp", 1024), &golden::body(UDP)).unwrap();
-        assert!(udp.value > 1e-6 && udp.value < 1e-2, "{udp:?}");
-        assert_eq!(parse(&case("tcp", 1), &golden::body(TCP)).unwrap().differs.len(), 1);
-    }
-
     #[test]
     fn a_message_below_its_header_is_only_related() {
-        let machine = Machine::discover(&plimsoll_machine::Root::at("/nonexistent"));
-        let definition = |m| pairing(&case("tcp", m), &machine).unwrap().definition;
+        let id = |message: u8| format!("network.latency/protocol=tcp/message={message}");
+        let definition = |message| golden::definition(&SOCKPERF, &id(message));
         assert_eq!((definition(1), definition(14)), (Match::Related, Match::Exact));
+        let text = golden::body(include_str!("../../tests/fixtures/peers/sockperf-3.7-tcp-14.txt"));
+        assert_eq!(parse(&id(1).parse().unwrap(), &text).unwrap().differs, ["its messages had 14 bytes"]);
     }
 }

@@ -130,47 +130,25 @@ struct FioDirection {
     index: usize,
     name: &'static str,
     side: fn(&FioJobReport) -> &FioSide,
-    /// Requests, and those merged into them.
-    requests: fn(&FioDisk) -> Option<[f64; 2]>,
-    sectors: fn(&FioDisk) -> Option<f64>,
 }
 
 const FIO_DIRECTIONS: [FioDirection; 4] = [
-    FioDirection {
-        index: 0,
-        name: "read",
-        side: |job| &job.read,
-        requests: |disk| Some([disk.read_ios?, disk.read_merges.unwrap_or(0.0)]),
-        sectors: |disk| disk.read_sectors,
-    },
-    FioDirection {
-        index: 1,
-        name: "write",
-        side: |job| &job.write,
-        requests: |disk| Some([disk.write_ios?, disk.write_merges.unwrap_or(0.0)]),
-        sectors: |disk| disk.write_sectors,
-    },
-    FioDirection { index: 2, name: "trim", side: |job| &job.trim, requests: |_| None, sectors: |_| None },
-    FioDirection {
-        index: 3,
-        name: "mixed",
-        side: |job| &job.mixed,
-        requests: |disk| {
-            let merges = disk.read_merges.unwrap_or(0.0) + disk.write_merges.unwrap_or(0.0);
-            Some([disk.read_ios? + disk.write_ios?, merges])
-        },
-        sectors: |disk| Some(disk.read_sectors? + disk.write_sectors?),
-    },
+    FioDirection { index: 0, name: "read", side: |job| &job.read },
+    FioDirection { index: 1, name: "write", side: |job| &job.write },
+    FioDirection { index: 2, name: "trim", side: |job| &job.trim },
+    FioDirection { index: 3, name: "mixed", side: |job| &job.mixed },
 ];
 
-/// Returns a job's options by name, including the global ones.
-fn options(report: &FioReport, job: &FioJobReport) -> BTreeMap<String, String> {
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let all = report.global.iter().chain(&job.options);
-    all.map(|(name, value)| (name.clone(), text(value))).collect()
+impl FioDirection {
+    /// Returns the direction's part of two counts of a disk; `None` if it has none.
+    fn of_disk(&self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
+        match self.name {
+            "read" => read,
+            "write" => write,
+            "mixed" => Some(read? + write?),
+            _ => None,
+        }
+    }
 }
 
 struct JobFigures<'a> {
@@ -182,7 +160,10 @@ struct JobFigures<'a> {
 
 impl<'a> JobFigures<'a> {
     fn of(report: &FioReport, totals: &'a Totals, job: &'a FioJobReport) -> Self {
-        Self { totals, job, name: shown_within(&job.jobname, 40), options: options(report, job) }
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let all = report.global.iter().chain(&job.options);
+        let options = all.map(|(name, value)| (name.clone(), text(value))).collect();
+        Self { totals, job, name: shown_within(&job.jobname, 40), options }
     }
 }
 
@@ -200,10 +181,9 @@ impl JobFigures<'_> {
         };
         let mut figures = Vec::new();
         if let Some(bandwidth) = stated(bandwidth(side)) {
-            let mut figure =
+            let figure =
                 StatedFigure::new(&name("bandwidth"), bandwidth, Unit::BytePerSecond, like("throughput"));
-            figure.account = self.account(side, bandwidth);
-            figures.push(figure);
+            figures.push(StatedFigure { account: self.account(side, bandwidth), ..figure });
         }
         if let Some(iops) = stated(side.iops) {
             let mut figure = StatedFigure::new(&name("IOPS"), iops, Unit::IoPerSecond, like("rate"));
@@ -220,9 +200,6 @@ impl JobFigures<'_> {
             figure.contradiction = self.in_flight(side, figure.value);
             figure.absurd = side.impossible_latency();
             figures.push(figure);
-        }
-        if figures.is_empty() {
-            return figures;
         }
         let used = self.used(direction, side);
         let impossible = side.impossible_count();
@@ -255,16 +232,12 @@ impl JobFigures<'_> {
     }
 
     fn is_one_at_a_time(&self) -> bool {
-        ONE_AT_A_TIME.contains(&self.engine().unwrap_or("psync"))
+        ONE_AT_A_TIME.contains(&self.option("ioengine").unwrap_or("psync"))
             || matches!(self.option("iodepth"), None | Some("1"))
     }
 
     fn option(&self, key: &str) -> Option<&str> {
         self.options.get(key).map(String::as_str)
-    }
-
-    fn engine(&self) -> Option<&str> {
-        self.option("ioengine")
     }
 
     /// Returns bytes and the time that they took, by other fields of the file: the first such pair
@@ -304,7 +277,7 @@ impl JobFigures<'_> {
         if !job_figures || self.job.jobname == ALL_CLIENTS || side.transfers() < MIN_TRANSFERS {
             return None;
         }
-        let one = self.engine().is_some_and(|engine| ONE_AT_A_TIME.contains(&engine));
+        let one = self.option("ioengine").is_some_and(|engine| ONE_AT_A_TIME.contains(&engine));
         let depth = if one { 1.0 } else { self.number("iodepth")? };
         let seconds = duration(side).map(Seconds::value).filter(|seconds| *seconds >= 0.1)?;
         let jobs = self.jobs(seconds)?;
@@ -332,30 +305,32 @@ impl JobFigures<'_> {
     /// Returns how many jobs, each of which ran for `seconds`, the entry sums; `None` if unknown.
     fn jobs(&self, seconds: f64) -> Option<f64> {
         let jobs = self.number("numjobs")?;
-        if !self.options.contains_key("group_reporting") {
-            return Some(jobs);
-        }
-        // Includes jobs of other sections, as the runtimes of all are added.
-        let all = self.job.job_runtime.map(|ms| (ms * 1e-3 / seconds).ceil());
-        match all {
-            Some(all) => Some(all.max(jobs)),
-            None => self.options.contains_key("numjobs").then_some(jobs),
+        let has = |key: &str| self.options.contains_key(key);
+        match self.job.job_runtime.filter(|_| has("group_reporting")) {
+            // Includes jobs of other sections, as the runtimes of all are added.
+            Some(ms) => Some((ms * 1e-3 / seconds).ceil().max(jobs)),
+            None => (has("numjobs") || !has("group_reporting")).then_some(jobs),
         }
     }
 
     fn used(&self, direction: &FioDirection, side: &FioSide) -> DiskUse {
         let cached = self.cached();
-        let by_calls = CACHED.contains(&self.engine().unwrap_or("psync"));
+        let by_calls = CACHED.contains(&self.option("ioengine").unwrap_or("psync"));
         let reads_directly = direction.name == "read" && by_calls && cached == Some(false);
         // Neighbouring requests in a queue may be merged; those at random offsets are not.
         let lone = self.is_random() || self.is_one_at_a_time() && reads_directly;
+        let file_bytes = self.option("size").or_else(|| self.option("filesize")).and_then(size);
+        let jobs = self.option("numjobs").and_then(|jobs| jobs.parse().ok()).unwrap_or(1.0_f64);
+        let files = if self.options.contains_key("filename") { 1.0 } else { jobs };
+        let host = self.job.hostname.as_deref().filter(|host| !host.is_empty() && !host.starts_with('/'));
+        let client = host.filter(|host| !["localhost", "127.0.0.1", "::1"].contains(host));
         DiskUse {
             cached,
             reads_directly,
             syncs: self.syncs(),
             syncs_each: direction.name == "write" && self.syncs_frequently(),
             block: bytes(side).map(|bytes| bytes / side.transfers()).filter(|block| block.is_finite()),
-            engine: self.engine().map(|engine| shown_within(engine, 40)),
+            engine: self.option("ioengine").map(|engine| shown_within(engine, 40)),
             paths: self.paths(),
             writes: direction.name == "write",
             moved: self.totals[direction.index].0,
@@ -363,26 +338,26 @@ impl JobFigures<'_> {
             random: self.is_random().then(|| side.transfers()),
             seconds: duration(side).map(|seconds| seconds.value()),
             counted: self.totals[direction.index].1.clone(),
-            file_bytes: self.file_bytes(),
+            file_bytes: file_bytes.map(|bytes| bytes * files),
             compressible: self.compressible(),
             lone_seconds: side.latency_ns().filter(|ns| lone && ns.is_finite()).map(|ns| ns * 1e-9),
-            client: self.client(),
+            client: client.map(|host| shown_within(host, 60)),
         }
     }
 
     /// Returns whether transfers used the page cache; `None` if the options are missing.
     fn cached(&self) -> Option<bool> {
         // Global options may be incomplete (a client of 2.6 writes only unified_rw_reporting).
-        let job_figures = ["direct", "buffered", "rw", "readwrite", "ioengine"];
-        if self.job.options.is_empty() && !job_figures.iter().any(|key| self.options.contains_key(*key)) {
+        let known = ["direct", "buffered", "rw", "readwrite", "ioengine"];
+        if self.job.options.is_empty() && !known.iter().any(|key| self.options.contains_key(*key)) {
             return None;
         }
-        if !CACHED.contains(&self.engine().unwrap_or("psync")) {
+        if !CACHED.contains(&self.option("ioengine").unwrap_or("psync")) {
             return Some(false);
         }
         let on = |key: &str| self.option(key).map(is_on);
         let direct = on("direct").or_else(|| on("buffered").map(|buffered| !buffered));
-        Some(!direct.or_else(|| on("atomic")).unwrap_or(false) || self.engine() == Some("mmap"))
+        Some(!direct.or_else(|| on("atomic")).unwrap_or(false) || self.option("ioengine") == Some("mmap"))
     }
 
     fn syncs(&self) -> bool {
@@ -411,29 +386,15 @@ impl JobFigures<'_> {
         }
     }
 
-    fn file_bytes(&self) -> Option<f64> {
-        let one = self.option("size").or_else(|| self.option("filesize")).and_then(size)?;
-        let jobs = self.option("numjobs").and_then(|jobs| jobs.parse().ok()).unwrap_or(1.0_f64);
-        Some(if self.options.contains_key("filename") { one } else { one * jobs })
-    }
-
     fn compressible(&self) -> Option<String> {
-        let zero = self.option("zero_buffers").filter(|value| is_on(value));
         let share = |key: &str| {
             let percent: f64 = self.option(key)?.trim_end_matches('%').parse().ok()?;
             (percent >= 50.0).then(|| format!("{key}={}", shown_within(self.option(key)?, 10)).into())?
         };
-        let pattern = self.option("buffer_pattern").map(|_| "buffer_pattern".to_owned());
-        zero.map(|_| "zero_buffers".to_owned())
-            .or_else(|| share("buffer_compress_percentage"))
+        let zero = self.option("zero_buffers").is_some_and(is_on).then(|| "zero_buffers".to_owned());
+        zero.or_else(|| share("buffer_compress_percentage"))
             .or_else(|| share("dedupe_percentage"))
-            .or(pattern)
-    }
-
-    fn client(&self) -> Option<String> {
-        let host = self.job.hostname.as_deref().filter(|host| !host.is_empty())?;
-        let here = ["localhost", "127.0.0.1", "::1"].contains(&host) || host.starts_with('/');
-        (!here).then(|| shown_within(host, 60))
+            .or_else(|| self.option("buffer_pattern").map(|_| "buffer_pattern".to_owned()))
     }
 }
 
@@ -485,12 +446,14 @@ fn moved(report: &FioReport, direction: &FioDirection) -> f64 {
 fn counted(report: &FioReport, direction: &FioDirection) -> Vec<DiskCounters> {
     const MAX_DISKS: usize = 64;
     let count = |disk: &FioDisk| {
-        let [requests, merged] = (direction.requests)(disk)?;
+        let [reads, writes] = [disk.read_merges, disk.write_merges].map(|merges| Some(merges.unwrap_or(0.0)));
+        let requests = direction.of_disk(disk.read_ios, disk.write_ios)?;
+        let sectors = direction.of_disk(disk.read_sectors, disk.write_sectors);
         Some(DiskCounters {
             name: shown_within(&disk.name, 40),
-            asked: requests + merged,
+            asked: requests + direction.of_disk(reads, writes)?,
             requests,
-            bytes: (direction.sectors)(disk).map(|sectors| sectors * SECTOR_BYTES),
+            bytes: sectors.map(|sectors| sectors * SECTOR_BYTES),
             silent: disk.read_ios == Some(0.0) && disk.write_ios == Some(0.0),
         })
     };
@@ -507,52 +470,39 @@ fn group_bandwidths(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
             groups.entry(group).or_default().push(JobFigures::of(report, totals, job));
         }
     }
-    let mut figures = Vec::new();
-    for (group, all) in groups {
-        let waits =
-            |job_figures: &JobFigures<'_>| WAITS.iter().any(|key| job_figures.options.contains_key(*key));
-        if all.len() < 2 || all.iter().any(waits) {
-            continue;
-        }
-        figures.extend(
-            FIO_DIRECTIONS
-                .iter()
-                .filter(|direction| direction.name != "trim")
-                .filter_map(|direction| group_bandwidth(group, &all, direction)),
-        );
-    }
-    figures
+    groups.retain(|_, all| {
+        let waits = |job: &JobFigures<'_>| WAITS.iter().any(|key| job.options.contains_key(*key));
+        all.len() >= 2 && !all.iter().any(waits)
+    });
+    let directions = || FIO_DIRECTIONS.iter().filter(|direction| direction.name != "trim");
+    let of_group = |(group, all): (&i64, &Vec<JobFigures<'_>>)| -> Vec<StatedFigure> {
+        directions().filter_map(|direction| group_bandwidth(*group, all, direction)).collect()
+    };
+    groups.iter().flat_map(of_group).collect()
 }
 
 fn group_bandwidth(group: i64, all: &[JobFigures<'_>], direction: &FioDirection) -> Option<StatedFigure> {
-    let sides: Vec<&FioSide> = all.iter().map(|job_figures| (direction.side)(job_figures.job)).collect();
-    let total: f64 = sides.iter().filter_map(|side| bytes(side)).sum();
-    let seconds = sides.iter().filter_map(|side| side.runtime).fold(0.0_f64, f64::max) * 1e-3;
-    let jobs = sides.iter().filter(|side| bandwidth(side).is_some_and(|b| b > 0.0)).count();
+    let sides = || all.iter().map(|job| (job, (direction.side)(job.job)));
+    let total: f64 = sides().filter_map(|(_, side)| bytes(side)).sum();
+    let seconds = sides().filter_map(|(_, side)| side.runtime).fold(0.0_f64, f64::max) * 1e-3;
+    let active = || sides().filter(|(_, side)| bandwidth(side).is_some_and(|rate| rate > 0.0));
+    let ((first, side), jobs) = (active().next()?, active().count());
     if jobs < 2 || seconds <= 0.0 {
         return None;
     }
-    let first = all
-        .iter()
-        .find(|job_figures| bandwidth((direction.side)(job_figures.job)).is_some_and(|b| b > 0.0))?;
-    let mut used = first.used(direction, (direction.side)(first.job));
-    used.cached =
-        first.cached().filter(|cached| all.iter().all(|job_figures| job_figures.cached() == Some(*cached)));
+    let mut used = first.used(direction, side);
+    used.cached = first.cached().filter(|cached| all.iter().all(|job| job.cached() == Some(*cached)));
     used.paths = all.iter().flat_map(JobFigures::paths).collect();
     used.lone_seconds = None;
     used.own = total;
-    let random = |job_figures: &JobFigures<'_>| {
-        job_figures.is_random().then(|| (direction.side)(job_figures.job).transfers())
-    };
-    used.random = all.iter().map(random).sum();
+    used.random = sides().map(|(job, side)| job.is_random().then(|| side.transfers())).sum();
     used.seconds = Some(seconds);
     used.syncs = all.iter().any(JobFigures::syncs);
     used.reads_directly &= used.cached == Some(false);
     let name = format!("{jobs} jobs of group {group}: {} bandwidth", direction.name);
-    let case = first.case(direction, (direction.side)(first.job));
+    let case = first.case(direction, side);
     let mut figure = StatedFigure::like(&name, total / seconds, Unit::BytePerSecond, case, "throughput");
-    figure.void =
-        all.iter().any(|job_figures| job_figures.job.error != 0).then(|| "one of its jobs failed".to_owned());
+    figure.void = all.iter().any(|job| job.job.error != 0).then(|| "one of its jobs failed".to_owned());
     figure.subject = Subject::Disk(used);
     Some(figure)
 }

@@ -19,11 +19,6 @@ pub(super) fn recognises(text: &str) -> bool {
     text.contains("HPC Challenge Benchmark") || text.contains("Begin of Summary section.")
 }
 
-/// Returns the byte offsets at which results start: each run of hpcc appends to the same file.
-pub(super) fn starts(text: &str) -> Vec<usize> {
-    line_starts(text, |line| line.contains("HPC Challenge Benchmark version"))
-}
-
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     // A part that did not run has -1.
     let number = |key: &str| summary(text, &format!("{key}=")).ok().filter(|number| *number != -1.0);
@@ -41,12 +36,10 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
     stated.figures.extend(streams(&number));
     for (key, factor, unit) in OTHERS {
-        let no = || Err("plimsoll derives no limit for it".to_owned());
-        let figure = |value: f64| {
-            let absurd = (unit == Unit::Second).then(|| BoundedEvent::Message.too_short(value)).flatten();
-            StatedFigure { absurd, ..StatedFigure::new(key, value, unit, no()) }
-        };
-        stated.figures.extend(number(key).map(|value| figure(value * factor)));
+        let Some(value) = number(key).map(|value| value * factor) else { continue };
+        let no = Err("plimsoll derives no limit for it".to_owned());
+        let absurd = BoundedEvent::Message.too_short(value).filter(|_| unit == Unit::Second);
+        stated.figures.push(StatedFigure { absurd, ..StatedFigure::new(key, value, unit, no) });
     }
     stated.figures.retain(|figure| figure.value != 0.0);
     if let Some(why) = failed {
@@ -58,7 +51,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 fn cores(key: &str, rate: f64, case: Case, number: &impl Fn(&str) -> Option<f64>) -> StatedFigure {
     let mut figure = StatedFigure::like(key, rate, Unit::FlopPerSecond, case, "rate");
     let threads = number("CommWorldProcs").unwrap_or(1.0);
-    figure.subject = Subject::Cores(CoreUse { threads, ..CoreUse::default() });
+    let working_set = number("HPL_N").filter(|_| key == "HPL_Tflops").map(|n| 8.0 * n * n);
+    figure.subject = Subject::Cores(CoreUse { threads, working_set, ..CoreUse::default() });
     figure
 }
 
@@ -66,9 +60,6 @@ fn solved(number: &impl Fn(&str) -> Option<f64>) -> Option<StatedFigure> {
     let rate = number("HPL_Tflops")? * 1e12;
     let case = Case::of("cpu.linpack").with_count("threads", AS_MANY_AS_CPUS);
     let mut figure = cores("HPL_Tflops", rate, case, number);
-    if let Subject::Cores(used) = &mut figure.subject {
-        used.working_set = number("HPL_N").map(|n| 8.0 * n * n);
-    }
     let work = number("HPL_N").map(|n| 2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2));
     let time = number("HPL_time").filter(|time| *time > 0.0);
     figure.account = work.zip(time).map(|(work, time)| Account::of(work, Seconds::of(time)));
@@ -80,17 +71,12 @@ fn streams(number: &impl Fn(&str) -> Option<f64>) -> Vec<StatedFigure> {
     let processes = number("CommWorldProcs").unwrap_or(1.0);
     let mut figures = Vec::new();
     for (part, processes) in [("StarSTREAM", processes), ("SingleSTREAM", 1.0)] {
-        for (kernel, op) in [("Copy", "copy"), ("Scale", "scale"), ("Add", "add"), ("Triad", "triad")] {
+        for (kernel, op) in super::stream::STREAM_KERNELS {
             let key = format!("{part}_{kernel}");
             let Some(rate) = number(&key) else { continue };
-            let case = Case::of("memory.bandwidth").with_word("op", op);
-            let mut figure = StatedFigure::like(
-                &key,
-                rate * 1e9,
-                Unit::BytePerSecond,
-                case.with_count("threads", processes as u64),
-                "bandwidth",
-            );
+            let case = Case::of("memory.bandwidth").with_word("op", op.name());
+            let case = case.with_count("threads", processes as u64);
+            let mut figure = StatedFigure::like(&key, rate * 1e9, Unit::BytePerSecond, case, "bandwidth");
             let array = array.map(|bytes| bytes * processes);
             let footprint = array.map(|bytes| bytes * 3.0);
             figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });

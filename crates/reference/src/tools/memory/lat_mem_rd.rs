@@ -24,7 +24,7 @@ const CALIBRATION_MICROS: u64 = 5_000;
 
 /// Returns the bytes of the tool's working set: the case's, at most [`BEYOND`] × last-level cache.
 fn area(chase: &PointerChase, machine: &Machine) -> u64 {
-    let far = last_level_bytes(machine).map_or(u64::MAX, |last| last.saturating_mul(BEYOND));
+    let far = machine.cpu.last_level_bytes().map_or(u64::MAX, |last| last.saturating_mul(BEYOND));
     chase.site.size.min(far)
 }
 
@@ -44,7 +44,12 @@ pub(crate) const LAT_MEM_RD: RefTool = RefTool {
     programs: &["lat_mem_rd"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
-    results: ResultFormat::of_text("its text output", stated::recognises, stated::starts, stated::read),
+    results: ResultFormat::of_text(
+        "its text output",
+        stated::recognises,
+        |text| line_starts(text, stated::recognises),
+        stated::read,
+    ),
     declines: |case| {
         (case.benchmark() == "memory.latency")
             .then_some("it has one chase, in ordinary pages or transparent huge ones")

@@ -8,73 +8,55 @@ use plimsoll_units::quantity::{Quantity, Unit};
 
 const ANSWER: &str = "stats.txt";
 
-/// Largest block of a case that plimsoll accesses at once and whose latency is measured.
-const SMALL: u64 = 8;
-
-#[derive(Clone, Copy, PartialEq)]
-enum PmbwWalk {
-    Read,
-    Write,
-    Random,
+struct PmbwWalk {
+    /// Start of the names of its kernels.
+    lead: &'static str,
+    /// Kernels with and without AVX.
+    kernels: [&'static str; 2],
+    /// How it differs from `memory.block`, as a phrase.
+    difference: &'static str,
 }
 
-impl PmbwWalk {
-    /// Returns the walk for a case, if there is one; for copies of `memory.block`, the read walk.
-    fn of(case: &Case) -> Option<Self> {
-        if let Ok(stream) = MemoryStream::of(case) {
-            return match stream.op {
-                StreamOp::Read => Some(Self::Read),
-                StreamOp::Write => Some(Self::Write),
-                _ => None,
-            };
-        }
-        if let Some(chase) = PointerChase::of(case) {
-            return (chase.chases == 1).then_some(Self::Random);
-        }
-        match (case.benchmark(), case.word("op"), case.word("pattern")) {
-            ("memory.block", _, Some("random")) => Some(Self::Random),
-            ("memory.block", Some("write"), _) => Some(Self::Write),
-            ("memory.block", ..) => Some(Self::Read),
+const READ: PmbwWalk = PmbwWalk {
+    lead: "ScanRead",
+    kernels: ["ScanRead256PtrUnrollLoop", "ScanRead128PtrUnrollLoop"],
+    difference: "it copies nothing and knows no blocks: scans that read an area as large, 16 or 32 bytes a load",
+};
+const WRITE: PmbwWalk = PmbwWalk {
+    lead: "ScanWrite",
+    kernels: ["ScanWrite256PtrUnrollLoop", "ScanWrite128PtrUnrollLoop"],
+    difference: "it knows no blocks: scans that write an area as large, 16 or 32 bytes a store",
+};
+const RANDOM: PmbwWalk = PmbwWalk {
+    lead: "PermRead",
+    kernels: ["PermRead64UnrollLoop"; 2],
+    difference: "it knows no blocks: a walk over every 8 bytes of an area as large, each waits for the one before",
+};
+
+/// Returns the walk for a case, if there is one; for copies of `memory.block`, the read walk.
+fn walk(case: &Case) -> Option<PmbwWalk> {
+    if let Ok(stream) = MemoryStream::of(case) {
+        return match stream.op {
+            StreamOp::Read => Some(READ),
+            StreamOp::Write => Some(WRITE),
             _ => None,
-        }
+        };
     }
-
-    /// Returns the start of the walk's kernel names: `ScanRead`, `ScanWrite` or `PermRead`.
-    fn lead(self) -> &'static str {
-        match self {
-            Self::Read => "ScanRead",
-            Self::Write => "ScanWrite",
-            Self::Random => "PermRead",
-        }
+    if let Some(chase) = PointerChase::of(case) {
+        return (chase.chases == 1).then_some(RANDOM);
     }
-
-    /// Returns how the walk differs from `memory.block`, as a phrase.
-    fn difference_note(self) -> &'static str {
-        match self {
-            Self::Read => {
-                "it copies nothing and knows no blocks: scans that read an area as large, 16 or 32 bytes a load"
-            }
-            Self::Write => "it knows no blocks: scans that write an area as large, 16 or 32 bytes a store",
-            Self::Random => {
-                "it knows no blocks: a walk over every 8 bytes of an area as large, each waits for the one before"
-            }
-        }
-    }
-
-    fn kernel(self, machine: &Machine) -> &'static str {
-        match (self, machine.cpu.has("avx")) {
-            (Self::Read, true) => "ScanRead256PtrUnrollLoop",
-            (Self::Read, false) => "ScanRead128PtrUnrollLoop",
-            (Self::Write, true) => "ScanWrite256PtrUnrollLoop",
-            (Self::Write, false) => "ScanWrite128PtrUnrollLoop",
-            (Self::Random, _) => "PermRead64UnrollLoop",
-        }
+    match (case.benchmark(), case.word("op"), case.word("pattern")) {
+        ("memory.block", _, Some("random")) => Some(RANDOM),
+        ("memory.block", Some("write"), _) => Some(WRITE),
+        ("memory.block", ..) => Some(READ),
+        _ => None,
     }
 }
 
 /// Returns whether the time of an access is compared; otherwise bytes/s are.
 fn is_time(case: &Case) -> bool {
-    let small = case.number("block").is_some_and(|block| block <= SMALL);
+    // Larger blocks are no single access.
+    let small = case.number("block").is_some_and(|block| block <= 8);
     case.benchmark() == "memory.latency" || case.benchmark() == "memory.block" && small
 }
 
@@ -128,25 +110,26 @@ pub(crate) const PMBW: RefTool = RefTool {
 };
 
 fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
-    let walk = PmbwWalk::of(case)?;
+    let walk = walk(case)?;
     let area = Some(area(case)).filter(|bytes| *bytes > 0)?;
-    let beyond = area > last_level_bytes(machine).unwrap_or(u64::MAX);
+    let beyond = area > machine.cpu.last_level_bytes().unwrap_or(u64::MAX);
     let (metric, definition, note) = match case.word("op") {
         _ if case.benchmark() == "memory.block" => {
             let metric = if is_time(case) { "latency" } else { "throughput" };
-            (metric, Match::Related, walk.difference_note())
+            (metric, Match::Related, walk.difference)
         }
         Some("read") => ("bandwidth", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
         Some(_) if beyond => ("bandwidth", Match::Related, "its stores do not go past the caches"),
         Some(_) => ("bandwidth", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
         None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
     };
-    let seconds = if walk == PmbwWalk::Random && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
+    let seconds = if walk.lead == RANDOM.lead && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
     Some(Pairing::new(metric, definition, note, seconds))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let kernel = PmbwWalk::of(ask.case).ok_or("it has no such kernel")?.kernel(ask.machine);
+    let [with_avx, without] = walk(ask.case).ok_or("it has no such kernel")?.kernels;
+    let kernel = if ask.machine.cpu.has("avx") { with_avx } else { without };
     let area = nearest(area(ask.case));
     let allocated = allocated(area, ask.case.threads() as u64);
     if ask.machine.memory.total_bytes.is_some_and(|memory| allocated > memory / 2) {
@@ -162,7 +145,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    let operation = PmbwWalk::of(case).ok_or("it has no such kernel")?.lead();
+    let operation = walk(case).ok_or("it has no such kernel")?.lead;
     let wanted = area(case);
     let results = whole_lines(text).filter(|line| line.starts_with("RESULT\t")).map(fields);
     let mut ours = results.filter(|r| {

@@ -31,7 +31,7 @@ pub(crate) const CYCLICTEST: RefTool = RefTool {
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     interval_micros(case)?;
-    has_only_parameters(case, &["op", "interval", "affinity", "threads"]).then_some(())?;
+    has_only_parameters(case, "op interval affinity threads").then_some(())?;
     (case.threads() == 1).then_some(())?;
     let note = "the same sleep at the same interval; it rounds its mean down to microseconds";
     Some(Pairing::new("latency", Match::Exact, note, 1.0))

@@ -142,8 +142,7 @@ fn pipe_distance(case: &Case) -> Option<&str> {
 impl Lmbench {
     fn pairing(&self, case: &Case) -> Option<Pairing> {
         let request = (self.request)(case)?;
-        let known = ["op", "threads", "affinity", "between", "distance"];
-        has_only_parameters(case, &known).then_some(())?;
+        has_only_parameters(case, "op threads affinity between distance").then_some(())?;
         let LmbenchRequest { definition, note, .. } = request;
         Some(Pairing::new("latency", definition, note, 1.0))
     }

@@ -56,7 +56,7 @@ fn declines(case: &Case) -> Option<&'static str> {
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     bench(case)?;
-    has_only_parameters(case, &["op", "threads", "affinity", "between", "distance"]).then_some(())?;
+    has_only_parameters(case, "op threads affinity between distance").then_some(())?;
     let (definition, note) = match case.word("distance") {
         None => (Match::Exact, "the same call in a loop"),
         Some("same") => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),

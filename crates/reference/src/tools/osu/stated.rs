@@ -25,23 +25,19 @@ impl Osu {
     fn figure(&self, line: &str) -> Option<StatedFigure> {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let (name, value) = match numbers.as_slice() {
-            [value, ..] if self.is_barrier() => (self.metric.to_owned(), *value),
+            [value, ..] if self.benchmark == "mpi.barrier" => (self.metric.to_owned(), *value),
             [value] => (self.metric.to_owned(), *value),
             [size, value, ..] => (format!("{} of {size} B", self.metric), *value),
             [] => return None,
         };
-        let (value, unit) = match self.is_bandwidth() {
-            true => (value * 1e6, Unit::BytePerSecond),
-            false => (value * 1e-6, Unit::Second),
+        let (value, unit, absurd) = match self.is_bandwidth() {
+            true => (value * 1e6, Unit::BytePerSecond, None),
+            false => (value * 1e-6, Unit::Second, BoundedEvent::Message.too_short(value * 1e-6)),
         };
         let no = "the file does not show whether its processes were on one machine".to_owned();
-        let mut figure = StatedFigure::new(&name, value, unit, Err(no));
-        if unit == Unit::Second {
-            figure.absurd = BoundedEvent::Message.too_short(value);
-        }
-        figure.void =
-            line.split_whitespace().any(|word| word == "Fail").then(|| "its validation failed".to_owned());
-        Some(figure)
+        let is_failed = line.split_whitespace().any(|word| word == "Fail");
+        let void = is_failed.then(|| "its validation failed".to_owned());
+        Some(StatedFigure { absurd, void, ..StatedFigure::new(&name, value, unit, Err(no)) })
     }
 }
 

@@ -22,16 +22,16 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     stated.unless_empty("it has no statistics below its echoes")
 }
 
-struct PingSummary {
-    sent: f64,
-    received: f64,
+pub(super) struct PingSummary {
+    pub(super) sent: f64,
+    pub(super) received: f64,
     lost_percent: Option<f64>,
     /// Minimum, mean and maximum in ms.
-    times: Option<[f64; 3]>,
+    pub(super) times: Option<[f64; 3]>,
 }
 
 /// Parses all statistics: `--- HOST ping statistics ---`, a line of counts, later one of times.
-fn summaries(text: &str) -> Vec<PingSummary> {
+pub(super) fn summaries(text: &str) -> Vec<PingSummary> {
     let mut found: Vec<PingSummary> = Vec::new();
     let mut is_below_heading = false;
     for line in text.lines().map(str::trim) {

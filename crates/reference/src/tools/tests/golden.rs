@@ -1,11 +1,13 @@
 //! Recorded output of every tool, whole and damaged.
 
+use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::Case;
+use plimsoll_model::sample::Offer;
 use plimsoll_units::quantity::Unit;
 
 use super::REF_TOOLS;
-use crate::{RefTool, ToolFigure, find};
+use crate::{Invocation, InvocationInput, Match, RefTool, ToolFigure, find};
 
 /// Recorded output of a tool for a case.
 struct Recording {
@@ -126,6 +128,22 @@ const RECORDINGS: &[Recording] = recordings![
 /// A recording without its first two lines, which contain tool and version, and command.
 pub(super) fn body(recording: &str) -> String {
     recording.split_inclusive('\n').skip(2).collect()
+}
+
+/// Returns how the tool is called for the case `id` on a machine with two CPUs.
+pub(super) fn invoked(tool: &RefTool, id: &str, is_scaled_down: bool) -> Invocation {
+    let machine = Fixture::open("firecracker-zen4").unwrap().machine();
+    let (case, offer, host) = (id.parse().unwrap(), Offer::default(), "127.0.0.1");
+    let (case, machine, offer, seconds) = (&case, &machine, &offer, 1.0);
+    let ask =
+        InvocationInput { case, machine, offer, seconds, is_scaled_down, host, port: 1, is_local: true };
+    (tool.invocation)(&ask).unwrap()
+}
+
+/// Returns how far the tool's definition agrees with the case's.
+pub(super) fn definition(tool: &RefTool, id: &str) -> Match {
+    let machine = Machine::discover(&Root::at("/nonexistent"));
+    (tool.pairing)(&id.parse().unwrap(), &machine).unwrap().definition
 }
 
 /// A recording with everything that a test needs.
