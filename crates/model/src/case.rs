@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use plimsoll_units::quantity::{self, Mix};
 use plimsoll_units::text::shown;
 
-pub use key::{Axis, KEYS, Key, SWEEP, ScaledAmount, Spacing, ValueKind};
+pub use key::{Axis, KEYS, Key, SWEEP, ScaledAmount, ValueKind};
 pub use pattern::{CaseGlob, Pattern};
 
 const MAX_ID: usize = 1024;
@@ -50,34 +50,10 @@ impl Value {
     }
 }
 
-/// Error in the text of a case or parameter.
+/// Error in the text of a case or parameter: one line.
 #[derive(Debug, thiserror::Error, PartialEq)]
-pub enum CaseError {
-    /// Unknown parameter.
-    #[error("unknown parameter '{name}'{}", nearest.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default())]
-    UnknownKey {
-        /// Typed name.
-        name: String,
-        /// Most similar existing name.
-        nearest: Option<&'static str>,
-    },
-    /// The value does not fit its parameter.
-    #[error("{key} {why}")]
-    BadValue {
-        /// Name of the parameter.
-        key: &'static str,
-        /// Problem, and a right example.
-        why: String,
-    },
-    /// The id does not have the form `benchmark/key=value/…`.
-    #[error("'{id}' is not a case id: {why}; a right one is 'cpu.peak/op=fma/threads=2'")]
-    BadId {
-        /// Given id, shortened.
-        id: String,
-        /// Problem.
-        why: &'static str,
-    },
-}
+#[error("{0}")]
+pub struct CaseError(String);
 
 /// Returns the most similar of `candidates` (Jaro-Winkler), `None` if none is above 0.75.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -279,7 +255,10 @@ impl FromStr for Case {
     type Err = CaseError;
 
     fn from_str(id: &str) -> Result<Self, CaseError> {
-        let bad = |why| CaseError::BadId { id: shown(id), why };
+        let bad = |why| {
+            let id = shown(id);
+            CaseError(format!("'{id}' is not a case id: {why}; a right one is 'cpu.peak/op=fma/threads=2'"))
+        };
         if id.len() > MAX_ID {
             return Err(bad("longer than 1024 bytes"));
         }

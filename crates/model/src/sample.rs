@@ -86,38 +86,32 @@ pub struct Cell {
 
 /// Facts about a prepared case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Facts {
     /// Actual parameters and findings.
-    #[serde(default)]
     pub achieved: Achieved,
     /// Warnings and notes.
-    #[serde(default)]
     pub warnings: Vec<Note>,
     /// Reason why the figure does not belong to the target; it is kept, but marked invalid.
-    #[serde(default)]
     pub invalid: Option<String>,
     /// Error in the rate of the clock that timed the samples, which makes every figure wrong.
-    #[serde(default)]
     pub wrong_rate: Option<String>,
 }
 
 /// Resources of a prepared case for reference tools, so that both measure the same.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Offer {
     /// CPUs of its threads, in order; for network benchmarks those of the client.
-    #[serde(default)]
     pub cpus: Vec<usize>,
     /// CPUs of the server's threads, if it runs on this machine.
-    #[serde(default)]
     pub far_cpus: Vec<usize>,
     /// Filled test file, as a path that another process can open.
-    #[serde(default, with = "plimsoll_units::text::path::option")]
+    #[serde(with = "plimsoll_units::text::path::option")]
     pub file: Option<PathBuf>,
     /// Size of the test file in bytes.
-    #[serde(default)]
     pub file_bytes: Option<u64>,
     /// Area for writes, never verified, or why there is none; `None` if not requested.
-    #[serde(default)]
     pub writable: Option<Result<Writable, String>>,
     /// Options of the tool's job that the case was made of, as `name=value`; untrusted.
     #[serde(skip)]

@@ -1,6 +1,6 @@
 //! Findings: sentences derived from the measurements of a run, with the figures they rest on.
 
-use plimsoll_stats::{ScalingStep, ThreadRate, scaling};
+use plimsoll_stats::{ScalingStep, scaling};
 use serde_json::Value;
 
 use crate::measurement::Measurement;
@@ -106,10 +106,8 @@ pub fn kind(measurement: &Measurement) -> String {
 
 fn compared_alike<'a>(alike: &[&'a Measurement]) -> Vec<Compared<'a>> {
     let threads = |m: &Measurement| u32::try_from(m.case.threads()).unwrap_or(u32::MAX);
-    let points: Vec<ThreadRate> = alike
-        .iter()
-        .filter_map(|m| Some(ThreadRate { threads: threads(m), rate: m.headline()?.summary.median }))
-        .collect();
+    let rates = alike.iter().filter_map(|m| Some((threads(m), m.headline()?.summary.median)));
+    let points: Vec<(u32, f64)> = rates.collect();
     let with = |count: u32| alike.iter().copied().find(|m| threads(m) == count);
     let compare = |scaling: ScalingStep| {
         let (base, this) = (with(scaling.base_threads)?, with(scaling.threads)?);

@@ -53,8 +53,8 @@ pub fn label(parts: &[LabelPart], case: &Case) -> String {
     if parts.is_empty() {
         words.stated.insert(0, case.benchmark().to_owned());
     }
-    let rest = words.added().map(|(name, value)| format!("{name} {}", words.value(value)));
-    let rest: Vec<String> = rest.collect();
+    let rest: Vec<String> =
+        words.added().map(|(name, value)| format!("{name} {}", words.value(value))).collect();
     words.stated.extend(rest);
     if words.stated.is_empty() { case.benchmark().to_owned() } else { words.stated.join(" ") }
 }
@@ -89,34 +89,22 @@ impl<'a> Words<'a> {
     }
 
     fn part(&mut self, part: LabelPart) {
-        match part {
-            LabelPart::Word(word) => self.stated.push(word.to_owned()),
-            LabelPart::Value(name) => {
-                let value = self.take(name).filter(|value| usual(name) != Some(value.as_str()));
-                self.stated.extend(value);
+        let stated = match part {
+            LabelPart::Word(word) => Some(word.to_owned()),
+            LabelPart::Value(name) => self.take(name).filter(|value| usual(name) != Some(value.as_str())),
+            LabelPart::Named(name) => self.take(name).map(|value| format!("{name} {value}")),
+            LabelPart::Instead(name, of) => self.take(name).map(|value| {
+                let known = of.iter().find(|(known, _)| *known == value);
+                known.map_or(value, |(_, stated)| (*stated).to_owned())
+            }),
+            LabelPart::Case(name, describe) => self.take(name).and_then(|_| describe(self.case)),
+            LabelPart::Times => self.take("threads").filter(|n| n != "1").map(|n| format!("×{n}")),
+            LabelPart::Rates(unit) => {
+                self.rates = unit;
+                None
             }
-            LabelPart::Named(name) => {
-                let value = self.take(name).map(|value| format!("{name} {value}"));
-                self.stated.extend(value);
-            }
-            LabelPart::Instead(name, of) => {
-                let instead = |value: String| match of.iter().find(|(known, _)| *known == value) {
-                    Some((_, stated)) => (*stated).to_owned(),
-                    None => value,
-                };
-                let value = self.take(name).map(instead);
-                self.stated.extend(value);
-            }
-            LabelPart::Case(name, describe) => {
-                let stated = self.take(name).and_then(|_| describe(self.case));
-                self.stated.extend(stated);
-            }
-            LabelPart::Times => {
-                let threads = self.take("threads").filter(|n| n != "1");
-                self.stated.extend(threads.map(|n| format!("×{n}")));
-            }
-            LabelPart::Rates(unit) => self.rates = unit,
-        }
+        };
+        self.stated.extend(stated);
     }
 
     /// Adds to the label that the case runs between machines; `bisection` first, as labels are cut.

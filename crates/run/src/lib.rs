@@ -36,7 +36,7 @@ use plimsoll_reference::PreparedTool;
 use plimsoll_result::evaluate::Maker;
 use plimsoll_result::event::RunEvent;
 use plimsoll_stats::{
-    Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Samples, SamplingOutcome as Ending, Seed, StopRule,
+    Budget, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Samples, SamplingOutcome as Ending, Seed, StopRule,
 };
 
 use overrun::Overrun;
@@ -151,7 +151,7 @@ pub struct RunResult {
 impl RunResult {
     /// Converts the outcomes of this run to measurements; earlier outcomes serve as evidence, too.
     pub fn measurements(&self, maker: Maker<'_>) -> Vec<Measurement> {
-        let evidence = LimitEvidence { outcomes: &self.outcomes };
+        let evidence: LimitEvidence<'_> = &self.outcomes;
         self.outcomes.iter().skip(self.before).map(|o| maker.measurement(o, evidence)).collect()
     }
 }
@@ -245,7 +245,7 @@ impl Harness<'_> {
                 return RunResult { outcomes, before: done, interrupted: true };
             }
             outcomes.push(outcome);
-            let evidence = LimitEvidence { outcomes: &outcomes };
+            let evidence: LimitEvidence<'_> = &outcomes;
             if let Some(last) = outcomes.last() {
                 let measurement = Box::new(self.maker.measurement(last, evidence));
                 (self.emit)(RunEvent::Measured { measurement });
@@ -363,7 +363,7 @@ impl Harness<'_> {
             let samples = samples.map_err(|e| CannotMeasure::environment(e.to_string()))?;
             let used = self.clock.now() - begun - reference_tools.seconds;
             let used = used_after_next(used, took, sampling.sample_time, own);
-            if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used))
+            if let Some(ending) = rule.decide(&samples, seed, seconds(used))
                 && (ending == Ending::Fixed || !reference_tools.want_more())
             {
                 break ending;

@@ -67,15 +67,6 @@ pub enum EndedBy {
     RoundCap,
 }
 
-/// Next step of sampling.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Decision {
-    /// Take another sample.
-    Continue,
-    /// End sampling.
-    Stop(SamplingOutcome),
-}
-
 /// Result of sampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SamplingOutcome {
@@ -114,31 +105,29 @@ impl SamplingOutcome {
 }
 
 impl StopRule {
-    /// Decides whether to continue after `samples` of the headline metric. `used` is the wall time
-    /// since the first sample started; `seed` determines the bootstrap.
-    pub fn decide(&self, samples: &Samples, seed: Seed, used: Duration) -> Decision {
+    /// Returns the result if sampling ends after `samples` of the headline metric; `None` if it
+    /// continues. `used` is the wall time since the first sample started; `seed` determines the
+    /// bootstrap.
+    pub fn decide(&self, samples: &Samples, seed: Seed, used: Duration) -> Option<SamplingOutcome> {
         match *self {
-            StopRule::Exactly(n) if samples.count() >= n.get() => Decision::Stop(SamplingOutcome::Fixed),
-            StopRule::Exactly(_) => Decision::Continue,
+            StopRule::Exactly(n) => (samples.count() >= n.get()).then_some(SamplingOutcome::Fixed),
             StopRule::Converge { precision, budget } => {
                 let (count, used_up) = (samples.count(), used >= budget.time);
                 if count < MIN_SAMPLES && used < budget.time.saturating_mul(2) {
-                    return Decision::Continue;
+                    return None;
                 }
                 let half_width = Summary::new(samples, seed).relative_half_width();
                 if count >= MIN_SAMPLES && half_width.is_some_and(|width| width <= precision) {
-                    return Decision::Stop(SamplingOutcome::Converged);
+                    return Some(SamplingOutcome::Converged);
                 }
                 let by = (count >= MAX_SAMPLES).then_some(EndedBy::SampleCap);
                 let by = by.or_else(|| used_up.then_some(budget.whose));
-                by.map_or(Decision::Continue, |by| {
-                    Decision::Stop(SamplingOutcome::NotConverged { half_width, by })
-                })
+                by.map(|by| SamplingOutcome::NotConverged { half_width, by })
             }
             StopRule::Steady { most, budget } => {
                 let reached = Steadiness::of_last(samples.points());
                 if reached.is_some_and(|reached| reached.is_steady()) {
-                    return Decision::Stop(SamplingOutcome::Steady);
+                    return Some(SamplingOutcome::Steady);
                 }
                 let (most, cap) = match most {
                     Some(most) => (most.get(), EndedBy::Samples),
@@ -146,7 +135,7 @@ impl StopRule {
                 };
                 let by = (samples.count() >= most).then_some(cap);
                 let by = by.or_else(|| (used >= budget.time).then_some(budget.whose));
-                by.map_or(Decision::Continue, |by| Decision::Stop(SamplingOutcome::NotSteady { reached, by }))
+                by.map(|by| SamplingOutcome::NotSteady { reached, by })
             }
         }
     }
@@ -172,30 +161,30 @@ mod tests {
             rule.decide(&samples, Seed::new(1, "case", "rate"), Duration::ZERO)
         };
         let falling: Vec<f64> = (0..25).map(|i| 1000.0 * 0.8_f64.powi(i)).collect();
-        assert_eq!(decide(&[100.0; 4], None), Decision::Continue);
-        assert_eq!(decide(&[100.0; 5], None), Decision::Stop(SamplingOutcome::Steady));
-        assert_eq!(decide(&falling[..24], None), Decision::Continue);
+        assert_eq!(decide(&[100.0; 4], None), None);
+        assert_eq!(decide(&[100.0; 5], None), Some(SamplingOutcome::Steady));
+        assert_eq!(decide(&falling[..24], None), None);
         assert!(matches!(
             decide(&falling, None),
-            Decision::Stop(SamplingOutcome::NotSteady { reached: Some(_), by: EndedBy::RoundCap })
+            Some(SamplingOutcome::NotSteady { reached: Some(_), by: EndedBy::RoundCap })
         ));
         assert!(matches!(
             decide(&falling[..3], Some(3)),
-            Decision::Stop(SamplingOutcome::NotSteady { reached: None, by: EndedBy::Samples })
+            Some(SamplingOutcome::NotSteady { reached: None, by: EndedBy::Samples })
         ));
         let rule = StopRule::Steady { most: None, budget: BOUND };
         let samples = Samples::new(falling[..6].to_vec()).unwrap();
         let late = rule.decide(&samples, Seed::new(1, "case", "rate"), BUDGET);
-        assert!(matches!(late, Decision::Stop(SamplingOutcome::NotSteady { by: EndedBy::Budget, .. })));
+        assert!(matches!(late, Some(SamplingOutcome::NotSteady { by: EndedBy::Budget, .. })));
         let settled = [&falling[..10], &[100.0; 5]].concat();
-        assert_eq!(decide(&settled, None), Decision::Stop(SamplingOutcome::Steady));
+        assert_eq!(decide(&settled, None), Some(SamplingOutcome::Steady));
     }
 
     fn noisy(n: usize) -> Samples {
         Samples::new((0..n).map(|i| 100.0 + 40.0 * (i * 7 % 5) as f64).collect()).unwrap()
     }
 
-    fn decide(rule: StopRule, samples: &Samples, used: Duration) -> Decision {
+    fn decide(rule: StopRule, samples: &Samples, used: Duration) -> Option<SamplingOutcome> {
         rule.decide(samples, Seed::new(0, "case", "metric"), used)
     }
 
@@ -204,22 +193,22 @@ mod tests {
         for n in [1, 2, 50] {
             let rule = StopRule::Exactly(NonZeroUsize::new(n).unwrap());
             if n > 1 {
-                assert_eq!(decide(rule, &noisy(n - 1), BUDGET * 100), Decision::Continue);
+                assert_eq!(decide(rule, &noisy(n - 1), BUDGET * 100), None);
             }
-            assert_eq!(decide(rule, &noisy(n), Duration::ZERO), Decision::Stop(SamplingOutcome::Fixed));
+            assert_eq!(decide(rule, &noisy(n), Duration::ZERO), Some(SamplingOutcome::Fixed));
         }
     }
 
     #[test]
     fn steady_samples_stop_at_the_least_number() {
-        assert_eq!(decide(RULE, &steady(5), BUDGET / 2), Decision::Continue);
-        assert_eq!(decide(RULE, &steady(6), BUDGET / 2), Decision::Stop(SamplingOutcome::Converged));
+        assert_eq!(decide(RULE, &steady(5), BUDGET / 2), None);
+        assert_eq!(decide(RULE, &steady(6), BUDGET / 2), Some(SamplingOutcome::Converged));
     }
 
     #[test]
     fn noisy_samples_go_on_to_the_greatest_number() {
-        assert_eq!(decide(RULE, &noisy(29), Duration::ZERO), Decision::Continue);
-        let Decision::Stop(SamplingOutcome::NotConverged { half_width: Some(width), by: EndedBy::SampleCap }) =
+        assert_eq!(decide(RULE, &noisy(29), Duration::ZERO), None);
+        let Some(SamplingOutcome::NotConverged { half_width: Some(width), by: EndedBy::SampleCap }) =
             decide(RULE, &noisy(30), BUDGET)
         else {
             panic!("30 noisy samples must end without convergence");
@@ -229,22 +218,16 @@ mod tests {
 
     #[test]
     fn a_used_budget_ends_it_at_six_and_twice_the_budget_at_once() {
-        assert_eq!(decide(RULE, &noisy(5), BUDGET), Decision::Continue);
-        assert!(matches!(
-            decide(RULE, &noisy(6), BUDGET),
-            Decision::Stop(SamplingOutcome::NotConverged { .. })
-        ));
+        assert_eq!(decide(RULE, &noisy(5), BUDGET), None);
+        assert!(matches!(decide(RULE, &noisy(6), BUDGET), Some(SamplingOutcome::NotConverged { .. })));
         let alone = decide(RULE, &steady(1), BUDGET * 2);
-        assert_eq!(
-            alone,
-            Decision::Stop(SamplingOutcome::NotConverged { half_width: None, by: EndedBy::Budget })
-        );
-        assert_eq!(decide(RULE, &steady(6), BUDGET * 2), Decision::Stop(SamplingOutcome::Converged));
+        assert_eq!(alone, Some(SamplingOutcome::NotConverged { half_width: None, by: EndedBy::Budget }));
+        assert_eq!(decide(RULE, &steady(6), BUDGET * 2), Some(SamplingOutcome::Converged));
     }
 
     #[test]
     fn all_zero_samples_converge() {
         let zeros = Samples::new(vec![0.0; 6]).unwrap();
-        assert_eq!(decide(RULE, &zeros, Duration::ZERO), Decision::Stop(SamplingOutcome::Converged));
+        assert_eq!(decide(RULE, &zeros, Duration::ZERO), Some(SamplingOutcome::Converged));
     }
 }

@@ -4,31 +4,23 @@
 #[derive(Debug, Clone, PartialEq)]
 pub struct Samples(Vec<f64>);
 
-/// Reason why a list of numbers is not [`Samples`].
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum NotSamples {
-    /// The list is empty.
-    #[error("no sample was taken: give the case more time or a smaller size")]
-    Empty,
-    /// A number is not finite.
-    #[error("sample {} is {value}: a figure must be finite, so the measurement is void", .index + 1)]
-    NotFinite {
-        /// Index from 0.
-        index: usize,
-        /// The number.
-        value: f64,
-    },
-}
+/// Reason why a list of numbers is not [`Samples`]: it is empty, or a number is not finite.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotSamples(String);
 
 impl Samples {
     /// Creates samples from numbers; fails if there are none, or one is not finite.
     pub fn new(points: Vec<f64>) -> Result<Self, NotSamples> {
-        if points.is_empty() {
-            return Err(NotSamples::Empty);
-        }
-        let wrong = points.iter().position(|point| !point.is_finite());
-        let wrong = wrong.map(|index| NotSamples::NotFinite { index, value: points[index] });
-        wrong.map_or(Ok(Samples(points)), Err)
+        let none = "no sample was taken: give the case more time or a smaller size";
+        let why = match (points.iter().zip(1..).find(|(point, _)| !point.is_finite()), points.is_empty()) {
+            (Some((value, at)), _) => {
+                format!("sample {at} is {value}: a figure must be finite, so the measurement is void")
+            }
+            (None, true) => none.to_owned(),
+            (None, false) => return Ok(Samples(points)),
+        };
+        Err(NotSamples(why))
     }
 
     /// Returns the samples in the order of measurement.
@@ -75,8 +67,7 @@ mod tests {
 
     #[test]
     fn only_finite_points_are_samples() {
-        assert_eq!(Samples::new(vec![]), Err(NotSamples::Empty));
-        assert!(matches!(Samples::new(vec![1.0, f64::NAN]), Err(NotSamples::NotFinite { index: 1, .. })));
+        assert!(Samples::new(vec![]).unwrap_err().to_string().starts_with("no sample was taken"));
         assert!(Samples::new(vec![f64::INFINITY]).is_err());
         assert_eq!(Samples::new(vec![3.0, 1.0]).unwrap().points(), [3.0, 1.0]);
         let message = Samples::new(vec![1.0, f64::NAN]).unwrap_err().to_string();

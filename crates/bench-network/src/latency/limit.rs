@@ -38,7 +38,7 @@ fn floor(question: &Question<'_>) -> Limit {
     let alike = |case: &Case| {
         ["server", "mode", "interval"].iter().all(|key| case.get(key) == question.case.get(key))
     };
-    let echoes = question.evidence.outcomes.iter().filter(|o| {
+    let echoes = question.evidence.iter().filter(|o| {
         o.ended.is_none()
             && o.case.benchmark() == NetworkLatency.name()
             && o.case.word("protocol") == Some("icmp")
@@ -134,7 +134,7 @@ mod tests {
         let more = speed.map(|speed| ("path_speed".to_owned(), speed)).into_iter().collect();
         let samples =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-        let evidence = LimitEvidence { outcomes };
+        let evidence: LimitEvidence<'_> = outcomes;
         limits(&Question { machine: &machine, case, metric, samples: &samples, evidence }).remove(0)
     }
 

@@ -86,7 +86,7 @@ fn in_group(places: &PlanPositions, key: &str, index: Option<usize>, why: String
     if let Some(description) = places.description(key) {
         return other(format!("{description}: {why}"));
     }
-    FileError::Wrong { file: places.file.clone(), line: at.line, column: at.column, why }.into()
+    FileError::at(&places.file, (at.line, at.column), why).into()
 }
 
 /// Resolves the command line to a plan with all defaults. Fails for invalid plans or options.

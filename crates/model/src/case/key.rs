@@ -73,8 +73,8 @@ pub enum ScaledAmount {
 pub struct Axis {
     /// Label.
     pub name: &'static str,
-    /// Spacing of the values.
-    pub spacing: Spacing,
+    /// Whether it is logarithmic.
+    pub log: bool,
     /// Parameters with one chart per value along this axis, as units or limits differ.
     pub charted_alone: &'static [&'static str],
     /// How to read the curve; empty if that is plain.
@@ -83,14 +83,7 @@ pub struct Axis {
     pub workers: bool,
 }
 
-/// Spacing of values on an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spacing {
-    /// Linear.
-    Linear,
-    /// Logarithmic.
-    Log,
-}
+const AXIS: Axis = Axis { name: "", log: false, charted_alone: &[], note: "", workers: false };
 
 const fn key(name: &'static str, kind: ValueKind, help: &'static str) -> Key {
     Key {
@@ -121,16 +114,7 @@ impl Key {
         Self { neutral_value: Some(value), ..self }
     }
 
-    const fn axis(self, name: &'static str, spacing: Spacing) -> Self {
-        Self { axis: Some(Axis { name, spacing, charted_alone: &[], note: "", workers: false }), ..self }
-    }
-
-    const fn axis_of_workers(self, name: &'static str) -> Self {
-        let axis = Axis { name, spacing: Spacing::Linear, charted_alone: &[], note: "", workers: true };
-        Self { axis: Some(axis), ..self }
-    }
-
-    const fn axis_of(self, axis: Axis) -> Self {
+    const fn axis(self, axis: Axis) -> Self {
         Self { axis: Some(axis), ..self }
     }
 
@@ -153,53 +137,36 @@ impl Key {
 
 /// All parameters that a case may have.
 pub const KEYS: &[Key] = &[
-    key(
-        "op",
-        ValueKind::Word,
-        "operation, such as read, write, fma or triad; a wrong name prints the list",
-    )
-    .overlaid().titled(),
+    key("op", ValueKind::Word, "operation, such as read, write, fma or triad; a wrong name prints the list")
+        .overlaid().titled(),
     key("read-share", ValueKind::Count, "percentage of reads with --op mixed, from 0 to 100 [default: 70]"),
     key("type", ValueKind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8 or all; cpu.gemm: f64, f32 [default: f64,f32; op dot and crc32c: all]").overlaid().titled(),
     key("n", ValueKind::Count, "number of rows and columns of the matrices, such as 4000 [default: as time and memory allow]")
         .of_machine()
-        .axis("n", Spacing::Log).amount(ScaledAmount::Order),
+        .axis(Axis { name: "n", log: true, ..AXIS }).amount(ScaledAmount::Order),
     key("nb", ValueKind::Count, "columns of a block of the factorisation, HPL's NB; cpu.linpack rounds up to register tiles [default: 192]")
         .usually("192"),
     key("p", ValueKind::Count, "rows of the process grid over all machines, HPL's P [default: as square as possible]").of_machine(),
     key("q", ValueKind::Count, "columns of the process grid over all machines, HPL's Q [default: as square as possible]").of_machine(),
-    key(
-        "isa",
-        ValueKind::Word,
-        "instruction set: portable (as compiled), sse2, avx2, avx512, amx, neon, sve, mmla, all or best [default: best]",
-    )
-    .of_machine()
-    .overlaid(),
+    key("isa", ValueKind::Word, "instruction set: portable (as compiled), sse2, avx2, avx512, amx, neon, sve, mmla, all or best [default: best]")
+        .of_machine()
+        .overlaid(),
     key("width", ValueKind::Word, "with --chains: vector width in bits: 128, 256, 512, scalar, full (the widest) or all [default: full]")
         .of_machine()
         .overlaid(),
-    key(
-        "chains",
-        ValueKind::Count,
-        "number of independent chains of dependent instructions per thread, such as 1,2,4,8: 1 measures latency, many measure throughput [default: as many as are fastest]",
-    )
-    .axis_of(Axis {
-        name: "independent chains",
-        spacing: Spacing::Linear,
-        charted_alone: &["op", "type"],
-        note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
-        workers: false,
-    }),
+    key("chains", ValueKind::Count, "number of independent chains of dependent instructions per thread, such as 1,2,4,8: 1 measures latency, many measure throughput [default: as many as are fastest]")
+        .axis(Axis {
+            name: "independent chains",
+            charted_alone: &["op", "type"],
+            note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
+            ..AXIS
+        }),
     key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes as two sequences), random, strided (every 17th block), backward, same (one block), zipf (exponent 1.2) or zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file, 20 % to the rest) [default: random and sequential: see --op]").overlaid().titled(),
-    key(
-        "size",
-        ValueKind::Size,
-        "working set. memory: bytes of all arrays of one thread, or the word sweep for many sizes; disk: bytes of the test file",
-    )
-    .of_machine()
-    .axis("size", Spacing::Log).amount(ScaledAmount::File),
+    key("size", ValueKind::Size, "working set. memory: bytes of all arrays of one thread, or the word sweep for many sizes; disk: bytes of the test file")
+        .of_machine()
+        .axis(Axis { name: "size", log: true, ..AXIS }).amount(ScaledAmount::File),
     key("block", ValueKind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
-        .axis("block", Spacing::Log).of_one(),
+        .axis(Axis { name: "block", log: true, ..AXIS }).of_one(),
     key("align", ValueKind::Size, "random transfers begin at multiples of this size, a multiple of --block (of a mix: of the largest size that divides its blocks) [default: that size]"),
     key("variant", ValueKind::Word, "kernel: best (the fastest in a trial), all, or a name from --variant all --list, such as nt_ahead256_avx2: nt_ is non-temporal stores, aheadN_ a prefetch N bytes ahead (l1aheadN_, l2aheadN_: into L1, L2), avx2 the instruction set [default: best]").usually("best").overlaid(),
     key("pages", ValueKind::Word, "page size: thp (transparent huge pages), the kernel's own (4k, 16k or 64k), or reserved huge pages (2m, 1g) [default: thp; memory.latency beyond L2: also 4k]")
@@ -209,65 +176,37 @@ pub const KEYS: &[Key] = &[
         .unsaid("private"),
     key("chases", ValueKind::Count, "memory.latency: number of chains of dependent loads in flight at the same time [default: 1]")
         .usually("1")
-        .axis("chases at once", Spacing::Linear),
+        .axis(Axis { name: "chases at once", ..AXIS }),
     key("group", ValueKind::Size, "memory.latency: a chain of loads visits all lines of one region of this size before it goes to the next, so that few loads miss the TLB [default: 256K]")
         .unsaid("256 KiB"),
     key("node", ValueKind::Count, "number of the NUMA node to allocate memory on, such as 0 [default: the node of each thread]"),
     key("delay", ValueKind::Word, "pauses of the loading threads after each 4 KiB, such as 0ns,100ns,1us; one case measures them all, as a curve [default: 12 from 6.4us to 0]"),
     key("depth", ValueKind::Count, "queue depth of each thread [default: 1 and 32 for the random reads, 8 for the sequential cases; psync and mmap: 1]")
-        .axis("queue depth", Spacing::Log)
+        .axis(Axis { name: "queue depth", log: true, ..AXIS })
         .overlaid(),
     key("engine", ValueKind::Word, "I/O engine: io_uring, libaio, psync or mmap; with polling io_uring+sqpoll, io_uring+iopoll [default: io_uring]")
         .usually("io_uring"),
-    key(
-        "cache",
-        ValueKind::Word,
-        "direct (O_DIRECT), buffered (file in the page cache from the start) or cold (through the page cache, emptied before each pass) [default: direct; mmap: buffered]",
-    )
-    .usually("direct"),
+    key("cache", ValueKind::Word, "direct (O_DIRECT), buffered (file in the page cache from the start) or cold (through the page cache, emptied before each pass) [default: direct; mmap: buffered]")
+        .usually("direct"),
     key("verify", ValueKind::Switch, "check that each block read is the one last written there: offset, write number and checksum [default: off]"),
-    key(
-        "steady",
-        ValueKind::Switch,
-        "overwrite the file in random order first, then measure until five samples in a row are steady as SNIA defines it, at most --samples or 25 [default: off]",
-    ),
-    key(
-        "sync",
-        ValueKind::Word,
-        "when writes are made durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N (fdatasync after N writes), fsync:N (fsync after N writes), end (fdatasync after each sample), fsync-end (fsync after each sample) [default: none]",
-    )
-    .unsaid("none")
-    .overlaid(),
-    key(
-        "rate",
-        ValueKind::Rate,
-        "target rate: disk in transfers per second, network.udp in bit/s",
-    ),
-    key(
-        "latency-target",
-        ValueKind::Word,
-        "find the largest queue depth, up to --depth (256 without it), at which a percentile of the latency stays within a time, such as p99=2ms (p1 to p99.99)",
-    ),
+    key("steady", ValueKind::Switch, "overwrite the file in random order first, then measure until five samples in a row are steady as SNIA defines it, at most --samples or 25 [default: off]"),
+    key("sync", ValueKind::Word, "when writes are made durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N (fdatasync after N writes), fsync:N (fsync after N writes), end (fdatasync after each sample), fsync-end (fsync after each sample) [default: none]")
+        .unsaid("none")
+        .overlaid(),
+    key("rate", ValueKind::Rate, "target rate: disk in transfers per second, network.udp in bit/s"),
+    key("latency-target", ValueKind::Word, "find the largest queue depth, up to --depth (256 without it), at which a percentile of the latency stays within a time, such as p99=2ms (p1 to p99.99)"),
     key("arrivals", ValueKind::Word, "with --rate: start transfers at random times (poisson) or at equal intervals (even) [default: poisson]"),
-    key(
-        "protocol",
-        ValueKind::Word,
-        "network.latency: protocol of the round trips: tcp, udp, icmp or connect (a new TCP connection for each) [default: tcp]",
-    )
-    .overlaid().titled(),
-    key("message", ValueKind::Size, "message size").axis("message", Spacing::Log).of_one(),
+    key("protocol", ValueKind::Word, "network.latency: protocol of the round trips: tcp, udp, icmp or connect (a new TCP connection for each) [default: tcp]")
+        .overlaid().titled(),
+    key("message", ValueKind::Size, "message size").axis(Axis { name: "message", log: true, ..AXIS }).of_one(),
     key("direction", ValueKind::Word, "network.tcp, network.udp: up (this machine sends), down (the server sends) or both [default: up]")
         .usually("up")
         .overlaid().titled(),
     key("streams", ValueKind::Count, "number of parallel streams (connections), each with its own thread on client and server [default: 1]")
         .usually("1")
-        .axis_of_workers("streams")
+        .axis(Axis { name: "streams", workers: true, ..AXIS })
         .overlaid(),
-    key(
-        "server",
-        ValueKind::Word,
-        "server: HOST[:PORT] where plimsoll serve runs, or iperf3://HOST[:PORT] for network.tcp and network.udp [default: a server on this machine, over loopback]",
-    ),
+    key("server", ValueKind::Word, "server: HOST[:PORT] where plimsoll serve runs, or iperf3://HOST[:PORT] for network.tcp and network.udp [default: a server on this machine, over loopback]"),
     key("omit", ValueKind::Time, "network.tcp: time at the start of each transfer that does not count, such as 2s [default: none]"),
     key("zerocopy", ValueKind::Switch, "network.tcp: send without copying the data (MSG_ZEROCOPY) [default: off]"),
     key("discard", ValueKind::Switch, "network.tcp: let the kernel drop received data instead of copying it (MSG_TRUNC) [default: off]"),
@@ -281,11 +220,7 @@ pub const KEYS: &[Key] = &[
     key("mode", ValueKind::Word, "network.latency: how both ends wait for a message: block (sleep until it arrives) or poll (busy-wait) [default: block]")
         .usually("block"),
     key("timeout", ValueKind::Time, "network.latency: count a message as lost if no answer comes within this time; five lost in a row end the case [default: 1s]"),
-    key(
-        "interval",
-        ValueKind::Time,
-        "network.latency: time between messages, such as 200ms [default: send the next one when the answer arrives]",
-    ),
+    key("interval", ValueKind::Time, "network.latency: time between messages, such as 200ms [default: send the next one when the answer arrives]"),
     key("load", ValueKind::Word, "network.latency: run a TCP stream during the round trips: up, down or both [default: none]"),
     key("between", ValueKind::Word, "os.switch: what wakes each other: threads (two of one process), processes (two) or all [default: all]").overlaid(),
     key("distance", ValueKind::Word, "os.switch: CPUs of the two threads or processes: same (one CPU), smt (one core), cache (sharing a cache), package (sharing no cache), socket (two sockets) or all [default: all that exist here]")
@@ -293,22 +228,14 @@ pub const KEYS: &[Key] = &[
     key("threshold", ValueKind::Time, "shortest interruption that counts"),
     key("threads", ValueKind::Count, "number of threads")
         .usually("1")
-        .axis_of_workers("threads")
+        .axis(Axis { name: "threads", workers: true, ..AXIS })
         .overlaid(),
-    key(
-        "affinity",
-        ValueKind::Word,
-        "CPUs to pin the threads to: spread (sockets in turn, one CPU of each core first), compact (all CPUs of a core first, then the next core), or a list such as 0-3 [default: spread]",
-    ),
+    key("affinity", ValueKind::Word, "CPUs to pin the threads to: spread (sockets in turn, one CPU of each core first), compact (all CPUs of a core first, then the next core), or a list such as 0-3 [default: spread]"),
     key("work", ValueKind::Count, "end a sample after this many operations, such as 1e12, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Operations),
     key("volume", ValueKind::Size, "end a sample after this many bytes, such as 1G, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Bytes),
     key("count", ValueKind::Count, "end a sample after this many blocks, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Transfers),
-    key(
-        "scaling",
-        ValueKind::Word,
-        "with --work, --volume or --count: weak (each thread does that amount) or strong (the threads divide it) [default: weak]",
-    )
-    .unsaid("weak"),
+    key("scaling", ValueKind::Word, "with --work, --volume or --count: weak (each thread does that amount) or strong (the threads divide it) [default: weak]")
+        .unsaid("weak"),
 ];
 
 /// Value of `size` in memory benchmarks that stands for many sizes; never in a case.
@@ -317,9 +244,10 @@ pub const SWEEP: &str = "sweep";
 impl Key {
     /// Returns the parameter called `name`; the error suggests the most similar name.
     pub fn find(name: &str) -> Result<&'static Key, CaseError> {
-        KEYS.iter().find(|k| k.name == name).ok_or_else(|| CaseError::UnknownKey {
-            name: shown(name),
-            nearest: nearest(name, KEYS.iter().map(|k| k.name)),
+        KEYS.iter().find(|k| k.name == name).ok_or_else(|| {
+            let near = nearest(name, KEYS.iter().map(|k| k.name));
+            let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            CaseError(format!("unknown parameter '{}'{near}", shown(name)))
         })
     }
 
@@ -347,6 +275,6 @@ impl Key {
             ValueKind::Word if text.len() > 256 => Err("must have at most 256 bytes".to_owned()),
             ValueKind::Switch | ValueKind::Word => Ok(Value::Word(text.to_owned())),
         };
-        value.map_err(|why| CaseError::BadValue { key: self.name, why })
+        value.map_err(|why| CaseError(format!("{} {why}", self.name)))
     }
 }

@@ -88,7 +88,7 @@ impl TryFrom<&Case> for DiskTransfers {
             threads: case.number("threads").unwrap_or(1),
             engine: meaning(case, "engine", DiskEngine::ALL, DiskEngine::PLAIN)?,
             cache: meaning(case, "cache", CacheMode::ALL, CacheMode::Direct)?,
-            shared: meaning(case, "layout", LAYOUTS, false)?,
+            shared: meaning(case, "layout", &[("private", false), ("shared", true)], false)?,
             through,
             flush,
             size: case.number("size"),
@@ -279,9 +279,6 @@ impl CacheMode {
     }
 }
 
-/// Words of `layout`: whether threads share the file.
-const LAYOUTS: &[(&str, bool)] = &[("private", false), ("shared", true)];
-
 /// Whether a write finishes only once the device has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteThrough {
@@ -366,10 +363,6 @@ pub enum ArrivalProcess {
     Even,
 }
 
-impl ArrivalProcess {
-    const ALL: &'static [(&'static str, Self)] = &[("poisson", Self::Poisson), ("even", Self::Even)];
-}
-
 /// Target rate in transfers per second that is refused: no disk reaches it, and fio's `rate=100M`
 /// means bytes.
 const MAX_TRANSFER_RATE: f64 = 1e7;
@@ -379,10 +372,11 @@ fn open_loop(case: &Case) -> Result<Option<OpenLoop>, String> {
         Some(Value::Rate(per_second)) if *per_second >= MAX_TRANSFER_RATE => Err(format!(
             "--rate must be below {MAX_TRANSFER_RATE:.0} transfers per second: {per_second:.0} is not; for a rate in bytes per second divide it by --block"
         )),
-        Some(Value::Rate(per_second)) => Ok(Some(OpenLoop {
-            arrivals: meaning(case, "arrivals", ArrivalProcess::ALL, ArrivalProcess::Poisson)?,
-            per_second: *per_second,
-        })),
+        Some(Value::Rate(per_second)) => {
+            let known = [("poisson", ArrivalProcess::Poisson), ("even", ArrivalProcess::Even)];
+            let arrivals = meaning(case, "arrivals", &known, ArrivalProcess::Poisson)?;
+            Ok(Some(OpenLoop { arrivals, per_second: *per_second }))
+        }
         _ if case.word("arrivals").is_some() => Err("--arrivals requires --rate".to_owned()),
         _ => Ok(None),
     }
@@ -401,10 +395,9 @@ impl LatencyTarget {
     /// Parses `p99=2ms` or, as in ids, `p99:2ms`; fails for percentiles outside p1 to p99.99.
     pub fn parse(word: &str) -> Result<Self, String> {
         let wrong = || {
-            let shown = shown(word);
-            format!(
-                "latency-target must be a percentile from p1 to p99.99 and a time above 0, such as p99=2ms: '{shown}' is not"
-            )
+            let what =
+                "latency-target must be a percentile from p1 to p99.99 and a time above 0, such as p99=2ms";
+            format!("{what}: '{}' is not", shown(word))
         };
         let (percentile, time) = word.split_once(['=', ':']).ok_or_else(wrong)?;
         let percent: f64 = percentile.strip_prefix('p').and_then(|n| n.parse().ok()).ok_or_else(wrong)?;

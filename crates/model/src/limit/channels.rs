@@ -17,8 +17,6 @@ pub const CHANNELS: &str = "channels";
 /// Possible explanations of a figure past the limit of memory.
 pub const PASSED_BY: &str =
     "a cache answered instead of memory, or this machine has more or faster memory than its limit counts";
-/// Hypervisors that show guests their CPUs' sockets (github.com/SpareCores/sc-inspector-data).
-const SHOW_SOCKETS: [&str; 2] = [NITRO, "KVM (Google)"];
 const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 
 /// Returns the limits of memory traffic in B/s of the sockets that the case's threads run on, or of
@@ -163,12 +161,13 @@ fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64
     shown.max(proven).max(hidden)
 }
 
-/// Returns whether a guest sees its CPUs' sockets: on some clouds, or if several have memory.
+/// Returns whether a guest sees its CPUs' sockets: on some clouds
+/// (github.com/SpareCores/sc-inspector-data), or if several have memory.
 fn shows_sockets(machine: &Machine) -> bool {
     let Virtualisation { hypervisor, system_vendor, .. } = &machine.virtualisation;
     let is_azure = system_vendor.as_deref() == Some("Microsoft Corporation");
     is_azure
-        || hypervisor.as_deref().is_some_and(|name| SHOW_SOCKETS.contains(&name))
+        || hypervisor.as_deref().is_some_and(|name| [NITRO, "KVM (Google)"].contains(&name))
         || machine.cpu.sockets.is_some_and(|shown| shown > 1 && of_hardware(machine, shown) > 1)
 }
 

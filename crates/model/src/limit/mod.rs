@@ -259,22 +259,16 @@ impl Limit {
     pub fn quantity(&self, unit: Unit) -> Option<Quantity> {
         self.value.map(|value| Quantity { value, unit })
     }
-}
 
-/// Measurements of the whole run, for limits that depend on them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LimitEvidence<'a> {
-    /// Finished cases.
-    pub outcomes: &'a [Outcome],
-}
-
-impl Limit {
     /// Returns whether both limits have equal values, kind, source and formula; notes may differ.
     pub fn is_equivalent(&self, other: &Self) -> bool {
         let shown = |limit: &Self| (limit.value, limit.kind, limit.source);
         shown(self) == shown(other) && self.formula == other.formula && self.per_sample == other.per_sample
     }
 }
+
+/// Finished cases of the whole run, for limits that depend on them.
+pub type LimitEvidence<'a> = &'a [Outcome];
 
 /// Inputs of a limit's derivation.
 #[derive(Clone, Copy)]

@@ -42,6 +42,36 @@ impl Matrix {
             columns,
         })
     }
+    /// Returns the measured cells, row by row.
+    pub fn measured(&self) -> impl Iterator<Item = MeasuredEntry<'_>> {
+        let of_row = |(index, row): (usize, &u32)| {
+            let row = *row;
+            let values = self.values.get(index).into_iter().flatten();
+            let marks = self.marks.get(index).into_iter().flatten();
+            self.columns.iter().zip(values).zip(marks).filter_map(move |((column, value), mark)| {
+                Some(MeasuredEntry { row, column: *column, value: (*value)?, mark: mark.as_deref() })
+            })
+        };
+        self.rows.iter().enumerate().flat_map(of_row)
+    }
+
+    /// Returns (measured cells, pairs); both directions of a pair count as one pair.
+    pub fn counted(&self) -> (usize, usize) {
+        (self.measured().count(), count_pairs(self.measured()))
+    }
+
+    /// Returns the number of pairs and the median of each label, lowest median first.
+    pub fn medians_by_label(&self) -> Vec<LabelMedian<'_>> {
+        let mut kinds: BTreeMap<Option<&str>, Vec<MeasuredEntry<'_>>> = BTreeMap::new();
+        self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
+        let reported = |(mark, places): (_, Vec<MeasuredEntry<'_>>)| {
+            let median = median(places.iter().map(|p| p.value).collect())?;
+            Some(LabelMedian { mark, pairs: count_pairs(places.into_iter()), median })
+        };
+        let mut found: Vec<LabelMedian<'_>> = kinds.into_iter().filter_map(reported).collect();
+        found.sort_by(|a, b| a.median.total_cmp(&b.median));
+        found
+    }
 }
 
 /// Pairs with the same label.
@@ -98,39 +128,6 @@ pub struct MeasuredEntry<'a> {
     pub value: f64,
     /// Label.
     pub mark: Option<&'a str>,
-}
-
-impl Matrix {
-    /// Returns the measured cells, row by row.
-    pub fn measured(&self) -> impl Iterator<Item = MeasuredEntry<'_>> {
-        let of_row = |(index, row): (usize, &u32)| {
-            let row = *row;
-            let values = self.values.get(index).into_iter().flatten();
-            let marks = self.marks.get(index).into_iter().flatten();
-            self.columns.iter().zip(values).zip(marks).filter_map(move |((column, value), mark)| {
-                Some(MeasuredEntry { row, column: *column, value: (*value)?, mark: mark.as_deref() })
-            })
-        };
-        self.rows.iter().enumerate().flat_map(of_row)
-    }
-
-    /// Returns (measured cells, pairs); both directions of a pair count as one pair.
-    pub fn counted(&self) -> (usize, usize) {
-        (self.measured().count(), count_pairs(self.measured()))
-    }
-
-    /// Returns the number of pairs and the median of each label, lowest median first.
-    pub fn medians_by_label(&self) -> Vec<LabelMedian<'_>> {
-        let mut kinds: BTreeMap<Option<&str>, Vec<MeasuredEntry<'_>>> = BTreeMap::new();
-        self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
-        let reported = |(mark, places): (_, Vec<MeasuredEntry<'_>>)| {
-            let median = median(places.iter().map(|p| p.value).collect())?;
-            Some(LabelMedian { mark, pairs: count_pairs(places.into_iter()), median })
-        };
-        let mut found: Vec<LabelMedian<'_>> = kinds.into_iter().filter_map(reported).collect();
-        found.sort_by(|a, b| a.median.total_cmp(&b.median));
-        found
-    }
 }
 
 fn count_pairs<'a>(cells: impl Iterator<Item = MeasuredEntry<'a>>) -> usize {

@@ -63,82 +63,44 @@ impl PlanFile {
 
 /// Error in a plan file.
 #[derive(Clone, Debug, thiserror::Error, PartialEq)]
-pub enum FileError {
-    /// The file cannot be read.
-    #[error("plan {file}: {why}")]
-    Unreadable {
-        /// Path, sanitised.
-        file: String,
-        /// Reason, and what to do.
-        why: String,
-    },
-    /// The contents are wrong.
-    #[error("plan {file}, line {line}, column {column}: {why}")]
-    Wrong {
-        /// Path, sanitised.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// Column in characters, from 1.
-        column: usize,
-        /// Problem, and a right example.
-        why: String,
-    },
+#[error("plan {place}: {why}")]
+pub struct FileError {
+    place: String,
+    why: String,
+}
+
+impl FileError {
+    /// Creates the error of a mistake at a line and column, both from 1, of a file (sanitised path).
+    pub fn at(file: &str, (line, column): (usize, usize), why: String) -> Self {
+        Self { place: format!("{file}, line {line}, column {column}"), why }
+    }
 }
 
 /// Top-level keys of a plan.
-pub const TOP_KEYS: &[&str] = &[
-    "name",
-    "note",
-    "samples",
-    "sample-time",
-    "precision",
-    "budget",
-    "against",
-    "margin",
-    "repeat",
-    "scale",
-    "seed",
-    "only",
-    "limit",
-    "group",
-];
+pub const TOP_KEYS: &str =
+    "name note samples sample-time precision budget against margin repeat scale seed only limit group";
 
-const REFUSED: &[(&[&str], &str)] = &[
+/// Names, with blanks between, that are refused with a reason.
+const REFUSED: &[(&str, &str)] = &[
     (
-        &[
-            "reference-path",
-            "reference-server",
-            "references",
-            "peer-path",
-            "peer-server",
-            "peers",
-            "program",
-            "command",
-            "path",
-            "exec",
-            "shell",
-        ],
+        "reference-path reference-server references peer-path peer-server peers program command path exec shell",
         "a plan cannot name programs, only reference tools by name (against); type --reference-path on the command line",
     ),
     (
-        &["destroy-data-on", "target", "device", "yes", "consent", "allow-root"],
+        "destroy-data-on target device yes consent allow-root",
         "a plan cannot give consent to destroy data or name a device; type it on the command line",
     ),
     (
-        &["max-rate", "max-duration", "max-streams", "max-sessions", "allow", "open", "port"],
+        "max-rate max-duration max-streams max-sessions allow open port",
         "a plan cannot raise a server's caps; they are options of plimsoll serve",
     ),
-    (&["case", "cases", "groups", "test", "tests"], "write [[group]]"),
-    (&["bs", "blocksize"], "write block"),
-    (&["iodepth"], "write depth"),
-    (&["numjobs"], "write threads"),
-    (&["env", "environment"], "a plan cannot set the environment"),
-    (
-        &["dir", "store", "json", "html", "events", "limits", "key", "resume"],
-        "a plan cannot name files; type it on the command line",
-    ),
-    (&[SERVER, "servers", "host", "hosts", "nodes", "hostfile", "url"], NO_SERVER),
+    ("case cases groups test tests", "write [[group]]"),
+    ("bs blocksize", "write block"),
+    ("iodepth", "write depth"),
+    ("numjobs", "write threads"),
+    ("env environment", "a plan cannot set the environment"),
+    ("dir store json html events limits key resume", "a plan cannot name files; type it on the command line"),
+    ("server servers host hosts nodes hostfile url", NO_SERVER),
 ];
 
 /// Parameter that only the command line may set.
@@ -149,7 +111,7 @@ const NO_SERVER: &str = "a plan file cannot name a server; give --server on the 
 /// Reads a plan file; fails if it cannot be read, or like [`parse`].
 pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
     let file = shown_path(path);
-    let unreadable = |why: String| vec![FileError::Unreadable { file: file.clone(), why }];
+    let unreadable = |why: String| vec![FileError { place: file.clone(), why }];
     let text = read_small(path, MAX_BYTES).map_err(unreadable)?;
     parse(&file, &text)
 }
@@ -167,10 +129,7 @@ pub fn parse_kept(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
 fn parsed(file: &str, text: &str, is_own: bool) -> Result<PlanFile, Vec<FileError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = LinePositions::new(text);
-    let at = |start: usize, why: &str| {
-        let (line, column) = lines.position(start);
-        FileError::Wrong { file: file.to_owned(), line, column, why: why.replace('\n', " ") }
-    };
+    let at = |start: usize, why: &str| FileError::at(file, lines.position(start), why.replace('\n', " "));
     let table = DeTable::parse(text).map_err(|e| {
         let advice = "a plan is a TOML file: write text in quotes and lists in brackets";
         vec![at(e.span().unwrap_or_default().start, &format!("{}; {advice}", shown(e.message())))]
@@ -228,7 +187,7 @@ impl PlanMistake {
     /// Returns the mistake of an unknown key; without `candidates`, of an unknown section.
     fn key(name: &str, candidates: &[&'static str]) -> Self {
         let known = spelled(name);
-        let refused = REFUSED.iter().find(|(names, _)| names.contains(&known.as_str()));
+        let refused = REFUSED.iter().find(|(names, _)| names.split(' ').any(|name| name == known));
         let name = shown(name);
         let hint = match (refused, nearest(&name, candidates.iter().copied())) {
             (Some((_, why)), _) => (*why).to_owned(),
@@ -296,8 +255,11 @@ fn top(
         }
         other if value::how(&mut plan.how, other, value)? => {}
         _ => {
-            let is_section = matches!(value.get_ref(), DeValue::Table(_));
-            return Err(PlanMistake::key(key, if is_section { &[] } else { TOP_KEYS }));
+            let keys: Vec<&str> = match value.get_ref() {
+                DeValue::Table(_) => Vec::new(),
+                _ => TOP_KEYS.split(' ').collect(),
+            };
+            return Err(PlanMistake::key(key, &keys));
         }
     }
     Ok(())
@@ -404,30 +366,14 @@ mod tests {
     #[test]
     fn no_plan_names_programs_gives_consent_raises_caps_or_sets_the_environment() {
         let keys = [
-            ("peer-path", "programs"),
-            ("peer_path", "programs"),
-            ("program", "programs"),
-            ("command", "programs"),
-            ("exec", "programs"),
-            ("destroy-data-on", "consent"),
-            ("destroy_data_on", "consent"),
-            ("target", "consent"),
-            ("allow-root", "consent"),
-            ("max-rate", "caps"),
-            ("max-sessions", "caps"),
-            ("open", "caps"),
-            ("env", "environment"),
-            ("environment", "environment"),
-            ("key", "files"),
-            ("dir", "files"),
-            ("store", "files"),
-            ("limits", "files"),
-            ("json", "files"),
-            ("resume", "files"),
-            ("peer-server", "programs"),
-            ("hosts", "cannot name a server"),
+            ("programs", "peer-path peer_path program command exec peer-server"),
+            ("consent", "destroy-data-on destroy_data_on target allow-root"),
+            ("caps", "max-rate max-sessions open"),
+            ("environment", "env environment"),
+            ("files", "key dir store limits json resume"),
+            ("cannot name a server", "hosts"),
         ];
-        for (key, says) in keys {
+        for (says, key) in keys.iter().flat_map(|(says, keys)| keys.split(' ').map(|key| (*says, key))) {
             for text in [
                 format!("{key} = \"x\"\n[[group]]\nbenchmark = \"null\"\n"),
                 format!("[[group]]\nbenchmark = \"null\"\n{key} = \"x\"\n"),

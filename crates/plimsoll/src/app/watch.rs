@@ -264,7 +264,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     let mut run = begun.run.clone();
     let node = first_node(&run);
     let maker = plimsoll_result::evaluate::Maker { seed: run.seed, ..prepared.maker(&node) };
-    let evidence = LimitEvidence { outcomes: &outcomes };
+    let evidence: LimitEvidence<'_> = &outcomes;
     run.measurements = outcomes.iter().map(|outcome| maker.measurement(outcome, evidence)).collect();
     run.findings = findings(kept, &run.measurements);
     let general = finding::findings(&run.measurements).into_iter();

@@ -46,21 +46,13 @@ impl BlockOrder {
     pub fn parse(word: &str) -> Result<Self, String> {
         if let Some(theta) = word.strip_prefix("zipf:") {
             let exponent = theta.parse().ok().filter(|theta: &f64| *theta > 0.0 && *theta <= 5.0);
-            return exponent.map(Self::Zipf).ok_or_else(|| {
-                format!(
-                    "pattern zipf:EXPONENT must have an exponent above 0 and at most 5, such as zipf:0.9: '{}' is not",
-                    shown(theta)
-                )
-            });
+            let what = "pattern zipf:EXPONENT must have an exponent above 0 and at most 5, such as zipf:0.9";
+            return exponent.map(Self::Zipf).ok_or_else(|| format!("{what}: '{}' is not", shown(theta)));
         }
         if word.starts_with("zoned") {
             let zones = word.strip_prefix("zoned:").and_then(FileZones::parse);
-            return zones.map(Self::Zoned).ok_or_else(|| {
-                format!(
-                    "pattern zoned must have 1 to 8 parts TRANSFERS-FILE in hundredths that add up to 100 each, such as zoned:80-20:20-80: '{}' has not",
-                    shown(word)
-                )
-            });
+            let what = "pattern zoned must have 1 to 8 parts TRANSFERS-FILE in hundredths that add up to 100 each, such as zoned:80-20:20-80";
+            return zones.map(Self::Zoned).ok_or_else(|| format!("{what}: '{}' has not", shown(word)));
         }
         let found = find_word("pattern", word, Self::ALL).map(|(_, order)| order);
         found.map_err(|error| error + " (also zipf:EXPONENT and zoned:TRANSFERS-FILE:…)")

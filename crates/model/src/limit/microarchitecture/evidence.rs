@@ -87,6 +87,7 @@ impl<'a> CpuEvidence<'a> {
             features = cpu.flags.iter().map(String::as_str).collect();
         }
         let name = name(cpu.model_name.as_deref());
+        let kind = |number| cpu.kinds.iter().position(|kind| kind.cpus.contains(number));
         let mut found = Self {
             is_virtual: in_guest
                 || features.contains("hypervisor")
@@ -99,7 +100,7 @@ impl<'a> CpuEvidence<'a> {
             is_512_wide: answers.and_then(|a| a.is_512_wide()),
             is_narrowed: false,
             has_cpuid: answers.is_some(),
-            capabilities: cpu.capabilities.iter().filter(|one| alike(cpu, one.cpu, number)).collect(),
+            capabilities: cpu.capabilities.iter().filter(|one| kind(one.cpu) == kind(number)).collect(),
         };
         // A hypervisor may hide the width, and firmware may disable it without a trace in CPUID;
         // measured rates cannot be invented.
@@ -179,11 +180,6 @@ impl<'a> CpuEvidence<'a> {
         let larger = self.caches.l3.filter(|l3| l3.bytes > caches.l3_most << 10)?;
         Some(format!("has no level 3 cache of {}", larger.shown()))
     }
-}
-
-fn alike(cpu: &Cpu, a: usize, b: usize) -> bool {
-    let kind = |number| cpu.kinds.iter().position(|kind| kind.cpus.contains(number));
-    kind(a) == kind(b)
 }
 
 impl Size {

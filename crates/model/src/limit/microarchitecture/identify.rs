@@ -72,7 +72,12 @@ impl Core {
         }
         let listed: Vec<_> = rows.iter().filter(|row| row.chip.is(cpu, arm.as_ref())).collect();
         if listed.is_empty() {
-            return not_listed(cpu, number);
+            let identity = identity(cpu, number).ok_or("nothing tells what this processor is; give --limits");
+            return Err(UnknownChip(identity.map_or_else(str::to_owned, |numbers| {
+                let what =
+                    "is not in data/microarchitectures.toml; add a row with its source, or give --limits";
+                format!("{numbers} {what}")
+            })));
         }
         if arm.is_some() {
             // Missing features are hidden. A feature that such a core cannot have shows that a
@@ -105,12 +110,9 @@ impl Core {
                     return Ok(Self::new(all, Identity::Inferred, Some(note)));
                 }
                 let others = candidates(rows, cpu, &evidence);
-                let decided = others.iter().all(|row| named.iter().any(|n| n.name == row.name));
-                let why = "family and model may be the hypervisor's";
-                if decided {
-                    Ok(Self::new(named, Identity::Documented, None))
-                } else {
-                    Self::inferred(rows, cpu, &evidence, why)
+                match others.iter().all(|row| named.iter().any(|n| n.name == row.name)) {
+                    true => Ok(Self::new(named, Identity::Documented, None)),
+                    false => Self::inferred(rows, cpu, &evidence, "family and model may be the hypervisor's"),
                 }
             }
             Some(against) if !evidence.is_virtual => contradicted(&by_name(&named, cpu, number), &against),
@@ -198,15 +200,6 @@ impl Core {
             return limit;
         };
         Limit { source: LimitSource::Inferred, ..limit }.because(note)
-    }
-}
-
-fn not_listed(cpu: &Cpu, number: usize) -> Result<Core, UnknownChip> {
-    match identity(cpu, number) {
-        Some(numbers) => Err(UnknownChip(format!(
-            "{numbers} is not in data/microarchitectures.toml; add a row with its source, or give --limits"
-        ))),
-        None => Err(UnknownChip("nothing tells what this processor is; give --limits".to_owned())),
     }
 }
 
@@ -302,10 +295,7 @@ fn names(rows: &[&Microarchitecture]) -> String {
 fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
     let of_arm = cpu.arm_of(number).is_some();
     let numbers = if of_arm { "implementer and part" } else { "CPUID's family and model" };
-    match named {
-        [] => identity(cpu, number).unwrap_or_default(),
-        rows => format!("{numbers} say {}", names(rows)),
-    }
+    format!("{numbers} say {}", names(named))
 }
 
 /// Formats the numbers that identify a chip: `GenuineIntel family 6 model 85`; `None` if unknown.

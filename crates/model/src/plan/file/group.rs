@@ -9,20 +9,8 @@ use crate::case::{CaseGlob, KEYS, Key, Value};
 use crate::plan::{Exclude, Group, KeyPosition, PlanPositions, Position};
 
 /// Keys of a group, in addition to the parameters of cases.
-pub const GROUP_KEYS: &[&str] = &[
-    "benchmark",
-    "name",
-    "note",
-    "exclude",
-    "samples",
-    "series",
-    "sample-time",
-    "warm-up",
-    "precision",
-    "budget",
-    "against",
-    "job",
-];
+pub const GROUP_KEYS: &str =
+    "benchmark name note exclude samples series sample-time warm-up precision budget against job";
 
 impl PlanText<'_> {
     fn position(self, span: &Range<usize>) -> Position {
@@ -95,9 +83,8 @@ fn keyed(group: &mut Group, key: &str, value: &PlanValue<'_>, is_own: bool) -> R
 
 fn list(key: &str, value: &PlanValue<'_>) -> Result<(&'static str, Vec<Value>), PlanMistake> {
     let Ok(known) = Key::find(&spelled(key)) else {
-        let names: Vec<&'static str> =
-            GROUP_KEYS.iter().copied().chain(KEYS.iter().map(|k| k.name)).filter(|k| *k != SERVER).collect();
-        return Err(PlanMistake::key(key, &names));
+        let names = GROUP_KEYS.split(' ').chain(KEYS.iter().map(|k| k.name)).filter(|k| *k != SERVER);
+        return Err(PlanMistake::key(key, &names.collect::<Vec<_>>()));
     };
     let one = |item: &&PlanValue<'_>| {
         let parsed =
@@ -115,7 +102,7 @@ fn exclude(value: &PlanValue<'_>) -> Result<Vec<Exclude>, PlanMistake> {
         let lists = table.iter().map(|(key, value)| {
             let read = list(key.get_ref(), value).map_err(|w| w.at(key.span(), value.span()));
             match (key.get_ref().as_ref(), read) {
-                (key, Err(_)) if GROUP_KEYS.contains(&spelled(key).as_str()) => {
+                (key, Err(_)) if GROUP_KEYS.split(' ').any(|known| known == spelled(key)) => {
                     let names: Vec<&'static str> = KEYS.iter().map(|k| k.name).collect();
                     Err(PlanMistake::key(key, &names))
                 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_machine::Machine;
 use plimsoll_machine::cpu::CacheKind;
-use plimsoll_model::case::{self, ALL_PAIRS, AT_ONCE, AT_ONCE_BACK, Case, KEYS, Key, Spacing, Value};
+use plimsoll_model::case::{self, ALL_PAIRS, AT_ONCE, AT_ONCE_BACK, Case, KEYS, Key, Value};
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::words::{human, is_usual};
 use plimsoll_result::document::Run;
@@ -31,9 +31,9 @@ impl XAxisParameter {
 
     /// Returns the x axis, in `unit`.
     fn x(&self, unit: &'static str) -> ChartAxis {
-        ChartAxis::linear(self.axis.name, unit).scaled(match self.axis.spacing {
-            Spacing::Linear => AxisScale::Linear,
-            Spacing::Log => AxisScale::Log,
+        ChartAxis::linear(self.axis.name, unit).scaled(match self.axis.log {
+            false => AxisScale::Linear,
+            true => AxisScale::Log,
         })
     }
 
