@@ -4,9 +4,21 @@ use plimsoll_machine::Machine;
 use plimsoll_metal::buffer::{Pages, Resident};
 use plimsoll_model::job::memory::{LARGE_PAGES, SMALL_PAGES, THP};
 use plimsoll_model::sample::{CannotMeasure, CaseFact, Facts};
+use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 
-use crate::warning::PagesDiffer;
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("the kernel gave {got} instead of {wanted} pages; see /sys/kernel/mm/transparent_hugepage/enabled")]
+struct PagesDiffer {
+    wanted: &'static str,
+    got: String,
+}
+
+impl Warn for PagesDiffer {
+    fn code(&self) -> &'static str {
+        "pages-differ"
+    }
+}
 
 /// Bytes of a case's memory in huge pages.
 pub const HUGE_BYTES: CaseFact<u64> = CaseFact::new("huge_bytes", "bytes that lie in huge pages");

@@ -2,7 +2,6 @@
 //! vCPUs. vCPUs that share a core halve their joint arithmetic rate; vCPUs on different caches
 //! double their memory bandwidth.
 
-use std::fmt;
 use std::time::Duration;
 
 use plimsoll_metal::handover::{HandoverMethod, ThreadPair};
@@ -132,9 +131,15 @@ impl NeighbourDistances {
 }
 
 /// A topology other than the one shown by the hypervisor. Values: one-way latency in seconds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MovedCpus {
     /// The CPUs moved during the case.
+    #[error(
+        "CPUs moved: the hypervisor moved the vCPUs during the case (core-to-core latency changed from {} to {}), \
+         so its samples are not comparable; measure again, or on a dedicated host",
+        time(*least),
+        time(*most)
+    )]
     Moved {
         /// Shortest latency.
         least: f64,
@@ -142,10 +147,19 @@ pub enum MovedCpus {
         most: f64,
     },
     /// The CPUs were threads of one core.
+    #[error(
+        "CPUs on one core: the hypervisor shows a core for each CPU, but ran them on one core (at most {} from one to the \
+         next, as between threads of a core); the limit counts a core for each; measure again, or on a dedicated host",
+        time(*most)
+    )]
     OnOneCore {
         /// Longest latency.
         most: f64,
     },
+}
+
+fn time(seconds: f64) -> Quantity {
+    Quantity::new(seconds, Unit::Second)
 }
 
 impl MovedCpus {
@@ -160,27 +174,6 @@ impl Warn for MovedCpus {
         match self {
             Self::Moved { .. } => Self::MOVED,
             Self::OnOneCore { .. } => Self::ON_ONE_CORE,
-        }
-    }
-}
-
-impl fmt::Display for MovedCpus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = |seconds: f64| Quantity::new(seconds, Unit::Second);
-        match self {
-            Self::Moved { least, most } => write!(
-                f,
-                "CPUs moved: the hypervisor moved the vCPUs during the case (core-to-core latency changed from {} to {}), \
-                 so its samples are not comparable; measure again, or on a dedicated host",
-                time(*least),
-                time(*most)
-            ),
-            Self::OnOneCore { most } => write!(
-                f,
-                "CPUs on one core: the hypervisor shows a core for each CPU, but ran them on one core (at most {} from one to the \
-                 next, as between threads of a core); the limit counts a core for each; measure again, or on a dedicated host",
-                time(*most)
-            ),
         }
     }
 }

@@ -31,7 +31,6 @@ pub mod identity;
 pub mod prelude;
 pub mod setting;
 mod target;
-mod warning;
 
 pub use crate::distances::{CpuDistance, FixedTopology};
 pub use crate::help::help_of;
@@ -40,9 +39,6 @@ pub use crate::target::{Consent, RawTarget, RequestedSize};
 pub use plimsoll_model::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
 pub use plimsoll_model::place::{ThreadOrder, check_affinities, cpus_of_case, spread_cpus};
 pub use plimsoll_model::words::{LabelPart, PATTERN};
-
-/// Returns the CPUs of a case on a machine.
-pub type CpusOfCase = fn(&Machine, &Case) -> Vec<usize>;
 
 /// Properties shared by the benchmarks of one subsystem.
 pub struct Subsystem {
@@ -65,7 +61,7 @@ pub struct Subsystem {
     /// Parameters whose value applies per thread, so that all threads together use a multiple.
     pub of_each_thread: &'static [&'static str],
     /// CPUs that its threads usually use, for a reference tool; empty if threads are not pinned.
-    pub cpus: CpusOfCase,
+    pub cpus: fn(&Machine, &Case) -> Vec<usize>,
     /// Whether it is a command, `plimsoll NAME`.
     pub is_command: bool,
     /// Whether its cases use test files or a target device (`--dir`, `--target`).

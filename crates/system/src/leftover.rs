@@ -32,17 +32,6 @@ const REMEMBERED: Duration = Duration::from_secs(90 * 24 * 3600);
 
 const MAX_ENTRY_BYTES: u64 = 64 << 10;
 
-/// Environment that determines the registry's directories.
-#[derive(Clone, Debug, Default)]
-pub struct Around {
-    /// `$XDG_STATE_HOME`.
-    pub state_home: Option<OsString>,
-    /// `$HOME`.
-    pub home: Option<OsString>,
-    /// Directory of temporary files.
-    pub temporary: PathBuf,
-}
-
 /// Registry of a user's temporary files, in the first usable directory; empty by default.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
@@ -137,23 +126,21 @@ impl Registry {
     /// Creates the registry for the environment of this process.
     pub fn here() -> Self {
         let (state_home, home) = (std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"));
-        Self::new(&Around { state_home, home, temporary: std::env::temp_dir() })
+        Self::new(state_home, home, std::env::temp_dir())
     }
 
-    /// Creates the registry for an environment: in its state directory if this user or root owns
-    /// that, otherwise, or if it is not writable, in the directory of temporary files.
-    pub fn new(around: &Around) -> Self {
-        let absolute =
-            |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
-        let state =
-            absolute(&around.state_home).or_else(|| Some(absolute(&around.home)?.join(".local/state")));
+    /// Creates the registry in the state directory of `$XDG_STATE_HOME` or `$HOME` if this user or
+    /// root owns that, otherwise, or if it is not writable, in the directory of temporary files.
+    fn new(state_home: Option<OsString>, home: Option<OsString>, temporary: PathBuf) -> Self {
+        let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = absolute(state_home).or_else(|| Some(absolute(home)?.join(".local/state")));
         // Under sudo with the caller's HOME, root would leave files that their owner cannot remove.
         let is_ours = |state: &PathBuf| {
             let about = state.ancestors().find_map(|directory| fs::metadata(directory).ok());
             about.is_some_and(|about| [0, me()].contains(&about.uid()))
         };
         let state = state.filter(is_ours).map(|state| state.join("plimsoll/scratch"));
-        Self { directories: state.into_iter().chain([around.temporary.clone()]).collect() }
+        Self { directories: state.into_iter().chain([temporary]).collect() }
     }
 
     /// Creates a registry with its entries in `directory`.
@@ -203,16 +190,19 @@ impl Registry {
             let Some((name, file)) = ours.and_then(|name| Some((name, lock_abandoned(&path)?))) else {
                 continue;
             };
-            let (thing, fate) = remove_entry_file(&file, name);
-            match fate {
-                Fate::InUse => continue,
-                Fate::Gone => {}
-                Fate::Removed => reaped.removed.push(thing),
-                Fate::Stays(_) if is_older(&file, REMEMBERED) => {}
-                Fate::Stays(why) => {
-                    reaped.left.push(Leftover { path: thing, why });
-                    continue;
+            if let Some((content, inode)) = read(&file) {
+                let thing = crate::text::shown_path(&content.parent.join(name));
+                match remove(&content, name, inode) {
+                    Ok(false) => {}
+                    Ok(true) => reaped.removed.push(thing),
+                    Err(_) if is_older(&file, REMEMBERED) => {}
+                    Err(why) => {
+                        reaped.left.push(Leftover { path: thing, why });
+                        continue;
+                    }
                 }
+            } else if !is_older(&file, MAX_WRITING) {
+                continue;
             }
             let _ = fs::remove_file(&path);
         }
@@ -254,22 +244,8 @@ fn lock_abandoned(path: &Path) -> Option<File> {
     (is_own && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()).then_some(file)
 }
 
-enum Fate {
-    InUse,
-    Gone,
-    Removed,
-    Stays(String),
-}
-
-fn remove_entry_file(file: &File, name: &str) -> (String, Fate) {
-    let Some((content, inode)) = read(file) else {
-        return (String::new(), if is_older(file, MAX_WRITING) { Fate::Gone } else { Fate::InUse });
-    };
-    let thing = crate::text::shown_path(&content.parent.join(name));
-    (thing, remove(&content, name, inode).unwrap_or_else(Fate::Stays))
-}
-
-fn remove(content: &EntryContent, name: &str, inode: Option<u64>) -> Result<Fate, String> {
+/// Removes the file or directory of an entry; returns whether it was there.
+fn remove(content: &EntryContent, name: &str, inode: Option<u64>) -> Result<bool, String> {
     if content.host != host() {
         return Err(format!("it is on host {}", crate::text::shown(&content.host)));
     }
@@ -279,7 +255,7 @@ fn remove(content: &EntryContent, name: &str, inode: Option<u64>) -> Result<Fate
         return Err("another directory is at its path; its disk may not be mounted".to_owned());
     }
     let found = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => return Ok(Fate::Gone),
+        Err(Errno::NOENT) => return Ok(false),
         found => found.map_err(|errno| errno.to_string())?,
     };
     let is_kind = match (name.starts_with(UNFINISHED_PREFIX), FileType::from_raw_mode(found.st_mode)) {
@@ -297,7 +273,7 @@ fn remove(content: &EntryContent, name: &str, inode: Option<u64>) -> Result<Fate
             clear(parent.as_fd(), name, inode).and_then(|()| Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?))
         }
     };
-    emptied.map(|()| Fate::Removed).map_err(|e| format!("it cannot be removed: {e}"))
+    emptied.map(|()| true).map_err(|e| format!("it cannot be removed: {e}"))
 }
 
 /// Removes the content of directory `name` in `parent` if its inode is `inode`; fails if something

@@ -35,7 +35,9 @@ pub fn owners() -> BTreeSet<u32> {
 /// group permission counts too; for group 0 only with an access control list, whose grants appear
 /// in the group's bits (acl(5)).
 pub fn is_writable_by_others(path: &Path, found: &Metadata, groups: bool) -> bool {
-    let by_group = || found.mode() & GROUP_WRITES != 0 && (found.gid() != 0 || has_list(path));
+    let list = || rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);
+    let has_list = || list().is_ok_and(|bytes| bytes > 0);
+    let by_group = || found.mode() & GROUP_WRITES != 0 && (found.gid() != 0 || has_list());
     found.mode() & ANYBODY_WRITES != 0 || (groups && by_group())
 }
 
@@ -130,10 +132,6 @@ impl Trust {
     }
 }
 
-fn has_list(path: &Path) -> bool {
-    rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0_u8; 0]).is_ok_and(|bytes| bytes > 0)
-}
-
 fn interpreter(path: &Path) -> Option<PathBuf> {
     let mut head = Vec::new();
     std::fs::File::open(path).ok()?.take(INTERPRETER_BYTES).read_to_end(&mut head).ok()?;
@@ -177,13 +175,9 @@ mod tests {
         Trust { user: 65_533, owners: BTreeSet::from([65_533]) }
     }
 
-    fn place() -> tempfile::TempDir {
-        tempfile::tempdir().unwrap()
-    }
-
     #[test]
     fn a_program_in_directories_of_its_own_is_trusted_also_below_a_sticky_one() {
-        let dir = place();
+        let dir = tempfile::tempdir().unwrap();
         let tool = program(&dir.path().join("tool"), "\x7fELF");
         let real = tool.canonicalize().unwrap();
         assert_eq!(Trust::here().program(&tool), Ok(real.clone()));
@@ -199,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_others_may_write_on_the_way_is_named() {
-        let dir = place();
+        let dir = tempfile::tempdir().unwrap();
         let trust = Trust::here();
         let open = directory(&dir.path().join("open"), 0o777);
         let own = directory(&dir.path().join("own"), 0o755);
@@ -240,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_site_installs_under_an_account_of_its_own_for_users_and_not_for_root() {
-        let dir = place();
+        let dir = tempfile::tempdir().unwrap();
         let me = rustix::process::geteuid();
         let site = directory(&dir.path().join("site"), 0o755);
         let tool = program(&site.join("tool"), "\x7fELF");
@@ -261,7 +255,7 @@ mod tests {
 
     #[test]
     fn what_belongs_to_another_user_is_not_run() {
-        let dir = place();
+        let dir = tempfile::tempdir().unwrap();
         mode(dir.path(), 0o1777);
         let tool = program(&directory(&dir.path().join("own"), 0o755).join("tool"), "\x7fELF");
         let why = stranger().program(&tool).unwrap_err();
@@ -276,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_interpreter_of_a_script_is_looked_at_too() {
-        let dir = place();
+        let dir = tempfile::tempdir().unwrap();
         let trust = Trust::here();
         let open = directory(&dir.path().join("open"), 0o777);
         program(&open.join("sh"), "\x7fELF");
@@ -292,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_is_no_program_is_told_so() {
-        let dir = place();
+        let dir = tempfile::tempdir().unwrap();
         let trust = Trust::here();
         std::fs::write(dir.path().join("text"), "").unwrap();
         for name in ["text", "."] {
@@ -306,7 +300,7 @@ mod tests {
 
     #[test]
     fn names_can_be_exchanged_where_others_write_and_nothing_is_sticky() {
-        let dir = place();
+        let dir = tempfile::tempdir().unwrap();
         let real = dir.path().canonicalize().unwrap();
         let below = directory(&real.join("below"), 0o755);
         for (bits, gid, groups, is_exposed) in [

@@ -3,22 +3,12 @@
 
 pub mod path;
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::Display;
 use std::io::Read;
 use std::path::Path;
 
 /// Maximum length of the result of [`shown`], in characters.
 pub const MAX_CHARACTERS: usize = 256;
-
-/// Wraps an outside text; `Display` sanitises it with [`shown`].
-#[derive(Debug, Clone, Copy)]
-pub struct SafeText<'a>(pub &'a str);
-
-impl Display for SafeText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown(self.0))
-    }
-}
 
 /// Replaces control, bidirectional, separator and invisible characters with `\u{..}` and cuts the
 /// result to [`MAX_CHARACTERS`] characters (a cut ends in `…`). Idempotent.
@@ -108,10 +98,9 @@ pub fn shown_within(text: &str, longest: usize) -> String {
     let mut cut = 0;
     for c in text.chars() {
         let start = out.len();
-        if is_unsafe(c) {
-            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-        } else {
-            out.push(c);
+        match is_unsafe(c) {
+            true => out.extend(c.escape_unicode()),
+            false => out.push(c),
         }
         used += out[start..].chars().count();
         if used > longest {
@@ -132,10 +121,9 @@ pub fn shown_within(text: &str, longest: usize) -> String {
 pub fn shown_whole(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_unsafe(c) && !matches!(c, '\n' | '\t') {
-            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-        } else {
-            out.push(c);
+        match is_unsafe(c) && !matches!(c, '\n' | '\t') {
+            true => out.extend(c.escape_unicode()),
+            false => out.push(c),
         }
     }
     out

@@ -192,8 +192,7 @@ fn an_entry_is_made_in_the_first_directory_that_takes_it() {
 fn the_usual_place_follows_the_xdg_rules() {
     let usual = |state: Option<&str>, home: Option<&str>| {
         let temporary = PathBuf::from("/tmp");
-        let around = Around { state_home: state.map(Into::into), home: home.map(Into::into), temporary };
-        Registry::new(&around).directories
+        Registry::new(state.map(Into::into), home.map(Into::into), temporary).directories
     };
     let home = tempfile::tempdir().unwrap();
     let home = home.path().to_str().unwrap();
