@@ -208,6 +208,7 @@ pub fn how_to_get(package: Package) -> String {
 mod tests {
     use plimsoll_machine::Root;
 
+    use super::super::{Selection, Trust};
     use super::*;
 
     #[test]
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(paired(&case.with_count("node", 0).with_count("threads", 1)), 0);
     }
 
-    fn installed(programs: &[&str]) -> (tempfile::TempDir, ProgramSearch) {
+    fn installed(programs: &[&str]) -> (tempfile::TempDir, ProgramSearch, Machine) {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         for program in programs {
@@ -246,19 +247,18 @@ mod tests {
             std::fs::write(&path, "").unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let search = ProgramSearch::new(dir.path().as_os_str(), BTreeMap::new(), super::super::Trust::here());
-        (dir, search)
+        let search = ProgramSearch::new(dir.path().as_os_str(), BTreeMap::new(), Trust::here());
+        (dir, search, Machine::discover(&Root::live()))
     }
 
     #[test]
     fn a_tool_that_sleeps_long_is_replaced_by_an_installed_one_in_a_scaled_plan() {
-        let machine = Machine::discover(&Root::live());
         let case = |threads: u8| -> Case {
             let id = "disk.io/op=read/pattern=random/block=1M/depth=1/engine=psync/cache=direct/size=80M";
             format!("{id}/threads={threads}").parse().unwrap()
         };
         let taken = |programs: &[&str], against: &Against, threads: u8| -> Vec<&'static str> {
-            let (_dir, search) = installed(programs);
+            let (_dir, search, machine) = installed(programs);
             let chosen = choose_tools(against, &search, &BTreeSet::new(), &case(threads), &machine);
             chosen.iter().map(|c| c.tool.name).collect()
         };
@@ -273,8 +273,7 @@ mod tests {
 
     #[test]
     fn a_tool_with_a_smaller_problem_is_not_replaced_in_a_scaled_plan() {
-        let machine = Machine::discover(&Root::live());
-        let (_dir, search) = installed(&["hpcc", "bw_mem"]);
+        let (_dir, search, machine) = installed(&["hpcc", "bw_mem"]);
         let case: Case = "memory.bandwidth/op=copy/size=1000000000/threads=1".parse().unwrap();
         let against = Against::NamedOrQuicker(vec!["hpcc"]);
         let chosen = choose_tools(&against, &search, &BTreeSet::new(), &case, &machine);
@@ -282,8 +281,7 @@ mod tests {
             chosen.iter().filter_map(|c| Some(c.found.as_ref().ok()?.ref_tool.name)).collect();
         assert_eq!(names, ["hpcc"]);
         let seconds = |is_scaled_down: bool| {
-            let selection =
-                super::super::Selection { is_scaled_down, ..super::super::Selection::all(search.clone()) };
+            let selection = Selection { is_scaled_down, ..Selection::all(search.clone()) };
             selection.seconds(&Against::Named(vec!["hpcc"]), &case, &machine)
         };
         assert!(seconds(true) <= LONG_READING_S && seconds(true) < seconds(false), "{}", seconds(true));
@@ -291,19 +289,17 @@ mod tests {
 
     #[test]
     fn a_scaled_plan_has_one_pair_of_each_tool_and_is_expected_to_take_that_long() {
-        let machine = Machine::discover(&Root::live());
-        let (_dir, search) = installed(&["stream"]);
+        let (_dir, search, machine) = installed(&["stream"]);
         let case: Case = "memory.bandwidth/op=triad/size=1000000000/threads=1".parse().unwrap();
-        let all = super::super::Selection::all(search);
-        let few = super::super::Selection { is_scaled_down: true, ..all.clone() };
+        let all = Selection::all(search);
+        let few = Selection { is_scaled_down: true, ..all.clone() };
         let [all, few] = [all, few].map(|selection| selection.seconds(&Against::All, &case, &machine));
         assert!(few > 0.0 && (all / few - 5.0).abs() < 1e-9, "{all} {few}");
     }
 
     #[test]
     fn linpack_is_taken_where_the_plan_has_it_with_three_pairs() {
-        let machine = Machine::discover(&Root::live());
-        let (_dir, search) = installed(&["hpcc", "xhpl", "xlinpack_xeon64", "stream"]);
+        let (_dir, search, machine) = installed(&["hpcc", "xhpl", "xlinpack_xeon64", "stream"]);
         let taken = |against: &Against, plan: &[&str], case: &str| -> Vec<(&'static str, usize)> {
             let plan = plan.iter().map(|name| (*name).to_owned()).collect();
             let chosen = choose_tools(against, &search, &plan, &case.parse().unwrap(), &machine);
@@ -320,11 +316,8 @@ mod tests {
             assert_eq!(taken(&Against::All, &plan, triad), [("hpcc", 1), ("stream", 5)]);
             let all = [("hpcc", 3), ("xhpl", 3), ("xlinpack", 3)];
             assert_eq!(taken(&Against::All, &plan, linpack), all);
-            assert_eq!(
-                taken(&Against::Installed, &plan, linpack),
-                [("xhpl", 3)],
-                "the cheaper of the exact ones"
-            );
+            let cheaper_exact = taken(&Against::Installed, &plan, linpack);
+            assert_eq!(cheaper_exact, [("xhpl", 3)]);
         }
         assert_eq!(taken(&Against::Named(vec!["hpcc"]), &["memory.bandwidth"], triad), [("hpcc", 1)]);
     }

@@ -84,15 +84,10 @@ mod tests {
         let path = program(dir.path(), "fio", 0o755);
         assert_eq!(search(dir.path()).find("fio", "fio", &[]), Ok(path.canonicalize().unwrap()));
         assert_eq!(search(dir.path()).find("x", "x", &[]).unwrap_err(), "not installed");
+        program(dir.path(), "y", 0o644);
+        assert!(search(dir.path()).find("y", "y", &[]).is_err(), "not executable");
         let relative = ProgramSearch::new(OsStr::new(":.:bin"), BTreeMap::new(), Trust::here());
         assert!(relative.directories.is_empty());
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_run_is_no_program() {
-        let dir = tempfile::tempdir().unwrap();
-        program(dir.path(), "fio", 0o644);
-        assert!(search(dir.path()).find("fio", "fio", &[]).is_err());
     }
 
     #[test]
@@ -126,16 +121,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let own = program(dir.path(), "my-stream", 0o755);
         let named = |path: &Path| BTreeMap::from([("stream".to_owned(), path.to_owned())]);
-        let found = ProgramSearch::new(OsStr::new("/usr/bin"), named(&own), Trust::here()).find(
-            "stream",
-            "stream",
-            &[],
-        );
-        assert_eq!(found, Ok(own.canonicalize().unwrap()));
-        let gone = named(&dir.path().join("gone"));
-        let why = ProgramSearch::new(OsStr::new(""), gone, Trust::here())
-            .find("stream", "stream", &[])
-            .unwrap_err();
+        let find = |path: &str, stream: &Path| {
+            let search = ProgramSearch::new(OsStr::new(path), named(stream), Trust::here());
+            search.find("stream", "stream", &[])
+        };
+        assert_eq!(find("/usr/bin", &own), Ok(own.canonicalize().unwrap()));
+        let why = find("", &dir.path().join("gone")).unwrap_err();
         assert!(why.starts_with("--reference-path stream: "), "{why}");
     }
 }

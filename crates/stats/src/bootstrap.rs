@@ -93,6 +93,7 @@ mod tests {
     fn no_interval_below_five_and_the_range_at_five() {
         assert_eq!(median_interval(&samples(&[1.0, 2.0, 3.0, 4.0]), seed(0)), None);
         assert_eq!(median_interval(&samples(&[5.0, 1.0, 2.0, 3.0, 4.0]), seed(0)), Some([1.0, 5.0]));
+        assert_eq!(median_interval(&samples(&[7.0; 30]), seed(0)), Some([7.0, 7.0]));
     }
 
     #[test]
@@ -101,11 +102,6 @@ mod tests {
         assert_eq!(mid_quantile(&[1.0, 1.0, 3.0, 3.0], 0.5), 2.0);
         assert_eq!(mid_quantile(&[1.0, 1.0, 3.0, 3.0], 0.975), 3.0);
         assert_eq!(mid_quantile(&[f64::MIN, f64::MAX], 0.5), 0.0);
-    }
-
-    #[test]
-    fn equal_samples_have_an_interval_without_width() {
-        assert_eq!(median_interval(&samples(&[7.0; 30]), seed(0)), Some([7.0, 7.0]));
     }
 
     #[test]

@@ -398,10 +398,6 @@ mod tests {
         format!("disk.io/{id}/size=64M/threads=1/engine=io_uring/cache=direct").parse().unwrap()
     }
 
-    fn options(id: &str) -> String {
-        job(&case(id)).unwrap().options.join(" ")
-    }
-
     #[test]
     fn a_queue_that_was_not_deep_enough_is_told() {
         let reading = parse(&case("op=read/pattern=random/block=4K/depth=8"), &golden::body(DEEP)).unwrap();
@@ -419,34 +415,26 @@ mod tests {
     #[test]
     fn what_it_can_do_alike_is_asked_for() {
         for (id, wanted) in [
-            ("op=write/pattern=sequential/block=1M/depth=8", "--rw=write --bs=1048576"),
+            ("write/pattern=sequential/block=1M", "--rw=write --bs=1048576"),
+            ("read/pattern=zipf:0.9/block=4K", "--rw=randread --random_distribution=zipf:0.9 --bs=4096"),
+            ("read/pattern=backward/block=4K", "--rw=read:-8192 --bs=4096"),
             (
-                "op=read/pattern=zipf:0.9/block=4K/depth=1",
-                "--rw=randread --random_distribution=zipf:0.9 --bs=4096",
-            ),
-            ("op=read/pattern=backward/block=4K/depth=1", "--rw=read:-8192 --bs=4096"),
-            (
-                "op=mixed/read-share=30/pattern=random/block=4K@60+64K@40/depth=1",
+                "mixed/read-share=30/pattern=random/block=4K@60+64K@40",
                 "--rw=randrw --rwmixread=30 --bssplit=4096/60:65536/40",
             ),
-            ("op=write/pattern=random/block=4K/depth=1/sync=each", "--rw=randwrite --bs=4096 --sync=dsync"),
+            ("mixed/read-share=30/pattern=sequential-each/block=4K", "--rw=rw --rwmixread=30 --bs=4096"),
             (
-                "op=mixed/read-share=30/pattern=sequential-each/block=4K/depth=1",
-                "--rw=rw --rwmixread=30 --bs=4096",
-            ),
-            (
-                "op=read/pattern=zoned:80-20:20-80/block=4K/depth=1",
+                "read/pattern=zoned:80-20:20-80/block=4K",
                 "--rw=randread --random_distribution=zoned:80/20:20/80 --bs=4096",
             ),
-            ("op=write/pattern=random/block=4K/depth=1/sync=fsync:1", "--rw=randwrite --bs=4096 --fsync=1"),
-            ("op=write/pattern=random/block=4K/depth=1/sync=o_sync", "--rw=randwrite --bs=4096 --sync=sync"),
-            (
-                "op=write/pattern=random/block=4K/depth=1/sync=every:32",
-                "--rw=randwrite --bs=4096 --fdatasync=32",
-            ),
+            ("write/pattern=random/block=4K/sync=each", "--rw=randwrite --bs=4096 --sync=dsync"),
+            ("write/pattern=random/block=4K/sync=fsync:1", "--rw=randwrite --bs=4096 --fsync=1"),
+            ("write/pattern=random/block=4K/sync=o_sync", "--rw=randwrite --bs=4096 --sync=sync"),
+            ("write/pattern=random/block=4K/sync=every:32", "--rw=randwrite --bs=4096 --fdatasync=32"),
         ] {
-            assert_eq!(options(id), wanted, "{id}");
-            assert!(job(&case(id)).unwrap().differs.is_none());
+            let job = job(&case(&format!("op={id}/depth=1"))).unwrap();
+            assert_eq!(job.options.join(" "), wanted, "{id}");
+            assert!(job.differs.is_none());
         }
         assert!(job(&case("op=read/pattern=strided/block=4K/depth=1")).unwrap().differs.is_some());
         let offered = job(&case("op=read/pattern=random/block=4K/depth=1/rate=100/arrivals=even")).unwrap();
@@ -465,23 +453,10 @@ mod tests {
     /// Options of an untrusted job file name no programs, files or logs; a shell expands none.
     #[test]
     fn of_a_job_file_it_is_given_what_says_how_and_nothing_else() {
-        let job = [
-            "rw=randread",
-            "bs=4k",
-            "norandommap=1",
-            "random_generator=lfsr",
-            "iodepth_batch=16",
-            "exec_prerun=reboot",
-            "write_iolog=/etc/passwd",
-            "filename=/dev/sda",
-            "size=1t",
-            "fadvise_hint=`reboot`",
-            "randseed=$(x)",
-            "mem=mmap:/x",
-            "iomem_align=",
-            "refill_buffers",
-        ];
-        let job: Vec<String> = job.iter().map(|option| (*option).to_owned()).collect();
+        let job = "rw=randread bs=4k norandommap=1 random_generator=lfsr iodepth_batch=16 exec_prerun=reboot \
+            write_iolog=/etc/passwd filename=/dev/sda size=1t fadvise_hint=`reboot` randseed=$(x) mem=mmap:/x \
+            iomem_align= refill_buffers";
+        let job: Vec<String> = job.split(' ').map(str::to_owned).collect();
         let given: Vec<String> = carried(&job).collect();
         assert_eq!(given, ["--norandommap=1", "--random_generator=lfsr", "--iodepth_batch=16"]);
     }

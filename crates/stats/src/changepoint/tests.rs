@@ -34,6 +34,12 @@ fn noise(n: u64, count: usize, correlation: f64) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
+/// Independent noise, `by` higher from the point `at` on.
+fn stepped(n: u64, count: usize, at: usize, by: f64) -> Vec<f64> {
+    let values = noise(n, count, 0.0).into_iter().enumerate();
+    values.map(|(i, x)| if i >= at { x + by } else { x }).collect()
+}
+
 /// Share of series of noise alone with a change.
 fn false_alarms(trials: u64, make: impl Fn(u64) -> Vec<f64>) -> f64 {
     let alarms = (0..trials).filter(|n| !starts(&make(*n), seed(*n)).is_empty()).count();
@@ -80,18 +86,14 @@ fn a_step_of_five_deviations_is_found_where_it_is() {
     for n in 0..40 {
         let count = 60 + 20 * n as usize;
         let at = 10 + (n as usize * 7919) % (count - 20);
-        let mut values = noise(n, count, 0.0);
-        values.iter_mut().skip(at).for_each(|x| *x -= 5.0);
-        let found = starts(&values, seed(n));
+        let found = starts(&stepped(n, count, at, -5.0), seed(n));
         assert!(found.iter().any(|place| place.abs_diff(at) <= 2), "{count} points, {at}: {found:?}");
     }
 }
 
 #[test]
 fn a_faint_step_in_a_long_series_is_found() {
-    let mut values = noise(3, 2000, 0.0);
-    values.iter_mut().skip(700).for_each(|x| *x += 1.0);
-    let found = starts(&values, seed(3));
+    let found = starts(&stepped(3, 2000, 700, 1.0), seed(3));
     assert!(found.len() == 1 && found[0].abs_diff(700) < 30, "{found:?}");
 }
 
@@ -151,15 +153,12 @@ fn steps_without_noise_are_found_exactly() {
 
 #[test]
 fn a_series_too_long_is_condensed_and_found_as_well() {
-    let mut values = noise(1, 25_000, 0.0);
-    values.iter_mut().skip(9_000).for_each(|x| *x -= 20.0);
-    assert_eq!(starts(&values, seed(1)), [9_000]);
+    assert_eq!(starts(&stepped(1, 25_000, 9_000, -20.0), seed(1)), [9_000]);
 }
 
 #[test]
 fn what_is_not_finite_counts_for_nothing() {
-    let mut values = noise(2, 60, 0.0);
-    values.iter_mut().skip(30).for_each(|x| *x += 9.0);
+    let mut values = stepped(2, 60, 30, 9.0);
     values[10] = f64::NAN;
     values[40] = f64::INFINITY;
     let found = segments(&series(&values), seed(2));
@@ -200,8 +199,7 @@ proptest! {
 
     #[test]
     fn level_and_unit_do_not_matter(n in any::<u64>(), power in -60i32..60) {
-        let mut values = noise(n, 80, 0.0);
-        values.iter_mut().skip(33).for_each(|x| *x += 6.0);
+        let values = stepped(n, 80, 33, 6.0);
         let other: Vec<f64> = values.iter().map(|x| x * 2f64.powi(power)).collect();
         prop_assert_eq!(starts(&values, seed(n)), starts(&other, seed(n)));
     }
@@ -234,12 +232,7 @@ fn a_step_among_many_series_of_noise_is_found_at_its_run() {
 
 #[test]
 fn a_step_that_many_series_share_is_found_in_few_runs() {
-    let stepped = |m: u64| -> Vec<TimedPoint> {
-        let mut values = noise(m, 16, 0.0);
-        values.iter_mut().skip(8).for_each(|x| *x += 8.0);
-        series(&values)
-    };
-    let all: Vec<Vec<TimedPoint>> = (0..60).map(stepped).collect();
+    let all: Vec<Vec<TimedPoint>> = (0..60).map(|m| series(&stepped(m, 16, 8, 8.0))).collect();
     let asked: Vec<(&[TimedPoint], Seed)> = all.iter().map(|one| (one.as_slice(), seed(3))).collect();
     let found = segments_of_many(&asked, 0.05, &[]);
     let right = found.iter().filter(|levels| levels.len() == 2 && levels[1].points.start == 8).count();
@@ -248,9 +241,7 @@ fn a_step_that_many_series_share_is_found_in_few_runs() {
 
 #[test]
 fn one_series_among_many_is_what_it_is_alone_at_the_same_level() {
-    let mut values = noise(4, 60, 0.0);
-    values.iter_mut().skip(20).for_each(|x| *x -= 7.0);
-    let own = series(&values);
+    let own = series(&stepped(4, 60, 20, -7.0));
     assert_eq!(segments_of_many(&[(&own, seed(4))], 0.05, &[]), [segments(&own, seed(4))]);
     assert_eq!(segments_of_many(&[(&[], seed(4))], 0.05, &[]), [vec![]]);
     assert!(segments_of_many(&[], 0.05, &[]).is_empty());

@@ -13,27 +13,15 @@ use super::*;
 const AMD: &str = "AuthenticAMD";
 const INTEL: &str = "GenuineIntel";
 
-const FACTS: &[&str] = &[
-    "l1_latency",
-    "l2_latency",
-    "l1_load_bytes",
-    "l2_load_bytes",
-    "l3_load_bytes",
-    "loads",
-    "stores",
-    "accesses",
-    "aes",
-    "carryless_multiply",
-    "sha256_cycles",
-    "sha256_latency",
-    "integer",
-];
+const FACTS: &str = "l1_latency l2_latency l1_load_bytes l2_load_bytes l3_load_bytes loads stores accesses aes \
+    carryless_multiply sha256_cycles sha256_latency integer";
 
 /// AArch64 features as in /proc/cpuinfo (Linux, Documentation/arch/arm64/elf_hwcaps.rst).
 const ARM: [&str; 6] = ["asimddp", "atomics", "bf16", "i8mm", "sve", "sve2"];
 
 fn is_known(key: &str) -> bool {
-    FACTS.contains(&key) || rates().any(|rate| rate.key == key || rate.latency.keys().any(|of| of == key))
+    FACTS.split(' ').any(|fact| fact == key)
+        || rates().any(|rate| rate.key == key || rate.latency.keys().any(|of| of == key))
 }
 
 fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> Cpu {
@@ -356,14 +344,6 @@ fn a_name_without_a_number_may_hide_a_chip_that_providers_show_as_this_one() -> 
     let mut named = Fixture::open("masked-icelake-as-skylake-1")?.machine();
     named.cpu.model_name = Some("Intel(R) Xeon(R) Platinum 8163 CPU @ 2.50GHz".to_owned());
     assert_eq!(Core::of(&named, 0)?.identity, Identity::Documented);
-    Ok(())
-}
-
-#[test]
-fn clouds_parts_of_granite_rapids_have_their_own_memory() -> Result<(), Fault> {
-    let metal = Fixture::open("google-metal-seen-as-kvm")?.machine();
-    let row = SocketMemory::of(&metal)?.ok_or("no row")?;
-    assert_eq!((row.channels, row.megatransfers), (12, 6400));
     Ok(())
 }
 

@@ -422,6 +422,9 @@ mod tests {
         [  3] local 192.0.2.1 port 42012 connected with 192.0.2.2 port 5001\n\
         [ ID] Interval       Transfer     Bandwidth\n";
 
+    const ROWS: &str = "[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n\
+        [  3]  1.0- 2.0 sec   112 MBytes   940 Mbits/sec\n[  3]  0.0- 2.0 sec   224 MBytes   941 Mbits/sec\n";
+
     fn figures(text: &str) -> Vec<(String, f64, bool)> {
         assert!(recognises(text), "{text}");
         let read = read(text).unwrap().figures.into_iter();
@@ -431,9 +434,7 @@ mod tests {
 
     #[test]
     fn the_whole_time_counts_and_not_its_intervals() {
-        let rows = "[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n[  3]  1.0- 2.0 sec   112 MBytes   940 Mbits/sec\n\
-            [  3]  0.0- 2.0 sec   224 MBytes   941 Mbits/sec\n";
-        assert_eq!(figures(&format!("{CLIENT}{rows}")), [("TCP, stream 3, as sent".to_owned(), 941e6, true)]);
+        assert_eq!(figures(&format!("{CLIENT}{ROWS}")), [("TCP, stream 3, as sent".to_owned(), 941e6, true)]);
         let two = "[  3]  0.0-10.0 sec   560 MBytes   470 Mbits/sec\n[  4]  0.0-10.0 sec   560 MBytes   471 Mbits/sec\n";
         assert_eq!(
             figures(&format!("{CLIENT}{two}")),
@@ -458,15 +459,13 @@ mod tests {
 
     #[test]
     fn intervals_and_their_whole_test_agree_or_are_named() {
-        let rows = "[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n[  3]  1.0- 2.0 sec   112 MBytes   940 Mbits/sec\n\
-            [  3]  0.0- 2.0 sec   224 MBytes   941 Mbits/sec\n";
         let contradiction =
             |rows: &str| read(&format!("{CLIENT}{rows}")).unwrap().figures.remove(0).contradiction;
-        assert_eq!(contradiction(rows), None);
-        assert!(contradiction(&rows.replace("224", "448")).is_some());
+        assert_eq!(contradiction(ROWS), None);
+        assert!(contradiction(&ROWS.replace("224", "448")).is_some());
         // A server's next test may have the same number, and other units have fewer digits.
-        let again = rows.replace("112", "56").replace("224", "112");
-        let both = read(&format!("{CLIENT}{rows}{again}")).unwrap().figures;
+        let again = ROWS.replace("112", "56").replace("224", "112");
+        let both = read(&format!("{CLIENT}{ROWS}{again}")).unwrap().figures;
         assert!(both.iter().all(|figure| figure.contradiction.is_none()), "{both:?}");
         let ends =
             "[  3]  0.0- 2.0 sec  90 MBytes  378 Mbits/sec\n[  3]  0.0- 2.0 sec  110 MBytes  461 Mbits/sec\n";
@@ -476,7 +475,7 @@ mod tests {
         let figure = read(&format!("{CLIENT}{coarse}")).unwrap().figures.remove(0);
         assert_eq!((figure.contradiction, figure.account), (None, None));
         // Without one of its intervals, the sum is unknown.
-        let missing = rows.replacen("[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n", "", 1);
+        let missing = ROWS.replacen("[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n", "", 1);
         assert_eq!(contradiction(&missing.replace("224", "448")), None);
         let row = |id: &str, from: u8, to: u8, mbytes: u32| {
             format!("[{id}]  {from}.0- {to}.0 sec  {mbytes} MBytes  {} Mbits/sec\n", mbytes * 8)

@@ -195,22 +195,8 @@ fn no_recording_contradicts_its_own_work_and_time() {
 }
 
 /// Tools that print no time, or whose number of transfers in flight is not fully known.
-const ONE_SIDED: &[&str] = &[
-    "bw_mem",
-    "lat_mem_rd",
-    "lat_syscall",
-    "lat_pipe",
-    "lat_ctx",
-    "lat_proc",
-    "lat_pagefault",
-    "cyclictest",
-    "iozone",
-    "ping",
-    "osu_latency",
-    "osu_bw",
-    "osu_allreduce",
-    "osu_barrier",
-];
+const ONE_SIDED: &str = "bw_mem lat_mem_rd lat_syscall lat_pipe lat_ctx lat_proc lat_pagefault cyclictest iozone ping \
+    osu_latency osu_bw osu_allreduce osu_barrier";
 
 #[test]
 fn a_figure_of_another_column_or_unit_contradicts_work_and_time() {
@@ -222,7 +208,7 @@ fn a_figure_of_another_column_or_unit_contradicts_work_and_time() {
             continue;
         }
         let off = |factor: f64, life| account.contradicts(value * factor, unit, life).is_some();
-        if ONE_SIDED.contains(&tool) {
+        if ONE_SIDED.split(' ').any(|name| name == tool) {
             // The work took this long, so a process with this lifetime cannot have been slower.
             let takes = if unit == Unit::Second { account.amount * value } else { account.amount / value };
             let slower = if unit == Unit::Second { 1e5 } else { 1e-5 };

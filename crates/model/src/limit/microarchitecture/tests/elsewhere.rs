@@ -69,18 +69,11 @@ fn file() -> File {
 
 /// Returns numbers by key, with one key per width: `fma.256`.
 fn numbers(facts: &BTreeMap<String, WorkFact>) -> BTreeMap<String, f64> {
-    let mut found = BTreeMap::new();
-    for (key, fact) in facts {
-        match fact {
-            WorkFact::Number(number) => {
-                found.insert(key.clone(), *number);
-            }
-            WorkFact::Widths(by) => {
-                found.extend(by.iter().map(|(bits, number)| (format!("{key}.{bits}"), *number)));
-            }
-        }
-    }
-    found
+    let of = |(key, fact): (&String, &WorkFact)| match fact {
+        WorkFact::Number(number) => vec![(key.clone(), *number)],
+        WorkFact::Widths(by) => by.iter().map(|(bits, n)| (format!("{key}.{bits}"), *n)).collect(),
+    };
+    facts.iter().flat_map(of).collect()
 }
 
 fn row(name: &str) -> &'static Microarchitecture {

@@ -225,12 +225,17 @@ const MODELS: [(&str, [u32; 3]); 27] = [
     ("Hygon Dhyana Processor", [24, 0, 1]),
 ];
 
+/// Returns the machines with one kind of core and a row whose CPUID was recorded.
+fn real() -> Vec<Described> {
+    let is_real = |m: &Described| m.source.starts_with("InstLatx64") && m.row().is_some() && m.kind.is_none();
+    described().into_iter().filter(is_real).collect()
+}
+
 proptest! {
     /// With any chip's numbers on any other chip, a given rate is the host's.
     #[test]
     fn another_chips_numbers_never_give_a_wrong_rate(a in 0_usize..200, b in 0_usize..200) {
-        let real: Vec<Described> = described().into_iter()
-            .filter(|m| m.source.starts_with("InstLatx64") && m.row().is_some() && m.kind.is_none()).collect();
+        let real = real();
         let (mask, host) = (&real[a % real.len()], &real[b % real.len()]);
         prop_assume!(mask.vendor == host.vendor && host.caches.split_whitespace().count() > 2);
         let features = format!("{} hypervisor", host.features);
@@ -249,8 +254,7 @@ proptest! {
     fn no_model_of_a_hypervisor_gives_a_wrong_rate(
         a in 0_usize..MODELS.len(), b in 0_usize..200, keep in any::<u64>(), caches in 0_usize..3,
     ) {
-        let real: Vec<Described> = described().into_iter()
-            .filter(|m| m.source.starts_with("InstLatx64") && m.row().is_some() && m.kind.is_none()).collect();
+        let real = real();
         let (host, (shown, numbers)) = (&real[b % real.len()], MODELS[a]);
         let kept = host.features.split_whitespace().zip(0_u64..).filter(|(_, at)| keep >> (at % 64) & 1 == 1);
         let features: String = kept.map(|(name, _)| format!("{name} ")).collect();
