@@ -52,7 +52,7 @@ impl fmt::Display for VectorWidth {
 pub(super) struct RequestedChains {
     isas: Vec<String>,
     widths: Vec<String>,
-    chains: Option<Vec<u64>>,
+    pub(super) chains: Option<Vec<u64>>,
 }
 
 impl RequestedChains {
@@ -77,10 +77,6 @@ impl RequestedChains {
         Ok(Self { isas: group.words("isa", &["best"]), widths, chains })
     }
 
-    pub(super) fn chains(&self) -> bool {
-        self.chains.is_some()
-    }
-
     pub(super) fn no_case_error(&self) -> String {
         format!(
             "--width {1} is not supported with --isa {0} for this operation and type",
@@ -100,23 +96,12 @@ impl RequestedChains {
         let Some(chains) = &self.chains else {
             return Ok(pair.isas(&self.isas)?.into_iter().map(named).collect());
         };
-        let mut cases = Vec::new();
-        for (isa, width) in self.kinds(pair)? {
-            let case = named(isa).with_word("width", &width.to_string());
-            cases.extend(chains.iter().map(|&n| case.clone().with_count("chains", n)));
-        }
-        Ok(cases)
-    }
-
-    fn kinds(&self, pair: TypedOp) -> Result<Vec<(Isa, VectorWidth)>, String> {
         let mut kinds = Vec::new();
         for word in &self.widths {
             for width in widths(pair, word)? {
-                let with =
-                    |isa: Isa| of_pair(pair).filter(move |kernel| kernel.isa == isa).map(VectorWidth::of);
-                let fits = |isa: Isa| match width {
-                    Some(width) => with(isa).find(|other| *other == width),
-                    None => with(isa).max(),
+                let fits = |isa: Isa| {
+                    let all = of_pair(pair).filter(move |kernel| kernel.isa == isa).map(VectorWidth::of);
+                    all.filter(|other| width.is_none_or(|width| *other == width)).max()
                 };
                 for isa in &self.isas {
                     let isas = match isa.as_str() {
@@ -127,7 +112,12 @@ impl RequestedChains {
                 }
             }
         }
-        Ok(distinct(kinds))
+        let mut cases = Vec::new();
+        for (isa, width) in distinct(kinds) {
+            let case = named(isa).with_word("width", &width.to_string());
+            cases.extend(chains.iter().map(|&n| case.clone().with_count("chains", n)));
+        }
+        Ok(cases)
     }
 }
 
@@ -198,18 +188,11 @@ pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeas
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::group;
     use plimsoll_metal::kernel::{Element, Op};
-    use plimsoll_model::case::Value;
 
-    fn group(chains: &[u64], lists: &[(&str, &[&str])]) -> Group {
-        let chains = chains.iter().map(|n| Value::Count(*n)).collect();
-        lists.iter().fold(Group::default().with("chains", chains), |group, (key, words)| {
-            group.with(key, words.iter().map(|word| Value::Word((*word).to_owned())).collect())
-        })
-    }
-
-    fn ids(op: Op, element: Element, group: &Group) -> Vec<String> {
-        let cases = RequestedChains::of(group).unwrap().cases(TypedOp { op, element }).unwrap();
+    fn ids(op: Op, element: Element, lists: &[(&str, &[&str])]) -> Vec<String> {
+        let cases = RequestedChains::of(&group(lists)).unwrap().cases(TypedOp { op, element }).unwrap();
         cases.iter().map(|case| case.to_string().replace("cpu.peak/op=", "")).collect()
     }
 
@@ -220,20 +203,19 @@ mod tests {
             let all = ids(
                 Op::FMA,
                 Element::F64,
-                &group(&[4], &[("isa", &["avx2", "avx512"]), ("width", &["all"])]),
+                &[("chains", &["4"]), ("isa", &["avx2", "avx512"]), ("width", &["all"])],
             );
             let wanted = ["avx512/width=512", "avx2/width=256", "avx2/width=128", "avx2/width=scalar"];
             assert_eq!(all, wanted.map(|kind| format!("fma/type=f64/isa={kind}/chains=4")));
-            let full = ids(Op::ADD, Element::I8, &group(&[1, 2], &[("isa", &["sse2"])]));
+            let full = ids(Op::ADD, Element::I8, &[("chains", &["1", "2"]), ("isa", &["sse2"])]);
             assert_eq!(full, [1, 2].map(|n| format!("add/type=i8/isa=sse2/width=128/chains={n}")));
-            assert!(ids(Op::ADD, Element::I8, &group(&[1], &[("width", &["scalar"])])).is_empty());
-            assert!(
-                ids(Op::FMA, Element::F64, &group(&[1], &[("isa", &["avx2"]), ("width", &["512"])]))
-                    .is_empty()
-            );
+            let one = ("chains", &["1"][..]);
+            assert!(ids(Op::ADD, Element::I8, &[one, ("width", &["scalar"])]).is_empty());
+            assert!(ids(Op::FMA, Element::F64, &[one, ("isa", &["avx2"]), ("width", &["512"])]).is_empty());
         }
         if built(Isa::Neon) {
-            let all = ids(Op::FMA, Element::F64, &group(&[4], &[("isa", &["neon"]), ("width", &["all"])]));
+            let lists = [("chains", &["4"][..]), ("isa", &["neon"]), ("width", &["all"])];
+            let all = ids(Op::FMA, Element::F64, &lists);
             assert_eq!(all.len(), 2, "{all:?}");
         }
     }
@@ -254,17 +236,15 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_named_with_the_reason() {
-        let why =
-            |chains: &[u64], lists: &[(&str, &[&str])]| RequestedChains::of(&group(chains, lists)).err();
+        let why = |lists: &[(&str, &[&str])]| RequestedChains::of(&group(lists)).err().unwrap_or_default();
         if Isa::best() == Isa::Portable {
-            assert!(why(&[1], &[]).is_some_and(|why| why.contains("is not supported on")));
+            assert!(why(&[("chains", &["1"])]).contains("is not supported on"));
             return;
         }
-        assert!(why(&[0], &[]).is_some_and(|why| why.starts_with("chains must be between 1 and")));
-        assert!(why(&[1, 4000], &[]).is_some_and(|why| why.ends_with(": 4000 is not")));
-        assert!(why(&[1], &[("width", &["wide\n"])]).is_some_and(|why| why.starts_with("width must be")));
-        let alone = Group::default().with("width", vec![Value::Word("128".to_owned())]);
-        assert!(RequestedChains::of(&alone).is_err_and(|why| why.starts_with("--width requires --chains")));
+        assert!(why(&[("chains", &["0"])]).starts_with("chains must be between 1 and"));
+        assert!(why(&[("chains", &["1", "4000"])]).ends_with(": 4000 is not"));
+        assert!(why(&[("chains", &["1"]), ("width", &["wide"])]).starts_with("width must be"));
+        assert!(why(&[("width", &["128"])]).starts_with("--width requires --chains"));
         let isa = kernel::chained().find(|kernel| kernel.vector_bits() == 128).unwrap().isa;
         let kernel = |rest: &str| kernel_of(&format!("cpu.peak/{rest}").parse().unwrap()).unwrap_err();
         let odd = kernel(&format!("op=mix/type=f64/isa={isa}/width=128/chains=3"));

@@ -12,7 +12,7 @@ use super::findings;
 use super::pairs::{choose_pairs, pairs_of, shared_resource};
 use super::warning::CpuWarning;
 use plimsoll_model::sample::Cell;
-use plimsoll_stats::Samples;
+use plimsoll_stats::median;
 
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
 const MAX_SECONDS: f64 = 1e6;
@@ -81,27 +81,19 @@ fn bounce(cpus: [usize; 2], exchange: HandoverMethod, time: Duration) -> Result<
 struct Pairs {
     exchange: HandoverMethod,
     bounce: Bounce,
-    pairs: Vec<Marked>,
+    /// CPUs, and what they share.
+    pairs: Vec<([usize; 2], Option<String>)>,
     of: usize,
-    stalled: Option<Stalled>,
+    /// Last reason why a pair stalled, and how often that was.
+    stalled: Option<(String, usize)>,
     wrong: Option<WrongAnswer>,
-}
-
-struct Marked {
-    cpus: [usize; 2],
-    mark: Option<String>,
-}
-
-struct Stalled {
-    why: String,
-    times: usize,
 }
 
 impl Pairs {
     fn new(machine: &Machine, exchange: HandoverMethod, seed: u64, bounce: Bounce) -> Self {
         let cpu = &machine.cpu;
-        let marked = |cpus| Marked { cpus, mark: shared_resource(cpu, cpus) };
-        let pairs = choose_pairs(cpu, &cpu.allowed, seed).into_iter().map(marked).collect();
+        let pairs = choose_pairs(cpu, &cpu.allowed, seed).into_iter();
+        let pairs = pairs.map(|cpus| (cpus, shared_resource(cpu, cpus))).collect();
         Self { exchange, bounce, pairs, of: pairs_of(cpu.allowed.len()), stalled: None, wrong: None }
     }
 
@@ -111,8 +103,8 @@ impl Pairs {
         match (self.bounce)(cpus, self.exchange, time) {
             Ok(bounced) => Ok(median(bounced.one_way)),
             Err(stalled @ HandoverError::Stalled { .. }) => {
-                let times = self.stalled.as_ref().map_or(0, |stalled| stalled.times) + 1;
-                self.stalled = Some(Stalled { why: stalled.to_string(), times });
+                let times = self.stalled.as_ref().map_or(0, |(_, times)| *times) + 1;
+                self.stalled = Some((stalled.to_string(), times));
                 Ok(None)
             }
             Err(HandoverError::Miscounted { cpus, turns }) => {
@@ -126,16 +118,12 @@ impl Pairs {
     }
 }
 
-fn median(values: Vec<f64>) -> Option<f64> {
-    Samples::new(values).ok().map(|samples| samples.median())
-}
-
 /// Returns the matrix entries of a pair of CPUs in both directions, each with the latency `value`
-/// in seconds; `None` for CPU numbers beyond 32 bits.
-fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
-    let [a, b] = pair.cpus.map(u32::try_from);
+/// in seconds and `mark`; `None` for CPU numbers beyond 32 bits.
+fn cells(cpus: [usize; 2], mark: Option<&String>, value: f64) -> Option<[Cell; 2]> {
+    let [a, b] = cpus.map(u32::try_from);
     let (a, b) = (a.ok()?, b.ok()?);
-    let cell = |row, column| Cell { row, column, value, mark: pair.mark.clone() };
+    let cell = |row, column| Cell { row, column, value, mark: mark.cloned() };
     Some([cell(a, b), cell(b, a)])
 }
 
@@ -151,15 +139,17 @@ impl Prepared for Pairs {
         let begun = Instant::now();
         let (mut matrix, mut latencies) = (Vec::new(), Vec::new());
         for index in 0..self.pairs.len() {
-            if let Some(latency) = self.latency(self.pairs[index].cpus, each)? {
+            let cpus = self.pairs[index].0;
+            if let Some(latency) = self.latency(cpus, each)? {
                 latencies.push(latency);
-                matrix.extend(cells(&self.pairs[index], latency).into_iter().flatten());
+                matrix.extend(cells(cpus, self.pairs[index].1.as_ref(), latency).into_iter().flatten());
             }
         }
-        let stalled = self.stalled.as_ref().map(|stalled| stalled.why.clone()).unwrap_or_default();
-        let why = || match &self.wrong {
-            Some(wrong) => wrong.clone().into(),
-            None => CannotMeasure::environment(stalled),
+        let why = || match (&self.wrong, &self.stalled) {
+            (Some(wrong), _) => wrong.clone().into(),
+            (None, stalled) => {
+                CannotMeasure::environment(stalled.as_ref().map_or("", |(why, _)| why.as_str()))
+            }
         };
         let latency = median(latencies).ok_or_else(why)?;
         Ok(Sample {
@@ -180,7 +170,7 @@ impl Prepared for Pairs {
         if self.pairs.len() < self.of {
             facts.warnings.push(CpuWarning::PairsChosen { measured: self.pairs.len(), of: self.of }.into());
         }
-        if let Some(Stalled { why, times }) = &self.stalled {
+        if let Some((why, times)) = &self.stalled {
             facts.warnings.push(CpuWarning::PairsStalled { times: *times, why: why.clone() }.into());
         }
         facts
@@ -192,19 +182,14 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
+    use crate::fixture::{group, here, prepared};
     use plimsoll_machine::Root;
-    use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
 
     fn machine(allowed: &str) -> Machine {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
         machine.cpu.allowed = allowed.parse().unwrap();
         machine
-    }
-
-    fn group(ops: &[&str]) -> Group {
-        Group::default().with("op", ops.iter().map(|op| Value::Word((*op).to_owned())).collect())
     }
 
     fn by_distance(
@@ -238,15 +223,16 @@ mod tests {
 
     #[test]
     fn both_hand_overs_are_cases_and_others_are_refused() {
-        let ids = |group: &Group| -> Vec<String> {
-            let candidates = CoreToCore.cases(&machine("0-3"), group).unwrap();
-            candidates.iter().map(|c| c.case.to_string()).collect()
+        let ids = |ops: &[&str]| -> Result<Vec<String>, String> {
+            let group = if ops.is_empty() { Group::default() } else { group(&[("op", ops)]) };
+            let candidates = CoreToCore.cases(&machine("0-3"), &group)?;
+            Ok(candidates.iter().map(|c| c.case.to_string()).collect())
         };
-        assert_eq!(ids(&Group::default()), ["cpu.core-to-core/op=cas", "cpu.core-to-core/op=store"]);
-        assert_eq!(ids(&group(&["store"])), ["cpu.core-to-core/op=store"]);
-        let error = CoreToCore.cases(&machine("0-3"), &group(&["fma\n"])).unwrap_err();
+        assert_eq!(ids(&[]).unwrap(), ["cpu.core-to-core/op=cas", "cpu.core-to-core/op=store"]);
+        assert_eq!(ids(&["store"]).unwrap(), ["cpu.core-to-core/op=store"]);
+        let error = ids(&["fma"]).unwrap_err();
         assert!(error.starts_with("op must be one of cas, store: 'fma"), "{error}");
-        assert!(!error.contains('\n') && !CoreToCore.descriptor().by_default);
+        assert!(!CoreToCore.descriptor().by_default);
     }
 
     #[test]
@@ -316,17 +302,14 @@ mod tests {
 
     #[test]
     fn the_pairs_of_this_machine_are_measured() {
-        let machine = Machine::discover(&Root::live());
+        let machine = here();
         if enough(&machine).is_err() {
             writeln!(std::io::stderr(), "SKIPPED the_pairs_of_this_machine_are_measured: needs two CPUs")
                 .unwrap();
             return;
         }
-        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = WorkerCache::default();
-        let cx = Context { machine: &machine, options: &options, keep: &keep };
         for candidate in CoreToCore.cases(&machine, &Group::default()).unwrap() {
-            let mut prepared = CoreToCore.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let mut prepared = prepared(&CoreToCore, &candidate, &machine);
             let sample = prepared.sample(SampleAmount::Seconds(0.01)).unwrap();
             assert!(sample.values["latency"] > 1e-10, "{sample:?}");
             assert_eq!(sample.matrix.len() % 2, 0);

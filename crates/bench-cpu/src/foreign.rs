@@ -17,17 +17,14 @@ pub(super) fn check(group: &Group) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::case::Value;
+    use crate::fixture::group;
     use plimsoll_model::plan::KeyPosition;
 
     #[test]
     fn sets_of_another_architecture_alone_are_refused_where_they_were_typed() {
         let (own, other) =
             if std::env::consts::ARCH == "x86_64" { ("avx512", "neon") } else { ("neon", "avx512") };
-        let typed = |words: &[&str]| {
-            let words = words.iter().map(|word| Value::Word((*word).to_owned()));
-            Group::default().with("isa", words.collect())
-        };
+        let typed = |words: &[&str]| group(&[("isa", words)]);
         assert!(check(&typed(&[own])).is_ok() && check(&typed(&[own, other])).is_ok());
         assert!(check(&typed(&["best"])).is_ok() && check(&Group::default()).is_ok());
         let error = check(&typed(&[other])).unwrap_err();

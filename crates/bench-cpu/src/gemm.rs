@@ -11,11 +11,12 @@ use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
-use super::dense::matrix::{Sequence, THRESHOLD, greater};
+use super::dense::matrix::{Sequence, greater};
 use super::dense::{self, OrderTarget, caches, fits, isas};
 use super::fact::{CHAIN_DEPTH, KERNEL, ROWS};
 use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
+use plimsoll_units::text::shown;
 
 const MOST_ROWS: u64 = i32::MAX as u64;
 /// About a second per sample, three matrices plus a tenth for packed strips.
@@ -98,9 +99,9 @@ struct GemmJob {
 }
 
 fn element(word: &str) -> Result<Element, String> {
-    match plimsoll_units::text::shown(word).parse() {
+    match shown(word).parse() {
         Ok(element @ (Element::F64 | Element::F32)) => Ok(element),
-        _ => Err(format!("type must be f64 or f32: '{}' is neither", plimsoll_units::text::shown(word))),
+        _ => Err(format!("type must be f64 or f32: '{}' is neither", shown(word))),
     }
 }
 
@@ -123,11 +124,8 @@ impl GemmJob {
         };
         let strips = strips.map_err(CannotMeasure::not_here)?;
         let matrices = n.saturating_mul(stride(n)).saturating_mul(3 * bytes);
-        let sum = format!(
-            "3 matrices of {bytes} B × {n}² = {}, {} for packed parts",
-            human(matrices as u64),
-            human(strips as u64)
-        );
+        let (whole, packed) = (human(matrices as u64), human(strips as u64));
+        let sum = format!("3 matrices of {bytes} B × {n}² = {whole}, {packed} for packed parts");
         fits(machine, matrices.saturating_add(strips), &sum, "a smaller --n")
     }
 }
@@ -187,7 +185,7 @@ impl<T: Real> GemmTeam<T> {
         let sequence = Sequence::new();
         let columns = rows.div_ceil(self.team.count());
         for (matrix, buffer) in [&mut self.a, &mut self.b, &mut self.c].into_iter().enumerate() {
-            let mut shares: Vec<&mut [T]> = T::of_mut(buffer).chunks_mut(columns * stride).collect();
+            let mut shares: Vec<&mut [T]> = buffer.elements_mut().chunks_mut(columns * stride).collect();
             shares.resize_with(self.team.count(), Default::default);
             let filled = self.team.run_each(&mut shares, |member, share| {
                 let mut numbers = vec![0.0; if matrix < 2 { rows } else { 0 }];
@@ -202,17 +200,9 @@ impl<T: Real> GemmTeam<T> {
         Ok(())
     }
 
-    fn columns<'a>(&self, matrix: &'a Buffer) -> impl Iterator<Item = &'a [T]> + use<'a, T> {
-        let rows = self.rows;
-        T::of(matrix)
-            .chunks(stride(rows))
-            .take(rows)
-            .map(move |column| column.get(..rows).unwrap_or_default())
-    }
-
     fn times(&self, matrix: &Buffer, vector: &[f64]) -> Vec<f64> {
         let mut sums = vec![0.0; self.rows];
-        for (column, factor) in self.columns(matrix).zip(vector) {
+        for (column, factor) in matrix.elements::<T>().chunks(stride(self.rows)).zip(vector) {
             sums.iter_mut().zip(column).for_each(|(sum, number)| *sum += number.to_f64() * factor);
         }
         sums
@@ -233,10 +223,10 @@ impl<T: Real> GemmTeam<T> {
 impl<T: Real> Prepared for GemmTeam<T> {
     fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         let (rows, stride) = (self.rows, stride(self.rows));
-        let view = |matrix| MatrixView::new(T::of(matrix), rows, rows, stride);
-        let [a, b] = [view(&self.a), view(&self.b)].map(|view| view.map_err(CannotMeasure::environment));
-        let c = MatrixMut::new(T::of_mut(&mut self.c), rows, rows, stride);
-        let (a, b, mut c) = (a?, b?, c.map_err(CannotMeasure::environment)?);
+        let view = |numbers| MatrixView::new(numbers, rows, rows, stride).map_err(CannotMeasure::environment);
+        let (a, b) = (view(self.a.elements::<T>())?, view(self.b.elements())?);
+        let c = MatrixMut::new(self.c.elements_mut(), rows, rows, stride);
+        let mut c = c.map_err(CannotMeasure::environment)?;
         let begun = Instant::now();
         let multiplied = self.gemm.multiply(&mut self.team, a, b, &mut c, Update::Set);
         let Multiplied { clocks, .. } = multiplied.map_err(CannotMeasure::environment)?;
@@ -248,12 +238,8 @@ impl<T: Real> Prepared for GemmTeam<T> {
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        let residual = self.worst;
-        if residual < THRESHOLD {
-            return Ok(());
-        }
-        let detail = format!("the error of the product in units of rounding must be below {THRESHOLD}");
-        Err(dense::wrong(self.team.cpus(), "gemm", residual, detail))
+        let what = "the error of the product in units of rounding";
+        dense::check_residual(self.team.cpus(), "gemm", self.worst, what)
     }
 
     fn facts(&self) -> Facts {
@@ -267,19 +253,10 @@ impl<T: Real> Prepared for GemmTeam<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
-    use plimsoll_machine::Root;
-    use plimsoll_model::case::Value;
+    use crate::dense::matrix::THRESHOLD;
+    use crate::fixture::{group, here, prepared};
     use plimsoll_model::place::ThreadOrder;
     use plimsoll_model::sample::FailureCause;
-
-    fn here() -> Machine {
-        Machine::discover(&Root::live())
-    }
-
-    fn words(key: &str, words: &[&str]) -> Group {
-        Group::default().with(key, words.iter().map(|w| Value::Word((*w).to_owned())).collect())
-    }
 
     #[test]
     fn both_types_at_one_thread_and_all() {
@@ -294,32 +271,29 @@ mod tests {
     fn places_are_honoured_and_stand_in_the_id() {
         let machine = here();
         let last = machine.cpu.allowed.iter().last().unwrap();
-        let group = words("affinity", &["compact", &last.to_string()])
-            .with("type", vec![Value::Word("f64".to_owned())])
-            .with("n", vec![Value::Count(48)])
-            .with("threads", vec![Value::Count(1)]);
-        let candidates = MatrixProduct.cases(&machine, &group).unwrap();
+        let last_text = last.to_string();
+        let affinity = ("affinity", &["compact", &last_text][..]);
+        let group_of_one = group(&[affinity, ("type", &["f64"]), ("n", &["48"]), ("threads", &["1"])]);
+        let candidates = MatrixProduct.cases(&machine, &group_of_one).unwrap();
         assert_eq!(candidates.len(), 2);
         let Candidate { case, parsed, .. } = &candidates[1];
         assert!(case.to_string().ends_with(&format!("/affinity={last}/threads=1")), "{case}");
         let running = GemmTeam::<f64>::new(&parsed.read().unwrap(), &machine).unwrap();
         assert_eq!(running.facts().achieved.get(&super::super::fact::CPUS), Some(vec![last]));
-        let error = MatrixProduct.cases(&machine, &words("affinity", &["8191"])).unwrap_err();
+        let error = MatrixProduct.cases(&machine, &group(&[("affinity", &["8191"])])).unwrap_err();
         assert!(error.starts_with("affinity: CPU 8191"), "{error}");
     }
 
     #[test]
     fn wrong_values_are_refused_in_one_line() {
-        let error = |group: &Group| MatrixProduct.cases(&here(), group).unwrap_err();
-        assert_eq!(error(&words("type", &["i8"])), "type must be f64 or f32: 'i8' is neither");
-        let none = Group::default().with("n", vec![Value::Count(0)]);
-        assert!(error(&none).starts_with("n must be between 1 and"));
+        let error = |key, word| MatrixProduct.cases(&here(), &group(&[(key, &[word])])).unwrap_err();
+        assert_eq!(error("type", "i8"), "type must be f64 or f32: 'i8' is neither");
+        assert!(error("n", "0").starts_with("n must be between 1 and"));
     }
 
     #[test]
     fn matrices_beyond_memory_are_refused_with_the_sum() {
-        let huge = Group::default().with("n", vec![Value::Count(1 << 30)]);
-        for candidate in MatrixProduct.cases(&here(), &huge).unwrap() {
+        for candidate in MatrixProduct.cases(&here(), &group(&[("n", &["1073741824"])])).unwrap() {
             let refusal = candidate.feasible.unwrap_err();
             assert_eq!(refusal.cause, FailureCause::Environment);
             assert!(refusal.reason.contains("3 matrices of"), "{refusal}");
@@ -336,15 +310,12 @@ mod tests {
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0);
             assert!(sample.values["residual"] < THRESHOLD && sample.values["time"] == sample.elapsed);
             running.verify().unwrap_or_else(|wrong| panic!("{isa} {rows}: {wrong}"));
-            let place = &mut T::of_mut(&mut running.b)[0];
+            let place = &mut running.b.elements_mut::<T>()[0];
             *place = T::from_f64(place.to_f64() + 0.5);
             running.sample(SampleAmount::Seconds(0.1)).unwrap();
             assert_eq!(running.verify().unwrap_err().cause, FailureCause::WrongAnswer);
-            *place_of::<T>(&mut running.c) = T::from_f64(f64::NAN);
+            running.c.elements_mut::<T>()[0] = T::from_f64(f64::NAN);
             assert!(running.residual().is_nan());
-        }
-        fn place_of<T: Real>(buffer: &mut Buffer) -> &mut T {
-            &mut T::of_mut(buffer)[0]
         }
         for isa in plimsoll_metal::gemm::isas().filter(|isa| isa.available().is_ok()) {
             for rows in [1, 7, 100, 300] {
@@ -357,12 +328,9 @@ mod tests {
     #[test]
     fn the_machine_measures_what_it_lists() {
         let machine = here();
-        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = WorkerCache::default();
-        let cx = Context { machine: &machine, options: &options, keep: &keep };
-        let group = words("type", &["f32"]).with("n", vec![Value::Count(200)]);
+        let group = group(&[("type", &["f32"]), ("n", &["200"])]);
         for candidate in MatrixProduct.cases(&machine, &group).unwrap() {
-            let mut running = MatrixProduct.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let mut running = prepared(&MatrixProduct, &candidate, &machine);
             running.sample(SampleAmount::Seconds(0.1)).unwrap();
             running.verify().unwrap();
             assert!(running.facts().achieved.get(&KERNEL).unwrap().starts_with("gemm_f32"));

@@ -61,15 +61,10 @@ fn pairs(machine: &Machine) -> Vec<[usize; 2]> {
 }
 
 fn are_siblings(trials: impl Iterator<Item = SiblingTrial>) -> bool {
-    let mut agreeing = 0;
-    for SiblingTrial { alone, both } in trials {
-        let slower = alone.iter().zip(both).map(|(alone, both)| both / alone);
-        if !slower.into_iter().all(|times| TWICE.contains(&times)) {
-            return false;
-        }
-        agreeing += 1;
-    }
-    agreeing == SIBLING_TRIALS
+    let agrees = |SiblingTrial { alone, both }: &SiblingTrial| {
+        alone.iter().zip(both).all(|(alone, both)| TWICE.contains(&(both / alone)))
+    };
+    trials.take_while(agrees).count() == SIBLING_TRIALS
 }
 
 #[cfg(test)]

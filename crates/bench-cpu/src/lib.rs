@@ -7,6 +7,8 @@ mod crypto;
 mod dense;
 pub(crate) mod fact;
 mod findings;
+#[cfg(test)]
+mod fixture;
 mod foreign;
 mod gemm;
 mod hidden;

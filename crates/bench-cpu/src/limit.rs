@@ -3,39 +3,29 @@ use plimsoll_machine::Cpu;
 use plimsoll_model::limit::median;
 use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
 
-pub(super) struct Clocks {
-    pub(super) each: Vec<f64>,
-    pub(super) median: f64,
+/// Returns each sample's core clock and their median, in Hz. Fails if a sample has no clock.
+pub(super) fn clocks(question: &Question<'_>) -> Result<(Vec<f64>, f64), UnknownChip> {
+    let each: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+    let each = each.ok_or_else(|| UnknownChip("the core clock could not be measured".to_owned()))?;
+    let median = median(each.clone());
+    Ok((each, median.ok_or_else(|| UnknownChip("there is no sample with a clock".to_owned()))?))
 }
 
-impl Clocks {
-    /// Returns each sample's core clock and their median, in Hz. Fails if a sample has no clock.
-    pub(super) fn of(question: &Question<'_>) -> Result<Self, UnknownChip> {
-        let each: Option<Vec<f64>> =
-            question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-        let each = each.ok_or_else(|| UnknownChip("the core clock could not be measured".to_owned()))?;
-        let median =
-            median(each.clone()).ok_or_else(|| UnknownChip("there is no sample with a clock".to_owned()))?;
-        Ok(Self { each, median })
-    }
-
-    pub(super) fn input(median: f64) -> Input {
-        let from = "measured between the slices of each sample, in work of the same kind; median";
-        Input::new("clock", median, "Hz", from)
-    }
+pub(super) fn clock_input(median: f64) -> Input {
+    let from = "measured between the slices of each sample, in work of the same kind; median";
+    Input::new("clock", median, "Hz", from)
 }
 
 /// Returns the type of core that all these CPUs have. Fails if it is unknown or mixed.
 pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, UnknownChip> {
+    let unknown = |why: &str| UnknownChip(why.to_owned());
     let mut cores = cpus.iter().map(|number| Core::of(machine, number));
-    let core =
-        cores.next().ok_or_else(|| UnknownChip("no CPU is known that the threads ran on".to_owned()))??;
+    let core = cores.next().ok_or_else(|| unknown("no CPU is known that the threads ran on"))??;
     for other in cores {
         if other?.name != core.name {
-            return Err(UnknownChip(
-                "the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity"
-                    .to_owned(),
-            ));
+            let why =
+                "the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity";
+            return Err(unknown(why));
         }
     }
     Ok(core)

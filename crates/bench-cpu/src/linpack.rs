@@ -10,7 +10,7 @@ use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
 use super::RESIDUAL_UNSCALED;
-use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
+use super::dense::matrix::{Sequence, greater, residual};
 use super::dense::{self, DEFAULT_BLOCK_COLUMNS, MOST_ROWS, OrderTarget, fits, isas};
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
@@ -171,7 +171,8 @@ impl Prepared for LinpackTeam {
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        judged(self.team.cpus(), self.worst)
+        let what = "the scaled residual of the solution";
+        dense::check_residual(self.team.cpus(), "LU", self.worst, what)
     }
 
     fn facts(&self) -> Facts {
@@ -181,15 +182,6 @@ impl Prepared for LinpackTeam {
         }
         facts
     }
-}
-
-/// Fails if a scaled residual fails HPL's check, or is NaN. The error names `cpus`.
-fn judged(cpus: &[usize], residual: f64) -> Result<(), CannotMeasure> {
-    if residual < THRESHOLD {
-        return Ok(());
-    }
-    let detail = format!("the scaled residual of the solution must be below {THRESHOLD}");
-    Err(dense::wrong(cpus, "LU", residual, detail))
 }
 
 #[cfg(test)]

@@ -142,13 +142,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::case::Value;
-
-    fn group(lists: &[(&str, &[&str])]) -> Group {
-        lists.iter().fold(Group::default(), |group, (key, words)| {
-            group.with(key, words.iter().map(|word| Value::Word((*word).to_owned())).collect())
-        })
-    }
+    use crate::fixture::group;
 
     fn named(lists: &[(&str, &[&str])]) -> Result<Vec<String>, String> {
         let pairs = pairs(&group(lists))?;
@@ -176,18 +170,10 @@ mod tests {
         }
         let error = named(&[("op", &["fma"]), ("type", &["i32"])]).unwrap_err();
         let arch = std::env::consts::ARCH;
-        assert!(
-            error.starts_with(&format!(
-                "--op fma is not supported with --type i32 on {arch}: fma has f64, f32"
-            )),
-            "{error}"
-        );
-        assert!(error.contains("i32 has add, mul"), "{error}");
-        assert!(
-            named(&[("op", &["div"]), ("type", &["f64", "i8"])])
-                .unwrap_err()
-                .contains("--op div is not supported with --type i8")
-        );
+        let wanted = format!("--op fma is not supported with --type i32 on {arch}: fma has f64, f32");
+        assert!(error.starts_with(&wanted) && error.contains("i32 has add, mul"), "{error}");
+        let error = named(&[("op", &["div"]), ("type", &["f64", "i8"])]).unwrap_err();
+        assert!(error.contains("--op div is not supported with --type i8"), "{error}");
         let mixed = named(&[("op", &["fma", "add"]), ("type", &["f64", "i32"])]).unwrap();
         assert_eq!(mixed, ["fma f64", "add f64", "add i32"]);
     }

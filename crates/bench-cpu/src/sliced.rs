@@ -81,13 +81,7 @@ impl<L: SlicedLoad> Slices<L> {
 
     pub(super) fn measure(&mut self, amount: SampleAmount) -> Result<TeamOutcome, CannotMeasure> {
         let until = self.until(amount);
-        let mut outcome = self.sliced.measure(until);
-        for _ in 0..MAX_RETRIES {
-            if !matches!(outcome, Err(SlicedError::AllDisturbed { .. })) {
-                break;
-            }
-            outcome = self.sliced.measure(until);
-        }
+        let outcome = self.sliced.measure_repeatedly(until, MAX_RETRIES);
         let outcome = outcome.map_err(|error| CannotMeasure::environment(self.why(&error)))?;
         self.fastest = self.fastest.into_iter().chain(outcome.clock_hz()).reduce(f64::max);
         Ok(outcome)
@@ -142,14 +136,7 @@ impl<L: SlicedLoad> Slices<L> {
             facts.warnings.push(CpuWarning::HiddenSiblings(self.hidden.clone()).into());
         }
         facts.warnings.extend(self.fastest.and_then(above_maximum).map(Note::from));
-        let clock_unknown = self.sliced.clock_unknown().map(CpuWarning::ClockUnknown);
-        facts.warnings.extend(clock_unknown.map(Note::from));
-    }
-
-    /// Returns the loop iterations per thread for at least `amount` operations over all threads.
-    fn turns(&self, amount: u64) -> u64 {
-        let per_turn = self.turns.counted.saturating_mul(self.sliced.cpus().len() as u64);
-        amount.div_ceil(per_turn.max(1)).max(1)
+        facts.warnings.extend(self.sliced.clock_unknown().map(|why| CpuWarning::ClockUnknown(why).into()));
     }
 
     /// Returns `seconds` rounded up to whole quota periods, so that samples have equal shares.
@@ -163,7 +150,11 @@ impl<L: SlicedLoad> Slices<L> {
         let first = !std::mem::replace(&mut self.warm, true);
         match (amount, self.turns.fixed) {
             (_, Some(turns)) if !first => SliceEnd::Turns(turns),
-            (SampleAmount::Work(amount), _) => SliceEnd::Turns(self.turns(amount)),
+            // Loop iterations per thread for at least `amount` operations over all threads.
+            (SampleAmount::Work(amount), _) => {
+                let per_turn = self.turns.counted.saturating_mul(self.sliced.cpus().len() as u64);
+                SliceEnd::Turns(amount.div_ceil(per_turn.max(1)).max(1))
+            }
             (SampleAmount::Seconds(seconds), _) => SliceEnd::Elapsed(self.whole_periods(seconds)),
         }
     }

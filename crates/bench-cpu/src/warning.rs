@@ -89,9 +89,8 @@ impl fmt::Display for CpuWarning {
 
 fn named(cores: &[CpuSet]) -> String {
     let mut names: Vec<String> = cores.iter().take(MAX_NAMED_CPUS).map(ToString::to_string).collect();
-    match cores.len().saturating_sub(MAX_NAMED_CPUS) {
-        0 => {}
-        more => names.push(format!("and {more} more cores")),
+    if cores.len() > MAX_NAMED_CPUS {
+        names.push(format!("and {} more cores", cores.len() - MAX_NAMED_CPUS));
     }
     names.join("; ")
 }

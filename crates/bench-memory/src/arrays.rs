@@ -69,9 +69,9 @@ impl ArrayMemory {
     fn parts(&mut self, op: StreamOp, threads: usize) -> Vec<Arrays<'_>> {
         match self {
             Self::Private(buffers) => {
-                buffers.iter_mut().map(|buffer| Arrays::divide(op, buffer.f64s_mut())).collect()
+                buffers.iter_mut().map(|buffer| Arrays::divide(op, buffer.elements_mut::<f64>())).collect()
             }
-            Self::Shared(buffer) => Arrays::divide(op, buffer.f64s_mut()).split(threads),
+            Self::Shared(buffer) => Arrays::divide(op, buffer.elements_mut::<f64>()).split(threads),
         }
     }
 }

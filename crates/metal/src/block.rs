@@ -15,7 +15,7 @@ use crate::kernel::random;
 use crate::stream::{self, ELEMENT, LoadedStream, StreamKernel, StreamOp};
 
 pub use permutation::BlockPermutation;
-use units::{BYTES, BlockFunctions, BlockUnit, PAIRS, QUADS, WORDS, units_of, units_of_mut};
+use units::{BlockUnit, units_of, units_of_mut};
 
 /// Unit of blocks above 8 bytes, in bytes.
 pub const LINE_BYTES: usize = 64;
@@ -66,11 +66,8 @@ pub struct BlockShape {
 #[non_exhaustive]
 pub enum BlockError {
     /// No kernel processes blocks of this size.
-    #[error("blocks of {block} bytes: write 1, 2, 4, 8 or a multiple of {LINE_BYTES}")]
-    Block {
-        /// Requested block size in bytes.
-        block: usize,
-    },
+    #[error("blocks of {0} bytes: write 1, 2, 4, 8 or a multiple of {LINE_BYTES}")]
+    Block(usize),
     /// The region is smaller than one block.
     #[error(
         "a block of {block} bytes does not fit into a region of {region}: choose a smaller block or a larger size"
@@ -225,7 +222,7 @@ impl Region {
     pub fn new(shape: BlockShape) -> Result<Self, BlockError> {
         let BlockShape { block, bytes, op, .. } = shape;
         if !is_block(block) {
-            return Err(BlockError::Block { block });
+            return Err(BlockError::Block(block));
         }
         let region = bytes / op.regions();
         let used = region / block * block;
@@ -307,10 +304,10 @@ impl Region {
     pub fn work(&mut self, kernel: BlockKernel) -> u64 {
         for stretch in self.stretches() {
             match (self.shape.block, kernel.method) {
-                (1, _) => self.units(&BYTES, stretch),
-                (2, _) => self.units(&PAIRS, stretch),
-                (4, _) => self.units(&QUADS, stretch),
-                (8, _) => self.units(&WORDS, stretch),
+                (1, _) => self.units::<u8>(stretch),
+                (2, _) => self.units::<u16>(stretch),
+                (4, _) => self.units::<u32>(stretch),
+                (8, _) => self.units::<u64>(stretch),
                 (_, method) => self.lines(stretch, method),
             }
         }
@@ -341,7 +338,7 @@ impl Region {
         order.map_or(number, |order| order.at(number))
     }
 
-    fn units<T: BlockUnit>(&mut self, units: &BlockFunctions<T>, stretch: BlockStretch) {
+    fn units<T: BlockUnit>(&mut self, stretch: BlockStretch) {
         let length = self.count as usize;
         let (first, blocks) = (stretch.first as usize, stretch.blocks as usize);
         let random = self.shape.order == BlockTraversal::Random;
@@ -351,26 +348,25 @@ impl Region {
         let value = T::of(unit_value(stretch.pass));
         match (self.shape.op, random) {
             (BlockOp::Read, false) => {
-                self.sum = self.sum.wrapping_add((units.read)(&target[first..first + blocks]));
+                self.sum = self.sum.wrapping_add(units::block_read(&target[first..first + blocks]));
             }
-            (BlockOp::Write, false) => (units.write)(&mut target[first..first + blocks], value),
+            (BlockOp::Write, false) => units::block_write(&mut target[first..first + blocks], value),
             (BlockOp::ReadWrite, false) => {
                 let source = &units_of::<T>(source, length)[first..first + blocks];
-                (units.copy)(source, &mut target[first..first + blocks]);
+                units::block_copy(source, &mut target[first..first + blocks]);
             }
             (BlockOp::Read, true) => {
                 // SAFETY: places come from a permutation of the blocks: one per unit.
-                let sum = unsafe { (units.read_at)(target, places) };
-                self.sum = self.sum.wrapping_add(sum);
+                self.sum = self.sum.wrapping_add(unsafe { units::block_read_at(target, places) });
             }
             (BlockOp::Write, true) => {
                 // SAFETY: as above.
-                unsafe { (units.write_at)(target, places, value) };
+                unsafe { units::block_write_at(target, places, value) };
             }
             (BlockOp::ReadWrite, true) => {
                 let source = units_of::<T>(source, length);
                 // SAFETY: as above, and both slices have the same length.
-                unsafe { (units.copy_at)(source, target, places) };
+                unsafe { units::block_copy_at(source, target, places) };
             }
         }
     }
@@ -384,7 +380,7 @@ impl Region {
                 None => stretch.first + index,
             };
             let start = place as usize * elements;
-            let (source, target) = self.buffer.f64s_mut().split_at_mut(self.target / ELEMENT);
+            let (source, target) = self.buffer.elements_mut::<f64>().split_at_mut(self.target / ELEMENT);
             let target = &mut target[start..start + elements];
             let source = if source.is_empty() { &[] } else { &source[start..start + elements] };
             // A read uses its region as the second array, b.

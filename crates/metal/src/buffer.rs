@@ -265,34 +265,32 @@ impl Buffer {
         // SAFETY: as in `bytes`, writable, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
+
+    /// Returns the whole elements of the content.
+    pub fn elements<T: BufferElement>(&self) -> &[T] {
+        // SAFETY: as in `bytes`; the start is aligned, and every bit pattern is valid.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<T>()) }
+    }
+
+    /// Returns the whole elements of the content, mutable.
+    pub fn elements_mut<T: BufferElement>(&mut self) -> &mut [T] {
+        // SAFETY: as above, and `&mut self` excludes every other access.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / size_of::<T>()) }
+    }
 }
 
-/// The whole elements of the content, for types of which every bit pattern is valid.
-macro_rules! elements {
-    ($($what:literal $number:ident $get:ident $get_mut:ident;)+) => {
-        impl Buffer {
-            $(
-                #[doc = concat!("Returns the whole ", $what, " of the content.")]
-                pub fn $get(&self) -> &[$number] {
-                    // SAFETY: as in `bytes`; the start is aligned, and every bit pattern is valid.
-                    unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<$number>()) }
-                }
-
-                #[doc = concat!("Returns the whole ", $what, " of the content, mutable.")]
-                pub fn $get_mut(&mut self) -> &mut [$number] {
-                    // SAFETY: as above, and `&mut self` excludes every other access.
-                    unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / size_of::<$number>()) }
-                }
-            )+
-        }
-    };
-}
-
-elements! {
-    "64-bit words" u64 words words_mut;
-    "f32 elements" f32 f32s f32s_mut;
-    "f64 elements" f64 f64s f64s_mut;
-}
+/// Type of the elements of a buffer.
+///
+/// # Safety
+///
+/// Every bit pattern is valid, and no alignment above that of a buffer is required.
+pub unsafe trait BufferElement: Copy {}
+// SAFETY: every bit pattern is a number.
+unsafe impl BufferElement for u64 {}
+// SAFETY: as above.
+unsafe impl BufferElement for f32 {}
+// SAFETY: as above.
+unsafe impl BufferElement for f64 {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
@@ -443,8 +441,8 @@ AnonHugePages:         0 kB
             prop_assert!(buffer.bytes().iter().all(|byte| *byte == 0));
             buffer.bytes_mut().fill(0xa5);
             prop_assert!(buffer.bytes().iter().all(|byte| *byte == 0xa5));
-            prop_assert_eq!(buffer.words().len(), bytes / 8);
-            prop_assert_eq!(buffer.f64s().len(), bytes / 8);
+            prop_assert_eq!(buffer.elements::<u64>().len(), bytes / 8);
+            prop_assert_eq!(buffer.elements::<f64>().len(), bytes / 8);
         }
     }
 

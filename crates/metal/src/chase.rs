@@ -136,7 +136,7 @@ impl Chase {
             Some(node) => on_node(node, touched)??,
             None => touched()?,
         };
-        let base = buffer.words_mut().as_mut_ptr().expose_provenance();
+        let base = buffer.elements_mut::<u64>().as_mut_ptr().expose_provenance();
         let mut random = SplitMix(shape.seed);
         let nodes_per_group = shape.group.map_or(count as usize, |group| group / shape.stride);
         let mut offsets = shuffled_order(count, nodes_per_group, &mut random);
@@ -150,7 +150,7 @@ impl Chase {
         for left in (1..=shape.chases).rev() {
             let (own, behind) = rest.split_at(rest.len().div_ceil(left));
             rest = behind;
-            link(buffer.words_mut(), base, own);
+            link(buffer.elements_mut::<u64>(), base, own);
             let spacing = own.len().div_ceil(ANCHORS);
             let anchors = own.iter().step_by(spacing).map(|offset| base + offset).collect();
             cycles.push(Cycle { nodes: own.len() as u64, anchors });

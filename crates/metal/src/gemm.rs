@@ -15,28 +15,16 @@ pub use product::{Gemm, GemmError, Multiplied, ProductShape};
 pub use tile::Update;
 
 use crate::arch::{native, reference_gemm};
-use crate::buffer::Buffer;
+use crate::buffer::BufferElement;
 use crate::isa::{Absence, Isa};
 use tile::RegisterTile;
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f64 {}
-    impl Sealed for f32 {}
-}
-
 /// Element type of a matrix.
-pub trait Real:
-    Copy + Default + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed + 'static
-{
+pub trait Real: BufferElement + Default + Send + Sync + std::fmt::Debug + PartialEq + 'static {
     /// Rounds `value` to this type.
     fn from_f64(value: f64) -> Self;
     /// Converts to f64 without loss.
     fn to_f64(self) -> f64;
-    /// Returns the buffer's content as elements.
-    fn of(buffer: &Buffer) -> &[Self];
-    /// Returns the buffer's content as mutable elements.
-    fn of_mut(buffer: &mut Buffer) -> &mut [Self];
     #[doc(hidden)]
     fn tiles() -> Tiles<Self>;
 }
@@ -57,14 +45,6 @@ impl Real for f64 {
         self
     }
 
-    fn of(buffer: &Buffer) -> &[Self] {
-        buffer.f64s()
-    }
-
-    fn of_mut(buffer: &mut Buffer) -> &mut [Self] {
-        buffer.f64s_mut()
-    }
-
     fn tiles() -> Tiles<Self> {
         Tiles { portable: &reference_gemm::F64, native: &native::TILES_F64 }
     }
@@ -77,14 +57,6 @@ impl Real for f32 {
 
     fn to_f64(self) -> f64 {
         f64::from(self)
-    }
-
-    fn of(buffer: &Buffer) -> &[Self] {
-        buffer.f32s()
-    }
-
-    fn of_mut(buffer: &mut Buffer) -> &mut [Self] {
-        buffer.f32s_mut()
     }
 
     fn tiles() -> Tiles<Self> {

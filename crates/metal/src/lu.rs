@@ -181,7 +181,8 @@ impl Lu {
     {
         let SystemSize { rows, grid, .. } = self.system;
         let strips = (grid.order / grid.height).div_ceil(team.count());
-        let mut shares: Vec<&mut [f64]> = self.numbers.f64s_mut().chunks_mut(strips * grid.stride).collect();
+        let mut shares: Vec<&mut [f64]> =
+            self.numbers.elements_mut::<f64>().chunks_mut(strips * grid.stride).collect();
         shares.resize_with(team.count(), Default::default);
         team.run_each(&mut shares, |member, share| {
             for (strip, numbers) in share.chunks_mut(grid.stride).enumerate() {
@@ -213,7 +214,7 @@ impl Lu {
     pub fn solve(&mut self, team: &mut Team) -> Result<Solved, LuError> {
         self.factor(team)?;
         let SystemSize { rows, block, kernels, grid, .. } = self.system;
-        let numbers = self.numbers.f64s();
+        let numbers = self.numbers.elements::<f64>();
         for (row, y) in self.solution.iter_mut().enumerate() {
             *y = numbers[grid.row_offset(row) + grid.order * grid.step()];
         }
@@ -232,7 +233,7 @@ impl Lu {
     fn factor(&mut self, team: &mut Team) -> Result<(), LuError> {
         let system = self.system;
         let gate = TaskGate::new(system.panels(), system.panels() + 1, team.count(), self.alone);
-        let start = self.numbers.f64s_mut().as_mut_ptr();
+        let start = self.numbers.elements_mut::<f64>().as_mut_ptr();
         let run = Factorisation { system, start, factored: &self.factored, gate };
         team.run_each(&mut self.workers, |member, worker| run.work(member.index, worker))?;
         match run.gate.failure() {

@@ -316,6 +316,19 @@ impl<L: SlicedLoad> Sliced<L> {
         })
     }
 
+    /// As [`Self::measure`], with up to `retries` more tries while all slices of a processor are
+    /// disturbed. Fails as the last try does.
+    pub fn measure_repeatedly(
+        &mut self,
+        until: SliceEnd,
+        retries: usize,
+    ) -> Result<TeamOutcome, SlicedError> {
+        (0..retries).fold(self.measure(until), |outcome, _| match outcome {
+            Err(SlicedError::AllDisturbed { .. }) => self.measure(until),
+            outcome => outcome,
+        })
+    }
+
     /// Returns the number of turns per full slice, the same on all threads.
     pub fn turns_per_slice(&self) -> u64 {
         self.turns_per_slice

@@ -24,17 +24,15 @@ struct CipherBurst {
 
 /// Returns one maker of bursts per operation, each with `inputs` blocks.
 pub(crate) fn ciphers(inputs: u64) -> Result<Vec<BurstMaker>, CannotMeasure> {
-    CryptoOp::ALL.into_iter().map(|(_, op)| maker(op, inputs)).collect()
-}
-
-fn maker(op: CryptoOp, inputs: u64) -> Result<BurstMaker, CannotMeasure> {
-    let expected: Result<Vec<Sealed>, _> = (0..inputs).map(|input| sealed(op, input)).collect();
-    let expected: Arc<[Sealed]> = expected?.into();
-    Ok(Box::new(move |_| {
-        let cipher = Cipher::new(op, CryptoSetup::MEASURED).ok();
-        let answer = Sealed { block: vec![0; BLOCK_BYTES], tag: Tag::default() };
-        Ok(Box::new(CipherBurst { op, cipher, answer, expected: Arc::clone(&expected) }))
-    }))
+    let maker = |(_, op)| -> Result<BurstMaker, CannotMeasure> {
+        let expected: Arc<[_]> = (0..inputs).map(|input| sealed(op, input)).collect::<Result<_, _>>()?;
+        Ok(Box::new(move |_| {
+            let cipher = Cipher::new(op, CryptoSetup::MEASURED).ok();
+            let answer = Sealed { block: vec![0; BLOCK_BYTES], tag: Tag::default() };
+            Ok(Box::new(CipherBurst { op, cipher, answer, expected: Arc::clone(&expected) }))
+        }))
+    };
+    CryptoOp::ALL.into_iter().map(maker).collect()
 }
 
 fn fill(input: u64, block: &mut [u8]) {

@@ -55,16 +55,10 @@ mod tests {
     fn hidden_instructions_are_told_once_with_what_they_cost() {
         let found = find(&[made(1, NO_INSTRUCTIONS, Some(0.041)), made(2, NO_INSTRUCTIONS, Some(0.04))]);
         assert_eq!(found.len(), 1);
-        assert!(
-            found[0]
-                .text
-                .starts_with("aes-128-gcm runs without the CPU's instructions for it, at 4.1 % of the limit")
-        );
-        assert!(
-            found[0].text.contains("hypervisor or the firmware hides them: enable them"),
-            "{}",
-            found[0].text
-        );
+        let text = &found[0].text;
+        let start = "aes-128-gcm runs without the CPU's instructions for it, at 4.1 % of the limit";
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.contains("hypervisor or the firmware hides them: enable them"), "{text}");
         assert_eq!(found[0].evidence["case"], "cpu.crypto/op=aes-128-gcm/block=16K/threads=1");
     }
 

@@ -19,7 +19,7 @@ use plimsoll_metal::kernel::CoreRate;
 
 use super::THROUGHPUT_METRIC;
 use super::op::{CryptoInstructions, CryptoOp};
-use crate::limit::{Clocks, Share, core_of, max_threads_per_core};
+use crate::limit::{Share, clock_input, clocks, core_of, max_threads_per_core};
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::credits::credits;
 use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
@@ -97,9 +97,9 @@ fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> 
     let cpus: CpuSet = cpus_of_case(machine, question.case).into_iter().collect();
     let share = Share::of(question, &cpus);
     let threads = if share.is_quota { 1 } else { max_threads_per_core(&machine.cpu, &cpus) };
-    let units = CryptoUnits::of(question, op, needs, &core_of(machine, &cpus)?, threads)?;
-    let Clocks { each, median } = Clocks::of(question)?;
-    let of_a_cycle = block / needs.each * units.per_cycle() * units.lanes * share.cpus;
+    let units = CryptoUnits::of(question, op, needs, core_of(machine, &cpus)?, threads)?;
+    let (each, median) = clocks(question)?;
+    let of_a_cycle = block / needs.each * units.per_cycle * units.lanes * share.cpus;
     let of_a_call = format!("{} of a call", needs.rate.name);
     let mut inputs = vec![
         Input::new("block", block, "B", "the case"),
@@ -107,13 +107,18 @@ fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> 
     ];
     let (of_the_core, more) = units.formula();
     inputs.extend(more);
-    inputs.extend([Clocks::input(median), Input::new(share.name, share.cpus, "1", &share.from)]);
+    inputs.extend([clock_input(median), Input::new(share.name, share.cpus, "1", &share.from)]);
     let formula = format!("block ÷ {of_a_call} × {of_the_core} × clock × {}", share.name);
     let mut limit =
         Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, of_a_cycle * median, &formula, inputs);
     limit.per_sample = each.into_iter().map(|clock| of_a_cycle * clock).collect();
     limit.burst = share.burst;
-    limit.reason = units.hidden(op);
+    limit.reason = units.means.is_none().then(|| {
+        let (core, op) = (&units.core.name, op.name());
+        format!(
+            "{core} has instructions for {op} which this system does not show: it is computed without them"
+        )
+    });
     Ok(units.core.mark(limit).resting_on(units.fact()))
 }
 
@@ -123,10 +128,9 @@ struct CryptoUnits {
     means: Option<CryptoInstructions>,
     bits: u32,
     lanes: f64,
-    /// Vector instructions per cycle if independent.
-    started: f64,
-    /// Chains in flight and their latency in cycles, if dependent.
-    chained: Option<(f64, f64)>,
+    per_cycle: f64,
+    /// Dependent chains on a core and their latency in cycles, where they limit the rate.
+    waiting: Option<(f64, f64)>,
 }
 
 impl CryptoUnits {
@@ -134,7 +138,7 @@ impl CryptoUnits {
         question: &Question<'_>,
         op: CryptoOp,
         needs: &Needs,
-        core: &Core,
+        core: Core,
         threads: usize,
     ) -> Result<Self, UnknownChip> {
         let cpu = &question.machine.cpu;
@@ -153,30 +157,22 @@ impl CryptoUnits {
         let abreast = if cpu.arm.is_some() { 2 } else { 1 };
         let latency = core.number(SHA256_LATENCY).filter(|_| needs.chained);
         let chained = latency.map(|latency| ((threads * abreast) as f64, latency));
+        let waiting = chained.filter(|(chains, latency)| chains / latency < started);
+        let per_cycle = waiting.map_or(started, |(chains, latency)| chains / latency);
         let lanes = f64::from(bits / needs.lane_bits);
-        Ok(Self { core: core.clone(), rate: needs.rate, means, bits, lanes, started, chained })
-    }
-
-    fn per_cycle(&self) -> f64 {
-        self.waiting().map_or(self.started, |(chains, latency)| chains / latency)
-    }
-
-    /// Returns the number of dependent chains on a core and their latency in cycles; `None` if the
-    /// units limit the rate instead.
-    fn waiting(&self) -> Option<(f64, f64)> {
-        self.chained.filter(|(chains, latency)| chains / latency < self.started)
+        Ok(Self { core, rate: needs.rate, means, bits, lanes, per_cycle, waiting })
     }
 
     fn formula(&self) -> (String, Vec<Input>) {
         let row = format!("{}, data/microarchitectures.toml: {}", self.core.name, self.core.source);
-        let (mut text, mut inputs) = match self.waiting() {
+        let (mut text, mut inputs) = match self.waiting {
             Some((chains, latency)) => {
                 let chains = Input::new("chains", chains, "1", "of the threads of a core");
                 ("chains ÷ latency".to_owned(), vec![chains, Input::new("latency", latency, "cycles", &row)])
             }
             None => {
                 let name = format!("{} per cycle", self.rate.name);
-                let input = Input::new(&name, self.started, "1/cycle", &row);
+                let input = Input::new(&name, self.per_cycle, "1/cycle", &row);
                 (name, vec![input])
             }
         };
@@ -191,35 +187,23 @@ impl CryptoUnits {
     /// Describes the chip's rate on which the limit rests, as the subject of "is wrong here".
     fn fact(&self) -> String {
         let (name, core) = (self.rate.name, &self.core.name);
-        match self.waiting() {
+        match self.waiting {
             Some((_, latency)) => {
                 format!("{} cycles from one of the {name} to the next ({core})", significant(latency, 3))
             }
             None => {
-                format!("{} {name} of {} bits per cycle ({core})", significant(self.started, 3), self.bits)
+                format!("{} {name} of {} bits per cycle ({core})", significant(self.per_cycle, 3), self.bits)
             }
         }
-    }
-
-    fn hidden(&self, op: CryptoOp) -> Option<String> {
-        self.means.is_none().then(|| {
-            format!(
-                "{} has instructions for {} which this system does not show: it is computed without them",
-                self.core.name,
-                op.name()
-            )
-        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{chip, limits_of, samples};
+    use plimsoll_machine::Machine;
     use plimsoll_machine::cpu::ArmId;
-    use plimsoll_machine::fixture::two_cores;
-    use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::LimitEvidence;
-    use plimsoll_model::sample::{Conditions, Sample};
 
     const X86: &[&str] = &["sse2", "ssse3", "sse4_1", "aes", "pclmulqdq"];
     const AVX2: &[&str] = &["avx", "avx2", "bmi2"];
@@ -228,21 +212,14 @@ mod tests {
     const AVX512: &[&str] = &["avx512f"];
 
     fn machine(vendor: &str, family: u32, model: u32, flags: &[&[&str]]) -> Machine {
-        let mut machine = Machine::discover(&Root::at("/nonexistent"));
-        machine.cpu.vendor = Some(vendor.to_owned());
-        (machine.cpu.family, machine.cpu.model) = (Some(family), Some(model));
+        let mut machine = chip(vendor, family, model);
         machine.cpu.flags = flags.iter().copied().flatten().map(|flag| (*flag).to_owned()).collect();
-        machine.cpu.allowed = "0-3".parse().unwrap();
-        machine.cpu.logical = two_cores();
         machine
     }
 
     fn all(machine: &Machine, op: &str, how: &str) -> Vec<Limit> {
-        let case = format!("cpu.crypto/op={op}/{how}").parse().unwrap();
-        let conditions = Conditions { clock_hz: Some(1.0), ..Conditions::default() };
-        let samples = [Sample { conditions, ..Sample::default() }];
-        let evidence = LimitEvidence::default();
-        limits(&Question { machine, case: &case, metric: THROUGHPUT_METRIC, samples: &samples, evidence })
+        let id = format!("cpu.crypto/op={op}/{how}");
+        limits_of(limits, (machine, &id, THROUGHPUT_METRIC), &samples(&[Some(1.0)]))
     }
 
     fn per_cycle(machine: &Machine, op: &str) -> Option<f64> {
@@ -263,10 +240,8 @@ mod tests {
         let both = all(&zen4, "aes-128-gcm", "block=16K/threads=1");
         near(both[0].value, KIB16 / (1026.0 * 3.0) * 0.5 * 2.0);
         near(both[1].value, KIB16 / (1025.0 * 10.0) * 2.0 * 2.0);
-        assert_eq!(
-            both[1].formula,
-            "block ÷ AES rounds of a call × AES rounds per cycle × lanes × clock × cores"
-        );
+        let formula = "block ÷ AES rounds of a call × AES rounds per cycle × lanes × clock × cores";
+        assert_eq!(both[1].formula, formula);
         near(all(&zen4, "aes-128-gcm", "block=16/threads=1")[0].value, 16.0 / (3.0 * 3.0) * 0.5 * 2.0);
         // Haswell: one AES round per cycle, a multiplication in two, 128 bits.
         let haswell = machine("GenuineIntel", 6, 63, &[X86, AVX2]);
@@ -322,21 +297,14 @@ mod tests {
         let haswell = machine("GenuineIntel", 6, 63, &[X86, AVX2]);
         let limit = &all(&haswell, "sha256", "block=16K/threads=1")[0];
         assert_eq!((limit.value, limit.source), (None, LimitSource::Unknown));
-        assert_eq!(
-            limit.reason.as_deref(),
-            Some(
-                "this processor shows no instructions for sha256, and the rate of 128-bit SHA-256 instructions of \
-                 Haswell is not known"
-            )
-        );
+        let wanted = "this processor shows no instructions for sha256, and the rate of 128-bit SHA-256 instructions of \
+                      Haswell is not known";
+        assert_eq!(limit.reason.as_deref(), Some(wanted));
         let masked = machine("AuthenticAMD", 25, 17, &[&["sse2", "ssse3", "sse4_1"]]);
         let limit = &all(&masked, "aes-256-ctr", "block=16K/threads=1")[0];
         near(limit.value, 16.0 / 14.0 * 2.0);
-        let why = limit.reason.as_deref().unwrap();
-        assert_eq!(
-            why,
-            "Zen 4 has instructions for aes-256-ctr which this system does not show: it is computed without them"
-        );
+        let wanted = "Zen 4 has instructions for aes-256-ctr which this system does not show: it is computed without them";
+        assert_eq!(limit.reason.as_deref(), Some(wanted));
         let unlisted = machine("AuthenticAMD", 25, 250, &[X86]);
         assert!(all(&unlisted, "sha256", "block=16K/threads=1")[0].reason.is_some());
         assert!(all(&unlisted, "rc4", "block=16K/threads=1")[0].value.is_none());

@@ -58,9 +58,8 @@ impl Blocks {
     /// Checks the slices on CPU `cpu` against the reference; `proven` collects checked results.
     pub(super) fn verify(&self, cpu: usize, proven: &mut Vec<Left>) -> Result<(), CannotMeasure> {
         if self.refused {
-            return Err(
-                WrongAnswer::new(WrongAnswerSource::Cpu(cpu), self.op.name(), "a rejected block").into()
-            );
+            let wrong = WrongAnswer::new(WrongAnswerSource::Cpu(cpu), self.op.name(), "a rejected block");
+            return Err(wrong.into());
         }
         for left in self.deviant.iter().chain(&self.results) {
             if proven.contains(left) {
@@ -70,12 +69,10 @@ impl Blocks {
             let tag = reference::apply_calls(self.op, CryptoSetup::MEASURED, &mut block, left.calls)?;
             let right = Left { calls: left.calls, tag, block: xxh3_128(&block) };
             if *left != right {
-                let (name, calls) = (self.op.name(), left.calls);
-                let wrong =
-                    WrongAnswer::new(WrongAnswerSource::Cpu(cpu), name, format!("tag {}", hex(&left.tag)));
-                let wrong = wrong.expected(format!("tag {}", hex(&right.tag)));
-                let wrong = wrong.detail(format!("after {calls} calls"));
-                return Err(wrong.into());
+                let tag = |left: &Left| format!("tag {}", hex(&left.tag));
+                let wrong = WrongAnswer::new(WrongAnswerSource::Cpu(cpu), self.op.name(), tag(left));
+                let detail = format!("after {} calls", left.calls);
+                return Err(wrong.expected(tag(&right)).detail(detail).into());
             }
             proven.push(right);
         }

@@ -146,17 +146,8 @@ impl Prepared for CryptoTeam {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
+    use crate::fixture::{group, here, prepared};
     use plimsoll_machine::Root;
-    use plimsoll_model::case::Key;
-
-    fn group(lists: &[(&str, &[&str])]) -> Group {
-        lists.iter().fold(Group::default(), |group, (key, texts)| {
-            let key = Key::find(key).unwrap();
-            group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
-        })
-    }
-
     fn ids(lists: &[(&str, &[&str])]) -> Result<Vec<String>, String> {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
         machine.cpu.allowed = "0-3".parse().unwrap();
@@ -191,14 +182,11 @@ mod tests {
 
     #[test]
     fn every_operation_is_sampled_and_verified_on_one_thread_and_on_more_than_there_are_cpus() {
-        let machine = Machine::discover(&Root::live());
-        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = WorkerCache::default();
-        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        let machine = here();
         let more = (machine.cpu.allowed.len() + 1).to_string();
         let lists = [("block", &["1", "100", "16K"][..]), ("threads", &["1", &more])];
         for candidate in Crypto.cases(&machine, &group(&lists)).unwrap() {
-            let mut running = Crypto.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let mut running = prepared(&Crypto, &candidate, &machine);
             let sample = (0..200).find_map(|_| running.sample(SampleAmount::Seconds(0.002)).ok()).unwrap();
             assert!(sample.values[THROUGHPUT_METRIC] > 1e4, "{}: {sample:?}", candidate.case);
             assert!(sample.conditions.delivered.unwrap() > 0.0);

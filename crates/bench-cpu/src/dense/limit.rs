@@ -33,20 +33,15 @@ mod tests {
     use plimsoll_metal::kernel::{self, Element, Op};
 
     use super::*;
+    use crate::fixture::{chip, limits_of, samples};
     use plimsoll_machine::cpu::CoreKind;
-    use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::{LimitEvidence, LimitSource};
-    use plimsoll_model::sample::{Conditions, Sample};
+    use plimsoll_model::limit::LimitSource;
 
     fn limit(id: &str, metric: &str) -> Vec<Limit> {
-        let mut machine = Machine::discover(&Root::at("/nonexistent"));
-        machine.cpu.vendor = Some("AuthenticAMD".to_owned());
-        (machine.cpu.family, machine.cpu.model) = (Some(25), Some(17));
+        let mut machine = chip("AuthenticAMD", 25, 17);
         machine.cpu.allowed = "0-1".parse().unwrap();
-        let conditions = Conditions { clock_hz: Some(3.0e9), ..Conditions::default() };
-        let samples = [Sample { conditions, ..Sample::default() }];
-        let (case, evidence) = (id.parse().unwrap(), LimitEvidence::default());
-        limits(&Question { machine: &machine, case: &case, metric, samples: &samples, evidence })
+        machine.cpu.logical.clear();
+        limits_of(limits, (&machine, id, metric), &samples(&[Some(3.0e9)]))
     }
 
     #[test]
@@ -70,22 +65,16 @@ mod tests {
         if kernel::find(Op::FMA, Element::F64, Isa::Avx2).is_none() {
             return;
         }
-        let mut hybrid = Machine::discover(&Root::at("/nonexistent"));
-        hybrid.cpu.vendor = Some("GenuineIntel".to_owned());
-        (hybrid.cpu.family, hybrid.cpu.model) = (Some(6), Some(0x97));
-        hybrid.cpu.allowed = "0-3".parse().unwrap();
+        let mut hybrid = chip("GenuineIntel", 6, 0x97);
+        hybrid.cpu.logical.clear();
         let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
         hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
-        let more = [("clock_hz_cpu_core".to_owned(), 5e9), ("clock_hz_cpu_atom".to_owned(), 4e9)].into();
-        let conditions = Conditions { clock_hz: Some(4.5e9), more, ..Conditions::default() };
-        let samples = [Sample { conditions, ..Sample::default() }];
-        for id in
-            ["cpu.linpack/n=8000/nb=192/isa=avx2/threads=4", "cpu.gemm/type=f64/n=4000/isa=avx2/threads=4"]
-        {
-            let (case, evidence) = (id.parse().unwrap(), LimitEvidence::default());
-            let question =
-                Question { machine: &hybrid, case: &case, metric: "rate", samples: &samples, evidence };
-            let limit = &limits(&question)[0];
+        let mut samples = samples(&[Some(4.5e9)]);
+        samples[0].conditions.more =
+            [("clock_hz_cpu_core".to_owned(), 5e9), ("clock_hz_cpu_atom".to_owned(), 4e9)].into();
+        for kind in ["linpack/n=8000/nb=192", "gemm/type=f64/n=4000"] {
+            let id = format!("cpu.{kind}/isa=avx2/threads=4");
+            let limit = &limits_of(limits, (&hybrid, &id, "rate"), &samples)[0];
             assert_eq!(limit.value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9), "{limit:?}");
             let clocks = limit.inputs.iter().filter(|input| input.name.starts_with("clock"));
             assert!(clocks.clone().count() == 2 && clocks.clone().all(|clock| clock.from.contains("20 ms")));

@@ -10,49 +10,38 @@ pub(crate) const THRESHOLD: f64 = 16.0;
 const PRECISION: f64 = f64::EPSILON / 2.0;
 const TOGETHER: usize = 64;
 
-#[derive(Clone, Copy, Debug)]
-struct SequenceStep {
-    a: u64,
-    c: u64,
-}
-
-impl SequenceStep {
-    fn of(self, x: u64) -> u64 {
-        self.a.wrapping_mul(x).wrapping_add(self.c)
-    }
-
-    fn doubled(self) -> Self {
-        Self { a: self.a.wrapping_mul(self.a), c: self.of(self.c) }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
-    powers: [SequenceStep; 64],
+    /// The (a, c) that make 1, 2, 4 … steps of the sequence one.
+    powers: [(u64, u64); 64],
+}
+
+fn step((a, c): (u64, u64), x: u64) -> u64 {
+    a.wrapping_mul(x).wrapping_add(c)
 }
 
 impl Sequence {
     pub(crate) fn new() -> Self {
-        let mut step = SequenceStep { a: MULTIPLIER, c: INCREMENT };
+        let mut power = (MULTIPLIER, INCREMENT);
         let powers = std::array::from_fn(|_| {
-            let this = step;
-            step = step.doubled();
-            this
+            let (a, c) = power;
+            power = (a.wrapping_mul(a), step(power, c));
+            (a, c)
         });
         Self { powers }
     }
 
     pub(crate) fn fill(&self, place: u64, numbers: &mut [f64]) {
         // The first number is one step from the seed.
-        let mut x = self.powers[0].of(SEED);
+        let mut x = step(self.powers[0], SEED);
         for (bit, power) in self.powers.iter().enumerate() {
             if place >> bit & 1 == 1 {
-                x = power.of(x);
+                x = step(*power, x);
             }
         }
         for number in numbers {
             *number = 0.5 - x as f64 / 18_446_744_073_709_551_616.0;
-            x = self.powers[0].of(x);
+            x = step(self.powers[0], x);
         }
     }
 
@@ -63,48 +52,29 @@ impl Sequence {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Norms {
-    /// ‖Ax − b‖∞
-    rest: f64,
-    /// ‖A‖∞
-    matrix: f64,
-    /// ‖b‖∞
-    right: f64,
-}
-
 pub(crate) fn greater(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
-impl Norms {
-    fn and(self, other: Self) -> Self {
-        Self {
-            rest: greater(self.rest, other.rest),
-            matrix: greater(self.matrix, other.matrix),
-            right: greater(self.right, other.right),
-        }
-    }
+fn greatest(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|norm| greater(a[norm], b[norm]))
+}
 
-    fn of_rows(sequence: &Sequence, x: &[f64], row: usize, count: usize) -> Self {
-        let rows = x.len();
-        let (mut products, mut sums) = ([0.0_f64; TOGETHER], [0.0_f64; TOGETHER]);
-        let mut numbers = [0.0_f64; TOGETHER];
-        for (column, x) in x.iter().enumerate() {
-            sequence.column(rows, row, column, &mut numbers[..count]);
-            for ((product, sum), number) in products.iter_mut().zip(&mut sums).zip(&numbers[..count]) {
-                *product += number * x;
-                *sum += number.abs();
-            }
+/// Returns ‖Ax − b‖∞, ‖A‖∞ and ‖b‖∞ over the `count` rows from `row` on.
+fn norms_of_rows(sequence: &Sequence, x: &[f64], row: usize, count: usize) -> [f64; 3] {
+    let rows = x.len();
+    let (mut products, mut sums) = ([0.0_f64; TOGETHER], [0.0_f64; TOGETHER]);
+    let mut numbers = [0.0_f64; TOGETHER];
+    for (column, x) in x.iter().enumerate() {
+        sequence.column(rows, row, column, &mut numbers[..count]);
+        for ((product, sum), number) in products.iter_mut().zip(&mut sums).zip(&numbers[..count]) {
+            *product += number * x;
+            *sum += number.abs();
         }
-        sequence.column(rows, row, rows, &mut numbers[..count]);
-        let one = |index: usize| Self {
-            rest: (products[index] - numbers[index]).abs(),
-            matrix: sums[index],
-            right: numbers[index].abs(),
-        };
-        (0..count).map(one).fold(Self::default(), Self::and)
     }
+    sequence.column(rows, row, rows, &mut numbers[..count]);
+    let one = |index: usize| [(products[index] - numbers[index]).abs(), sums[index], numbers[index].abs()];
+    (0..count).map(one).fold([0.0; 3], greatest)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,14 +88,13 @@ pub(crate) fn residual(team: &mut Team, sequence: &Sequence, x: &[f64]) -> Resul
     let rows = x.len();
     let parts = team.run(|member| {
         let firsts = (0..rows).step_by(TOGETHER).skip(member.index).step_by(member.count);
-        firsts
-            .map(|row| Norms::of_rows(sequence, x, row, TOGETHER.min(rows - row)))
-            .fold(Norms::default(), Norms::and)
+        let norms = firsts.map(|row| norms_of_rows(sequence, x, row, TOGETHER.min(rows - row)));
+        norms.fold([0.0; 3], greatest)
     })?;
-    let norms = parts.into_iter().fold(Norms::default(), Norms::and);
+    let [rest, matrix, right] = parts.into_iter().fold([0.0; 3], greatest);
     let solution = x.iter().fold(0.0, |most, x| greater(x.abs(), most));
-    let scaled = norms.rest / (PRECISION * (norms.matrix * solution + norms.right) * rows as f64);
-    Ok(Residual { unscaled: norms.rest, scaled })
+    let scaled = rest / (PRECISION * (matrix * solution + right) * rows as f64);
+    Ok(Residual { unscaled: rest, scaled })
 }
 
 #[cfg(test)]
@@ -170,16 +139,12 @@ mod tests {
         let [a, c, b, d, e, f] = part[..] else { panic!("{part:?}") };
         let determinant = a * d - b * c;
         let x = [(e * d - b * f) / determinant, (a * f - e * c) / determinant];
-        let mut team = Team::new(&[first_cpu()]).unwrap();
+        let cpu = crate::fixture::here().cpu.allowed.first().unwrap();
+        let mut team = Team::new(&[cpu]).unwrap();
         let mut residual = |x: &[f64]| residual(&mut team, &Sequence::new(), x).unwrap().scaled;
         assert!(residual(&x) < THRESHOLD, "{}", residual(&x));
         assert!(residual(&[x[0] * (1.0 + 1e-12), x[1]]) > THRESHOLD);
         assert!(residual(&[f64::NAN, x[1]]).is_nan());
         assert!(residual(&[x[0], f64::NAN]).is_nan());
-    }
-
-    fn first_cpu() -> usize {
-        use plimsoll_machine::{Machine, Root};
-        Machine::discover(&Root::live()).cpu.allowed.iter().next().unwrap()
     }
 }

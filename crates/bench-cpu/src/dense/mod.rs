@@ -15,6 +15,7 @@ use super::how::{clocks_of, kinds, siblings};
 use super::matrix::parse_value;
 use super::warning::CpuWarning;
 use super::{RATE_METRIC, RESIDUAL, TIME_METRIC};
+use matrix::THRESHOLD;
 use plimsoll_bench_api::buffer::{budget, check_budget, human};
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_model::warning::Warning;
@@ -165,19 +166,29 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
     }
 }
 
-pub(super) fn wrong(cpus: &[usize], operation: &str, residual: f64, detail: String) -> CannotMeasure {
+/// Fails if the `residual` of `operation` on `cpus`, which is `what`, is not below [`THRESHOLD`].
+pub(super) fn check_residual(
+    cpus: &[usize],
+    operation: &str,
+    residual: f64,
+    what: &str,
+) -> Result<(), CannotMeasure> {
+    if residual < THRESHOLD {
+        return Ok(());
+    }
     let origin = match *cpus {
         [cpu] => WrongAnswerSource::Cpu(cpu),
         _ => WrongAnswerSource::Cpus(cpus.to_vec()),
     };
-    WrongAnswer::new(origin, operation, format!("a residual of {residual:.3e}")).detail(detail).into()
+    let wrong = WrongAnswer::new(origin, operation, format!("a residual of {residual:.3e}"));
+    Err(wrong.detail(format!("{what} must be below {THRESHOLD}")).into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::group;
     use plimsoll_machine::Root;
-    use plimsoll_model::case::Value;
 
     fn machine(allowed: &str, available: u64) -> Machine {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
@@ -213,13 +224,14 @@ mod tests {
 
     #[test]
     fn instruction_sets_are_named_once() {
-        let group = |words: &[&str]| {
-            let words = words.iter().map(|word| Value::Word((*word).to_owned())).collect();
-            Group::default().with("isa", words)
-        };
+        let group = |words: &[&str]| group(&[("isa", words)]);
         assert_eq!(isas(&group(&["best", gemm::best_isa().name()])), Ok(vec![gemm::best_isa()]));
         assert_eq!(isas(&group(&["all"])).unwrap().first(), Some(&Isa::Portable));
-        assert!(isas(&group(&["avx5\u{1b}"])).unwrap_err().starts_with("isa must be"));
+        assert!(
+            isas(&Group::default().with("isa", vec![Value::Word("avx5\u{1b}".to_owned())]))
+                .unwrap_err()
+                .starts_with("isa must be")
+        );
     }
 
     #[test]

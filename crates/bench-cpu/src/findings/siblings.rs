@@ -71,10 +71,8 @@ mod tests {
     fn pairs_as_near_as_siblings_are_named_once() {
         let found = find(&[bounced("cas", &[(0, 1, 6.2), (0, 2, 104.0), (1, 2, 105.0)], Some("package"))]);
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            found[0].text,
-            "CPUs 0 and 1 share one core: a cache line goes between them in 6.20 ns or less"
-        );
+        let wanted = "CPUs 0 and 1 share one core: a cache line goes between them in 6.20 ns or less";
+        assert_eq!(found[0].text, wanted);
         let pairs = found[0].evidence["pairs"].as_array().unwrap();
         assert_eq!((pairs.len(), &pairs[0]["cpus"]), (1, &json!([0, 1])));
         assert!((pairs[0]["latency"].as_f64().unwrap() - 6.2e-9).abs() < 1e-15);
@@ -82,11 +80,8 @@ mod tests {
         let found = find(&[bounced("cas", &many, None)]);
         let named =
             "pairs of CPUs that share one core: 0 and 6, 1 and 7, 2 and 8, 3 and 9, and 2 more pairs. ";
-        assert!(
-            found[0].text.starts_with(named) && found[0].text.ends_with("10.0 ns or less"),
-            "{}",
-            found[0].text
-        );
+        let text = &found[0].text;
+        assert!(text.starts_with(named) && text.ends_with("10.0 ns or less"), "{text}");
     }
 
     #[test]

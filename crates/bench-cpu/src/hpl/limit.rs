@@ -25,32 +25,24 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::limits_of;
     use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::LimitEvidence;
     use plimsoll_model::sample::{Conditions, Sample};
 
     #[test]
     fn machines_together_have_the_sum_of_their_limits() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
-        let case = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2".parse().unwrap();
-        let more = [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into_iter().collect();
-        let known =
-            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-        let of = |samples: &[Sample], metric| {
-            limits(&Question {
-                machine: &machine,
-                case: &case,
-                metric,
-                samples,
-                evidence: LimitEvidence::default(),
-            })
+        let id = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2";
+        let mut known = Sample::default();
+        known.conditions = Conditions {
+            more: [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into_iter().collect(),
+            ..Conditions::default()
         };
+        let of = |sample: &Sample, metric| limits_of(limits, (&machine, id, metric), &[sample.clone()]);
         let limit = &of(&known, "rate")[0];
-        assert_eq!(
-            (limit.value, limit.source, limit.inputs[1].value),
-            (Some(4e11), LimitSource::Derived, 2e11)
-        );
-        assert_eq!(of(&[Sample::default()], "rate")[0].source, LimitSource::Unknown);
+        let got = (limit.value, limit.source, limit.inputs[1].value);
+        assert_eq!(got, (Some(4e11), LimitSource::Derived, 2e11));
+        assert_eq!(of(&Sample::default(), "rate")[0].source, LimitSource::Unknown);
         assert!(of(&known, "residual").is_empty());
     }
 }

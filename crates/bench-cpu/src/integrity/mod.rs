@@ -166,7 +166,7 @@ struct ProofTeam {
 
 impl ProofTeam {
     fn kernels(&self) -> usize {
-        self.proofs.first().map_or(0, CpuProof::kernels)
+        self.proofs.first().map_or(0, |proof| proof.bursts.len())
     }
 
     /// Returns the wrong answer of the kernel with most of them, repeated; `None` if all are right.
@@ -179,12 +179,12 @@ impl ProofTeam {
 
     /// Repeats the kernel on `cpu` and another core and computes the right answer again there.
     fn blame(&self, cpu: usize, wrong: &WrongKernel) -> Result<WrongAnswer, CannotMeasure> {
-        let there = self.trial(cpu, wrong)?;
+        let (wrong_there, mut is_confirmed) = self.trial(cpu, wrong)?;
         let other = self.cpu.on_another_core(cpu).or_else(|| self.cpu.allowed.iter().find(|it| *it != cpu));
         let elsewhere = other.map(|other| self.trial(other, wrong)).transpose()?;
-        let is_confirmed = there.is_confirmed && elsewhere.as_ref().is_none_or(|trial| trial.is_confirmed);
+        is_confirmed &= elsewhere.is_none_or(|(_, is_confirmed)| is_confirmed);
         let WrongBurst { got, expected, at } = wrong.first.clone();
-        if !is_confirmed && elsewhere.as_ref().is_none_or(|trial| trial.wrong > 0) {
+        if !is_confirmed && elsewhere.is_none_or(|(wrong, _)| wrong > 0) {
             return Ok(self.wrong_reference(wrong, other));
         }
         let (core, socket) = self.cpu.logical(cpu).map_or((None, None), |it| (it.core, it.package));
@@ -198,15 +198,15 @@ impl ProofTeam {
             of: u32::try_from(REPEATED_BURSTS + of).unwrap_or(u32::MAX),
         };
         let repeated = Repeated {
-            there: trials(wrong.count + there.wrong, self.done),
+            there: trials(wrong.count + wrong_there, self.done),
             elsewhere: other
                 .zip(elsewhere)
-                .map(|(cpu, trial)| Elsewhere { cpu, trials: trials(trial.wrong, 0) }),
+                .map(|(cpu, (wrong, _))| Elsewhere { cpu, trials: trials(wrong, 0) }),
         };
         let made = WrongAnswer::new(WrongAnswerSource::Cpu(cpu), &wrong.kernel, got)
             .expected(expected)
             .detail(detail.join(", "));
-        Ok(WrongAnswer { count: wrong.count + there.wrong, repeated: Some(repeated), ..made })
+        Ok(WrongAnswer { count: wrong.count + wrong_there, repeated: Some(repeated), ..made })
     }
 
     /// Describes a right answer that was computed wrongly before the bursts, as `other` shows.
@@ -226,26 +226,20 @@ impl ProofTeam {
         }
     }
 
-    /// Runs the kernel of a wrong answer on one CPU, and computes its right answer again.
-    fn trial(&self, cpu: usize, wrong: &WrongKernel) -> Result<KernelTrial, CannotMeasure> {
+    /// Runs the kernel of a wrong answer on one CPU. Returns the number of wrong answers, and whether
+    /// the right answer, computed again there, is the known one.
+    fn trial(&self, cpu: usize, wrong: &WrongKernel) -> Result<(u64, bool), CannotMeasure> {
         let mut team = Team::new(&[cpu]).map_err(CannotMeasure::environment)?;
         let (seed, maker) = (self.seed, &self.makers[wrong.index..=wrong.index]);
-        let tried = team.run(|member| -> Result<KernelTrial, String> {
+        let tried = team.run(|member| -> Result<_, String> {
             let mut proof = CpuProof::new(maker, member.cpu, seed)?;
             proof.visit(0, REPEATED_BURSTS, BurstCondition::Loaded);
             let is_confirmed = proof.confirm(0, wrong.input);
-            Ok(KernelTrial { wrong: proof.wrong.first().map_or(0, |wrong| wrong.count), is_confirmed })
+            Ok((proof.wrong.first().map_or(0, |wrong| wrong.count), is_confirmed))
         });
         let tried = tried.map_err(CannotMeasure::environment)?.into_iter().next();
         tried.unwrap_or_else(|| Err("no trial was made".to_owned())).map_err(CannotMeasure::environment)
     }
-}
-
-/// Repetition of one kernel on one CPU.
-struct KernelTrial {
-    wrong: u64,
-    /// Whether the right answer, computed again there, is the known one.
-    is_confirmed: bool,
 }
 
 impl Prepared for ProofTeam {

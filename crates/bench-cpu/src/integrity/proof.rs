@@ -55,7 +55,7 @@ pub(super) struct WrongKernel {
 /// The bursts of one CPU, to be used on a thread that is pinned to it.
 pub(super) struct CpuProof {
     cpu: usize,
-    bursts: Vec<Box<dyn Burst>>,
+    pub(super) bursts: Vec<Box<dyn Burst>>,
     order: Vec<usize>,
     random: ChaCha8Rng,
     passes: u64,
@@ -70,11 +70,6 @@ impl CpuProof {
         let random = ChaCha8Rng::seed_from_u64(seed.wrapping_add(cpu as u64));
         let order = (0..bursts.len()).collect();
         Ok(Self { cpu, bursts, order, random, passes: 0, wrong: Vec::new() })
-    }
-
-    /// Returns the number of kernels.
-    pub(super) fn kernels(&self) -> usize {
-        self.bursts.len()
     }
 
     /// Runs `bursts` bursts of each kernel, rounded up to whole visits, in random order.

@@ -1,16 +1,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_bench_api::{Options, WorkerCache};
 use plimsoll_machine::Root;
 use plimsoll_machine::fixture::two_cores;
-use plimsoll_model::case::Value;
 use plimsoll_model::sample::{AtFault, FailureCause};
 
 use super::*;
-
-fn here() -> Machine {
-    Machine::discover(&Root::live())
-}
+use crate::fixture::{group, here, prepared};
 
 /// A burst whose answer is its input; on CPU `wrong_on` every `each`th answer is one too high.
 struct Counting {
@@ -155,20 +150,17 @@ fn a_case_takes_all_cpus_and_is_proven_without_the_kernel_s_files() {
     let mut machine = Machine::discover(&Root::at("/nonexistent"));
     machine.cpu.allowed = here().cpu.allowed.clone();
     let all = machine.cpu.allowed.len();
-    let group = Group::default().with("count", vec![Value::Count(10)]);
-    let mut cases = Integrity.cases(&machine, &group).unwrap();
-    let Candidate { case, parsed, .. } = cases.remove(0);
-    assert_eq!(case.to_string(), format!("cpu.integrity/count=10/threads={all}"));
+    let group = |count| group(&[("count", &[count])]);
+    let mut cases = Integrity.cases(&machine, &group("10")).unwrap();
+    let candidate = cases.remove(0);
+    assert_eq!(candidate.case.to_string(), format!("cpu.integrity/count=10/threads={all}"));
     assert!(cases.is_empty());
-    let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-    let keep = WorkerCache::default();
-    let cx = Context { machine: &machine, options: &options, keep: &keep };
-    let mut running = Integrity.prepare(&case, &parsed, &cx).unwrap();
+    let mut running = prepared(&Integrity, &candidate, &machine);
     let sample = running.sample(SampleAmount::Seconds(0.1)).unwrap();
     assert!(sample.values[ANSWERS_METRIC] >= 10.0 * 20.0 * all as f64, "{sample:?}");
     running.verify().unwrap();
     let facts = running.facts().achieved;
     assert_eq!(facts.get(&PROVEN_CPUS), Some(machine.cpu.allowed.iter().collect::<Vec<_>>()));
     assert!(facts.get(&COMPARED_KERNELS) >= Some(20));
-    assert!(Integrity.cases(&machine, &Group::default().with("count", vec![Value::Count(0)])).is_err());
+    assert!(Integrity.cases(&machine, &group("0")).is_err());
 }

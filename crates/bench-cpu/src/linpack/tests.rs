@@ -1,18 +1,9 @@
 use plimsoll_metal::gemm::{self, CoreCaches};
 
 use super::*;
-use plimsoll_bench_api::{Options, WorkerCache};
-use plimsoll_machine::Root;
-use plimsoll_model::case::Value;
+use crate::dense::matrix::THRESHOLD;
+use crate::fixture::{group, here, prepared};
 use plimsoll_model::sample::FailureCause;
-
-fn here() -> Machine {
-    Machine::discover(&Root::live())
-}
-
-fn number_list(key: &str, numbers: &[u64]) -> Group {
-    Group::default().with(key, numbers.iter().map(|n| Value::Count(*n)).collect())
-}
 
 #[test]
 fn all_threads_solve_a_system_that_fits_unless_told_otherwise() {
@@ -28,23 +19,21 @@ fn all_threads_solve_a_system_that_fits_unless_told_otherwise() {
 
 #[test]
 fn lists_multiply() {
-    let group = number_list("n", &[100, 200])
-        .with("nb", vec![Value::Count(24), Value::Count(48)])
-        .with("threads", vec![Value::Count(1), Value::Count(2)]);
-    assert_eq!(Linpack.cases(&here(), &group).unwrap().len(), 8);
+    let lists = [("n", &["100", "200"][..]), ("nb", &["24", "48"]), ("threads", &["1", "2"])];
+    assert_eq!(Linpack.cases(&here(), &group(&lists)).unwrap().len(), 8);
 }
 
 #[test]
 fn sizes_that_cannot_be_are_refused_in_one_line() {
-    for (key, number) in [("n", 0), ("n", 1 << 40), ("nb", 0), ("nb", 1025), ("threads", 0)] {
-        let error = Linpack.cases(&here(), &number_list(key, &[number])).unwrap_err();
+    for (key, number) in [("n", "0"), ("n", "1099511627776"), ("nb", "0"), ("nb", "1025"), ("threads", "0")] {
+        let error = Linpack.cases(&here(), &group(&[(key, &[number])])).unwrap_err();
         assert!(error.starts_with(&format!("{key} must be between 1 and")), "{error}");
     }
 }
 
 #[test]
 fn a_matrix_beyond_memory_is_refused_with_the_sum() {
-    let candidates = Linpack.cases(&here(), &number_list("n", &[2_000_000_000])).unwrap();
+    let candidates = Linpack.cases(&here(), &group(&[("n", &["2000000000"])])).unwrap();
     let refusal = candidates[0].feasible.clone().unwrap_err();
     assert_eq!(refusal.cause, FailureCause::Environment);
     assert!(refusal.reason.contains("8 B × 2000000000² = "), "{refusal}");
@@ -54,17 +43,14 @@ fn a_matrix_beyond_memory_is_refused_with_the_sum() {
 #[test]
 fn every_instruction_set_here_solves_and_is_judged() {
     let machine = here();
-    let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-    let keep = WorkerCache::default();
-    let cx = Context { machine: &machine, options: &options, keep: &keep };
-    let group = number_list("n", &[1, 130])
-        .with("nb", vec![Value::Count(40)])
-        .with("threads", vec![Value::Count(1), Value::Count(machine.cpu.allowed.len() as u64 + 1)])
-        .with("isa", vec![Value::Word("all".to_owned())]);
+    let more = (machine.cpu.allowed.len() + 1).to_string();
+    let lists = [("n", &["1", "130"][..]), ("nb", &["40"]), ("threads", &["1", &more]), ("isa", &["all"])];
+    let group = group(&lists);
     let candidates = Linpack.cases(&machine, &group).unwrap();
     assert_eq!(candidates.len(), 4 * gemm::isas().filter(|isa| isa.available().is_ok()).count());
-    for Candidate { case, parsed, .. } in candidates {
-        let mut running = Linpack.prepare(&case, &parsed, &cx).unwrap();
+    for candidate in candidates {
+        let case = &candidate.case;
+        let mut running = prepared(&Linpack, &candidate, &machine);
         for _ in 0..2 {
             let sample = running.sample(SampleAmount::Seconds(0.1)).unwrap();
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0, "{case}");
@@ -80,9 +66,10 @@ fn every_instruction_set_here_solves_and_is_judged() {
 
 #[test]
 fn a_residual_that_is_not_small_voids_the_figure() {
-    assert_eq!(judged(&[0], 15.9), Ok(()));
+    let judged = |residual| dense::check_residual(&[0], "LU", residual, "the residual");
+    assert_eq!(judged(15.9), Ok(()));
     for wrong in [16.0, 1e9, f64::INFINITY, f64::NAN] {
-        let error = judged(&[0], wrong).unwrap_err();
+        let error = judged(wrong).unwrap_err();
         assert_eq!(error.cause, FailureCause::WrongAnswer, "{wrong}");
         assert_eq!(error.wrong.unwrap().cpu(), Some(0));
     }

@@ -7,7 +7,7 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{ComputeKernel, CoreRate, Element, rate};
 
 use super::PER_CYCLE;
-use crate::limit::{Clocks, Share, core_of, max_threads_per_core};
+use crate::limit::{Share, clock_input, clocks, core_of, max_threads_per_core};
 use crate::{KIND_CLOCK, RATE_METRIC, kernel_of, word_of};
 use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
@@ -55,10 +55,20 @@ fn derived(question: &Question<'_>) -> Result<Limit, UnknownChip> {
     let core = &units.core;
     let row = format!("{}, data/microarchitectures.toml: {}", core.name, core.source);
     let mut limit = at_the_clock(question, kernel, &share, units.per_cycle, &row)?;
-    if let Chains::Few { chains, latency } = units.chains {
-        limit = of_chains(limit, units.name, chains, latency, &row);
+    if let Some((chains, latency)) = units.few_chains {
+        // Chains ÷ latency replaces the instructions per cycle.
+        let started = format!("{} per cycle", units.name);
+        limit.formula = limit.formula.replacen(&started, "chains ÷ latency", 1);
+        limit.inputs.retain(|input| input.name != started);
+        limit.inputs.insert(0, Input::new("latency", latency, "cycles", &row));
+        limit.inputs.insert(0, Input::new("chains", chains, "1", "of the threads of a core"));
     }
-    limit.reason = units.chains.note(core, units.name);
+    limit.reason = units.is_latency_unlisted.then(|| {
+        format!(
+            "the latency of {} of {} is not listed, so this is the limit of the units, however few the chains",
+            units.name, core.name
+        )
+    });
     let cores = match share.cpus > 1.0 {
         true => format!(", {} {}", significant(share.cpus, 3), share.name),
         false => String::new(),
@@ -84,9 +94,8 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
         let clock = |sample: &Sample| sample.conditions.more.get_of(&KIND_CLOCK, &word_of(kind));
         let clocks: Option<Vec<f64>> = question.samples.iter().map(clock).collect();
         let clocks = clocks.filter(|clocks| !clocks.is_empty());
-        let clocks = clocks.ok_or_else(|| {
-            UnknownChip(format!("the clock of cores of kind {} was not measured", kind.name))
-        })?;
+        let unmeasured = || format!("the clock of cores of kind {} was not measured", kind.name);
+        let clocks = clocks.ok_or_else(|| UnknownChip(unmeasured()))?;
         let cores = machine.cpu.cores_of(&here).unwrap_or(here.len()) as f64;
         let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
         per_sample.iter_mut().zip(&clocks).for_each(|(sum, clock)| *sum += operations * cores * clock);
@@ -116,16 +125,12 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
 }
 
 fn fact(units: &PeakUnits, kernel: &ComputeKernel) -> String {
-    if let Chains::Few { latency, .. } = units.chains {
-        return format!(
-            "{} cycles from one of the {} to the next ({})",
-            significant(latency, 3),
-            units.name,
-            units.core.name
-        );
+    let (name, core) = (units.name, &units.core.name);
+    if let Some((_, latency)) = units.few_chains {
+        return format!("{} cycles from one of the {name} to the next ({core})", significant(latency, 3));
     }
     let per_cycle = significant(units.per_cycle, 3);
-    format!("{per_cycle} {} of {} bits per cycle ({})", units.name, kernel.vector_bits(), units.core.name)
+    format!("{per_cycle} {name} of {} bits per cycle ({core})", kernel.vector_bits())
 }
 
 /// Returns the limit of cores that start `instructions` of the kernel per cycle, at the clock of
@@ -139,7 +144,7 @@ fn at_the_clock(
 ) -> Result<Limit, UnknownChip> {
     let name = rate_of(kernel)?.name;
     let operations = operations(kernel);
-    let Clocks { each, median } = Clocks::of(question)?;
+    let (each, median) = clocks(question)?;
     let lanes = f64::from(kernel.lanes);
     let per_cycle = instructions * lanes * operations * share.cpus;
     let times = if operations > 1.0 { format!("{operations} × ") } else { String::new() };
@@ -151,7 +156,7 @@ fn at_the_clock(
         vec![
             Input::new(&format!("{name} per cycle"), instructions, "1/cycle", from),
             Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
-            Clocks::input(median),
+            clock_input(median),
             Input::new(share.name, share.cpus, "1", &share.from),
         ],
     );
@@ -179,26 +184,12 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
     let found = cpu.capabilities.iter().find(same).filter(|_| cpu.kinds.is_empty())?;
     let cpus: CpuSet = cpus_of_case(question.machine, question.case).into_iter().collect();
     let share = Share::of(question, &cpus);
-    let from = format!(
-        "measured capability: {} on CPU {} before the run",
-        significant(found.measured, 4),
-        found.cpu
-    );
+    let measured = significant(found.measured, 4);
+    let from = format!("measured capability: {measured} on CPU {} before the run", found.cpu);
     let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, &from).ok()?;
     let reason = Some("measured capability of these cores".to_owned());
     // Other load may have slowed the measurement before the run: a higher result refutes it.
     Some(Limit { source: LimitSource::Inferred, reason, ..limit }.resting_on(from))
-}
-
-/// Replaces the instructions per cycle, named `name`, in a limit's formula by `chains` ÷ `latency`
-/// (in cycles). `from` is the source of the latency.
-fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str) -> Limit {
-    let started = format!("{name} per cycle");
-    limit.formula = limit.formula.replacen(&started, "chains ÷ latency", 1);
-    limit.inputs.retain(|input| input.name != started);
-    limit.inputs.insert(0, Input::new("latency", latency, "cycles", from));
-    limit.inputs.insert(0, Input::new("chains", chains, "1", "of the threads of a core"));
-    limit
 }
 
 /// Capability of one core with a kernel, per cycle.
@@ -222,28 +213,10 @@ struct PeakUnits {
     per_cycle: f64,
     operations: f64,
     name: &'static str,
-    chains: Chains,
-}
-
-enum Chains {
-    Enough,
-    /// Chains per core, and the latency in cycles.
-    Few {
-        chains: f64,
-        latency: f64,
-    },
-    Unknown,
-}
-
-impl Chains {
-    fn note(&self, core: &Core, name: &str) -> Option<String> {
-        matches!(self, Self::Unknown).then(|| {
-            format!(
-                "the latency of {name} of {} is not listed, so this is the limit of the units, however few the chains",
-                core.name
-            )
-        })
-    }
+    /// Chains per core and the latency in cycles, where they limit the rate: each chain waits for one
+    /// latency (two if a step is two instructions).
+    few_chains: Option<(f64, f64)>,
+    is_latency_unlisted: bool,
 }
 
 fn kernel(case: &Case) -> Result<&'static ComputeKernel, UnknownChip> {
@@ -277,27 +250,22 @@ fn units(
     }
     // A scalar occupies a 128-bit unit.
     let started = core.per_cycle(rate, kernel.vector_bits().max(LEAST_VECTOR_BITS), &machine.cpu)?;
-    let (per_cycle, chains) = in_chains(&core, kernel, started, threads);
-    Ok(PeakUnits { per_cycle, core, operations: operations(kernel), name: rate.name, chains })
+    let rate_of_chain = kernel.rate().filter(|_| kernel.element != Element::F16);
+    let latency = rate_of_chain.filter(|_| kernel.chains).and_then(|rate| core.latency(rate));
+    let chains = f64::from(kernel.accumulators) * threads as f64;
+    let few_chains =
+        latency.map(|latency| (chains, latency)).filter(|(chains, latency)| chains / latency < started);
+    Ok(PeakUnits {
+        core,
+        per_cycle: few_chains.map_or(started, |(chains, latency)| chains / latency),
+        operations: operations(kernel),
+        name: rate.name,
+        few_chains,
+        is_latency_unlisted: kernel.chains && latency.is_none(),
+    })
 }
 
 const LEAST_VECTOR_BITS: u32 = 128;
-
-/// Returns the instructions per cycle of `threads` on a core that starts at most `started`, and
-/// whether chains limit them: each waits for one latency (two if a step is two instructions).
-fn in_chains(core: &Core, kernel: &ComputeKernel, started: f64, threads: usize) -> (f64, Chains) {
-    if !kernel.chains {
-        return (started, Chains::Enough);
-    }
-    let rate = kernel.rate().filter(|_| kernel.element != Element::F16);
-    let latency = rate.and_then(|rate| core.latency(rate));
-    let chains = f64::from(kernel.accumulators) * threads as f64;
-    match latency {
-        None => (started, Chains::Unknown),
-        Some(latency) if chains / latency >= started => (started, Chains::Enough),
-        Some(latency) => (chains / latency, Chains::Few { chains, latency }),
-    }
-}
 
 fn operations(kernel: &ComputeKernel) -> f64 {
     f64::from(kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0))
@@ -316,40 +284,17 @@ mod tests {
     use plimsoll_metal::kernel::{self, Op};
 
     use super::*;
+    use crate::fixture::{chip, limits_of, samples};
+    use plimsoll_machine::Machine;
     use plimsoll_machine::cgroup::CpuQuota;
     use plimsoll_machine::cpu::CoreKind;
-    use plimsoll_machine::fixture::two_cores;
-    use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::LimitEvidence;
-    use plimsoll_model::sample::Conditions;
 
     fn machine(model: u32) -> Machine {
-        let mut machine = Machine::discover(&Root::at("/nonexistent"));
-        machine.cpu.vendor = Some("AuthenticAMD".to_owned());
-        (machine.cpu.family, machine.cpu.model) = (Some(25), Some(model));
-        machine.cpu.allowed = "0-3".parse().unwrap();
-        machine.cpu.logical = two_cores();
-        machine
-    }
-
-    fn samples(clocks: &[Option<f64>]) -> Vec<Sample> {
-        let sample = |clock: &Option<f64>| {
-            let conditions = Conditions { clock_hz: *clock, ..Conditions::default() };
-            Sample { values: [("rate".to_owned(), 1.0)].into(), conditions, ..Sample::default() }
-        };
-        clocks.iter().map(sample).collect()
+        chip("AuthenticAMD", 25, model)
     }
 
     fn limit(machine: &Machine, id: &str, clocks: &[Option<f64>]) -> Limit {
-        let (case, samples) = (id.parse().unwrap(), samples(clocks));
-        let question = Question {
-            machine,
-            case: &case,
-            metric: "rate",
-            samples: &samples,
-            evidence: LimitEvidence::default(),
-        };
-        limits(&question).remove(0)
+        limits_of(limits, (machine, id, "rate"), &samples(clocks)).remove(0)
     }
 
     fn x86_64(test: &str) -> bool {
@@ -399,19 +344,13 @@ mod tests {
         if !x86_64("cores_of_several_kinds_give_the_sum_each_at_its_own_clock") {
             return;
         }
-        let mut hybrid = machine(17);
-        hybrid.cpu.vendor = Some("GenuineIntel".to_owned());
-        (hybrid.cpu.family, hybrid.cpu.model) = (Some(6), Some(0x97));
+        let mut hybrid = chip("GenuineIntel", 6, 0x97);
         hybrid.cpu.logical.clear();
         let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
         hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
         let mut samples = samples(&[Some(4.5e9)]);
         let id = "cpu.peak/op=fma/type=f64/isa=avx2/threads=4";
-        let ask = |samples: &[Sample]| {
-            let case: Case = id.parse().unwrap();
-            let evidence = LimitEvidence::default();
-            limits(&Question { machine: &hybrid, case: &case, metric: "rate", samples, evidence }).remove(0)
-        };
+        let ask = |samples: &[Sample]| limits_of(limits, (&hybrid, id, "rate"), samples).remove(0);
         assert!(ask(&samples).reason.is_some_and(|why| why.contains("clock of cores of kind cpu_core")));
         let more = &mut samples[0].conditions.more;
         more.set_of(&KIND_CLOCK, "cpu_core", 5e9);
@@ -448,17 +387,14 @@ mod tests {
         let few = of("isa=avx2/width=256", 3, 1);
         assert_eq!(few.formula, "chains ÷ latency × lanes × 2 × clock × cores");
         let inputs: Vec<(&str, f64)> = few.inputs.iter().map(|i| (i.name.as_str(), i.value)).collect();
-        assert_eq!(
-            inputs,
-            [("chains", 3.0), ("latency", 4.0), ("lanes", 4.0), ("clock", 1.0), ("cores", 1.0)]
-        );
+        let wanted = [("chains", 3.0), ("latency", 4.0), ("lanes", 4.0), ("clock", 1.0), ("cores", 1.0)];
+        assert_eq!(inputs, wanted);
         assert!(few.fact.unwrap().text.contains("4.00 cycles from one of the FMA to the next (Zen 4)"));
         let id = "cpu.peak/op=mul/type=i32/isa=avx2/width=256/chains=1/threads=1";
         let unlisted = limit(&zen4, id, &[Some(1.0)]);
         assert_eq!(unlisted.value, Some(16.0));
-        assert!(
-            unlisted.reason.unwrap().starts_with("the latency of multiplications of Zen 4 is not listed")
-        );
+        let why = unlisted.reason.unwrap();
+        assert!(why.starts_with("the latency of multiplications of Zen 4 is not listed"), "{why}");
     }
 
     #[test]
@@ -492,21 +428,15 @@ mod tests {
         let both = on(&guest, 2);
         assert_eq!((both.value, both.source), (Some(48.0e9), LimitSource::Inferred));
         let why = both.reason.unwrap_or_default();
-        assert_eq!(
-            why,
-            "CPUs 0-1 count as one core: they shared it before the run, and the hypervisor hides that"
-        );
-        let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2".parse().unwrap();
-        let samples = samples(&[Some(3.0e9)]);
-        let evidence = LimitEvidence::default();
-        let question = Question { machine: &guest, case: &id, metric: "rate", samples: &samples, evidence };
-        let both = limits(&question);
+        let wanted =
+            "CPUs 0-1 count as one core: they shared it before the run, and the hypervisor hides that";
+        assert_eq!(why, wanted);
+        let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2";
+        let both = limits_of(limits, (&guest, id, "rate"), &samples(&[Some(3.0e9)]));
         assert_eq!(both.iter().map(|limit| limit.value).collect::<Vec<_>>(), [Some(48.0e9), Some(96.0e9)]);
         let facts: Vec<_> = both.iter().filter_map(|limit| limit.fact.as_ref()).collect();
-        assert!(
-            facts[0].changes == Some(2.0) && facts[0].text.contains("one core for CPUs 0-1"),
-            "{facts:?}"
-        );
+        assert!(facts[0].changes == Some(2.0), "{facts:?}");
+        assert!(facts[0].text.contains("one core for CPUs 0-1"), "{facts:?}");
         assert!(facts[1].changes.is_none() && facts[1].text.contains("per cycle"), "{facts:?}");
     }
 
@@ -535,11 +465,8 @@ mod tests {
         let unknown = machine(250);
         let mut samples = samples(&[Some(3.0e9)]);
         samples[0].conditions.more.set(&PER_CYCLE, 15.97);
-        let case: Case = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best()).parse().unwrap();
-        let evidence = LimitEvidence::default();
-        let question =
-            Question { machine: &unknown, case: &case, metric: "rate", samples: &samples, evidence };
-        let reason = limits(&question).remove(0).reason.unwrap();
+        let id = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best());
+        let reason = limits_of(limits, (&unknown, &id, "rate"), &samples).remove(0).reason.unwrap();
         assert!(reason.ends_with("; measured: 16.0 operations per cycle of a core at 3.00 GHz"), "{reason}");
     }
 
@@ -556,9 +483,8 @@ mod tests {
         assert!(reason(&machine(250), &best, &[Some(3.0e9)]).contains("family 25 model 250 is not in"));
         assert!(reason(&machine(17), &best, &[Some(3.0e9), None]).contains("clock could not be measured"));
         assert!(reason(&machine(17), &best, &[]).contains("no sample"));
-        assert!(
-            reason(&machine(17), "cpu.peak/op=mul/type=i7/isa=best", &[Some(3.0e9)]).contains("no kernel")
-        );
+        let named_badly = "cpu.peak/op=mul/type=i7/isa=best";
+        assert!(reason(&machine(17), named_badly, &[Some(3.0e9)]).contains("no kernel"));
         let mut nowhere = machine(17);
         nowhere.cpu.allowed = CpuSet::default();
         assert!(reason(&nowhere, &best, &[Some(3.0e9)]).contains("no CPU is known"));

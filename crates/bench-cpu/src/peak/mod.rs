@@ -93,7 +93,7 @@ impl Benchmark for Peak {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let pairs = pairs(group)?;
         let asked = RequestedChains::of(group)?;
-        let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
+        let usual = if asked.chains.is_some() { vec![1] } else { default_threads(machine) };
         let threads = counts_in_range(group, "threads", &usual, MAX_THREADS)?;
         let hows = thread_options(machine, group, &threads)?;
         let mut candidates = Vec::new();
@@ -244,54 +244,40 @@ mod tests {
 
     use super::super::fact::CPUS;
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
-    use plimsoll_machine::Root;
+    use crate::fixture::{group, here, prepared};
     use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
 
-    fn words(key: &str, words: &[&str]) -> Group {
-        Group::default().with(key, words.iter().map(|w| Value::Word((*w).to_owned())).collect())
-    }
-
-    fn ids(group: &Group) -> Vec<String> {
-        let machine = Machine::discover(&Root::live());
-        Peak.cases(&machine, group).unwrap().iter().map(|c| c.case.id().to_string()).collect()
-    }
-
-    fn threads(counts: &[u64]) -> Vec<Value> {
-        counts.iter().map(|n| Value::Count(*n)).collect()
+    fn ids(lists: &[(&str, &[&str])]) -> Vec<String> {
+        Peak.cases(&here(), &group(lists)).unwrap().iter().map(|c| c.case.id().to_string()).collect()
     }
 
     #[test]
     fn cases_are_the_product_of_the_lists_and_name_the_instruction_set() {
-        let group = words("type", &["f64"]).with("threads", threads(&[1, 3]));
+        let lists = [("type", &["f64"][..]), ("threads", &["1", "3"])];
         let best = Isa::best();
         let wanted = [1, 3].map(|n| format!("cpu.peak/op=fma/type=f64/isa={best}/threads={n}"));
-        assert_eq!(ids(&group), wanted);
-        let twice = words("isa", &["best", best.name()]).with("threads", threads(&[1]));
+        assert_eq!(ids(&lists), wanted);
+        let twice = [("isa", &["best", best.name()][..]), ("threads", &["1"])];
         assert_eq!(ids(&twice).len(), 2, "one for each type");
     }
 
     #[test]
     fn a_fixed_amount_is_divided_or_not_and_stands_in_the_id() {
-        let machine = Machine::discover(&Root::live());
+        let machine = here();
         let first = machine.cpu.allowed.first().unwrap();
-        let fixed = |scaling: &str| {
-            words("type", &["f64"])
-                .with("threads", threads(&[2]))
-                .with("work", vec![Value::Count(1_000_000_007)])
-                .with("scaling", vec![Value::Word(scaling.to_owned())])
-                .with("affinity", vec![Value::Word(first.to_string())])
-        };
-        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = WorkerCache::default();
-        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        let first_text = first.to_string();
         for (scaling, each) in [("weak", 1_000_000_007_u64), ("strong", 500_000_004)] {
-            let Candidate { case, parsed, .. } = Peak.cases(&machine, &fixed(scaling)).unwrap().remove(0);
+            let (work, place) = (["1000000007"], [first_text.as_str()]);
+            let lists =
+                [("type", &["f64"][..]), ("threads", &["2"]), ("work", &work), ("scaling", &[scaling])];
+            let fixed = group(&[&lists[..], &[("affinity", &place)]].concat());
+            let candidate = Peak.cases(&machine, &fixed).unwrap().remove(0);
+            let case = &candidate.case;
             let end = format!("affinity={first}/threads=2/work=1000000007/scaling={scaling}");
             assert!(case.id().as_str().ends_with(&end), "{case}");
-            assert_eq!(Peak.metrics(&case)[1].name, "time");
-            let mut running = Peak.prepare(&case, &parsed, &cx).unwrap();
+            assert_eq!(Peak.metrics(case)[1].name, "time");
+            let mut running = prepared(&Peak, &candidate, &machine);
             let taken: Vec<Sample> =
                 (0..40).filter_map(|_| running.sample(SampleAmount::Seconds(0.01)).ok()).take(2).collect();
             assert_eq!(taken.len(), 2);
@@ -301,16 +287,10 @@ mod tests {
             assert!((2 * each..2 * each + 4000).contains(&achieved), "{scaling}: {achieved}");
             assert_eq!(running.facts().achieved.get(&CPUS), Some(vec![first]));
         }
-        let strong = words("scaling", &["strong"]);
-        assert!(Peak.cases(&machine, &strong).unwrap_err().contains("requires --work"));
-        assert!(
-            Peak.cases(&machine, &words("scaling", &["amdahl"])).unwrap_err().starts_with("scaling must be")
-        );
-        assert!(
-            Peak.cases(&machine, &words("affinity", &["8191"]))
-                .unwrap_err()
-                .starts_with("affinity: CPU 8191")
-        );
+        let error = |key, word| Peak.cases(&machine, &group(&[(key, &[word])])).unwrap_err();
+        assert!(error("scaling", "strong").contains("requires --work"));
+        assert!(error("scaling", "amdahl").starts_with("scaling must be"));
+        assert!(error("affinity", "8191").starts_with("affinity: CPU 8191"));
     }
 
     #[test]
@@ -318,18 +298,14 @@ mod tests {
         if Isa::best() == Isa::Portable {
             return;
         }
-        let machine = Machine::discover(&Root::live());
-        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = WorkerCache::default();
-        let cx = Context { machine: &machine, options: &options, keep: &keep };
-        let group = words("type", &["f64"]).with("chains", threads(&[1, 3]));
-        let group = group.with("width", vec![Value::Word("128".to_owned())]);
-        let candidates = Peak.cases(&machine, &group).unwrap();
+        let machine = here();
+        let lists = [("type", &["f64"][..]), ("chains", &["1", "3"]), ("width", &["128"])];
+        let candidates = Peak.cases(&machine, &group(&lists)).unwrap();
         let ids: Vec<String> = candidates.iter().map(|c| c.case.id().to_string()).collect();
         assert!(ids[0].ends_with("/width=128/chains=1/threads=1"), "{ids:?}");
         assert!(ids[1].ends_with("/width=128/chains=3/threads=1"), "{ids:?}");
         for candidate in candidates.iter().filter(|c| c.feasible.is_ok()) {
-            let mut running = Peak.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let mut running = prepared(&Peak, candidate, &machine);
             let sample = (0..200).find_map(|_| running.sample(SampleAmount::Seconds(0.005)).ok()).unwrap();
             let more = &sample.conditions.more;
             let known = |row| more.get(row).is_some();
@@ -340,25 +316,26 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_in_one_line_with_the_choices() {
-        let machine = Machine::discover(&Root::live());
-        let error = |group: &Group| Peak.cases(&machine, group).unwrap_err();
-        assert_eq!(
-            error(&words("op", &["cbrt"])),
-            "op must be one of fma, add, mul, mix, dot, div, sqrt or crc32c: 'cbrt' is not"
-        );
-        assert!(error(&words("type", &["f8\n"])).starts_with("type must be one of"));
-        assert!(!error(&words("isa", &["a\u{1b}[31m\nb"])).contains(['\n', '\u{1b}']));
+        let error = |key: &str, value| {
+            let group = Group::default().with(key, vec![value]);
+            Peak.cases(&here(), &group).unwrap_err()
+        };
+        let word = |word: &str| Value::Word(word.to_owned());
+        let wanted = "op must be one of fma, add, mul, mix, dot, div, sqrt or crc32c: 'cbrt' is not";
+        assert_eq!(error("op", word("cbrt")), wanted);
+        assert!(error("type", word("f8\n")).starts_with("type must be one of"));
+        assert!(!error("isa", word("a\u{1b}[31m\nb")).contains(['\n', '\u{1b}']));
         for count in [0, 1 << 40] {
-            let error = error(&Group::default().with("threads", threads(&[count])));
+            let error = error("threads", Value::Count(count));
             assert!(error.starts_with("threads must be"), "{error}");
         }
     }
 
     #[test]
     fn an_instruction_set_that_is_absent_is_listed_with_the_reason() {
-        let machine = Machine::discover(&Root::live());
+        let machine = here();
         let absent = Isa::ALL.into_iter().find(|isa| isa.available().is_err()).unwrap();
-        let candidates = Peak.cases(&machine, &words("isa", &[absent.name()])).unwrap();
+        let candidates = Peak.cases(&machine, &group(&[("isa", &[absent.name()])])).unwrap();
         let reason = candidates[0].feasible.clone().unwrap_err();
         assert_eq!(reason.cause, FailureCause::NotHere);
         assert!(reason.reason.contains(absent.name()), "{reason}");
@@ -374,21 +351,19 @@ mod tests {
 
     #[test]
     fn every_kernel_here_is_sampled_and_verified() {
-        let machine = Machine::discover(&Root::live());
-        let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = WorkerCache::default();
-        let cx = Context { machine: &machine, options: &options, keep: &keep };
+        let machine = here();
         let more = machine.cpu.allowed.len() as u64 + 1;
-        let all = || vec![Value::Word("all".to_owned())];
-        let group = words("isa", &["all"]).with("op", all()).with("type", all());
-        let mut candidates = Peak.cases(&machine, &group.with("threads", threads(&[1]))).unwrap();
-        candidates
-            .extend(Peak.cases(&machine, &words("isa", &["all"]).with("threads", threads(&[more]))).unwrap());
+        let all = &["all"][..];
+        let lists = [("isa", all), ("op", all), ("type", all), ("threads", &["1"])];
+        let mut candidates = Peak.cases(&machine, &group(&lists)).unwrap();
+        let crowd = more.to_string();
+        let lists = [("isa", all), ("threads", &[&crowd])];
+        candidates.extend(Peak.cases(&machine, &group(&lists)).unwrap());
         let feasible: Vec<_> = candidates.iter().filter(|c| c.feasible.is_ok()).collect();
         assert!(feasible.len() >= 4);
         for candidate in feasible {
             let case = &candidate.case;
-            let mut running = Peak.prepare(case, &candidate.parsed, &cx).unwrap();
+            let mut running = prepared(&Peak, candidate, &machine);
             for amount in [SampleAmount::Seconds(0.005), SampleAmount::Work(10_000_000)] {
                 let mut sample = running.sample(amount);
                 for _ in 0..200 {

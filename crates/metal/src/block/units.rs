@@ -24,19 +24,6 @@ macro_rules! unit {
 }
 unit!(u8, u16, u32, u64);
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct BlockFunctions<T> {
-    pub(super) read: fn(&[T]) -> u64,
-    pub(super) write: fn(&mut [T], T),
-    pub(super) copy: fn(&[T], &mut [T]),
-    /// Returns the sum at the indices, which must be below the length.
-    pub(super) read_at: unsafe fn(&[T], &[u64]) -> u64,
-    /// Stores the value at the indices, which must be below the length.
-    pub(super) write_at: unsafe fn(&mut [T], &[u64], T),
-    /// Copies at the indices, which must be below both lengths.
-    pub(super) copy_at: unsafe fn(&[T], &mut [T], &[u64]),
-}
-
 pub(super) fn units_of<T: BlockUnit>(bytes: &[u8], length: usize) -> &[T] {
     // SAFETY: every bit pattern is valid for such an integer.
     let (_, units, _) = unsafe { bytes.align_to::<T>() };
@@ -61,8 +48,8 @@ fn store<T: BlockUnit>(unit: &mut T, value: T) {
     unsafe { ptr::from_mut(unit).write_volatile(value) }
 }
 
-#[inline(always)]
-fn sum<T: BlockUnit>(source: &[T]) -> u64 {
+#[inline(never)]
+pub(super) fn block_read<T: BlockUnit>(source: &[T]) -> u64 {
     let mut sums = [0_u64; SUMS];
     let (turns, rest) = source.as_chunks::<TURN>();
     for turn in turns {
@@ -76,15 +63,15 @@ fn sum<T: BlockUnit>(source: &[T]) -> u64 {
     sums.into_iter().fold(rest, u64::wrapping_add)
 }
 
-#[inline(always)]
-fn fill<T: BlockUnit>(target: &mut [T], value: T) {
+#[inline(never)]
+pub(super) fn block_write<T: BlockUnit>(target: &mut [T], value: T) {
     let (turns, rest) = target.as_chunks_mut::<TURN>();
     turns.iter_mut().flatten().for_each(|unit| store(unit, value));
     rest.iter_mut().for_each(|unit| store(unit, value));
 }
 
-#[inline(always)]
-fn copy<T: BlockUnit>(source: &[T], target: &mut [T]) {
+#[inline(never)]
+pub(super) fn block_copy<T: BlockUnit>(source: &[T], target: &mut [T]) {
     let (from, from_rest) = source.as_chunks::<TURN>();
     let (to, to_rest) = target.as_chunks_mut::<TURN>();
     for (from, to) in from.iter().zip(to) {
@@ -94,8 +81,8 @@ fn copy<T: BlockUnit>(source: &[T], target: &mut [T]) {
 }
 
 /// Returns the sum of the units at the indices `places`. Safety: all are below the length.
-#[inline(always)]
-unsafe fn sum_at<T: BlockUnit>(source: &[T], places: &[u64]) -> u64 {
+#[inline(never)]
+pub(super) unsafe fn block_read_at<T: BlockUnit>(source: &[T], places: &[u64]) -> u64 {
     let mut sums = [0_u64; SUMS];
     // SAFETY: granted by the caller.
     let at = |place: &u64| load(unsafe { source.get_unchecked(*place as usize) }).into();
@@ -112,8 +99,8 @@ unsafe fn sum_at<T: BlockUnit>(source: &[T], places: &[u64]) -> u64 {
 }
 
 /// Stores `value` at the indices `places`. Safety: all are below the length.
-#[inline(always)]
-unsafe fn fill_at<T: BlockUnit>(target: &mut [T], places: &[u64], value: T) {
+#[inline(never)]
+pub(super) unsafe fn block_write_at<T: BlockUnit>(target: &mut [T], places: &[u64], value: T) {
     // SAFETY: granted by the caller.
     let mut at = |place: &u64| store(unsafe { target.get_unchecked_mut(*place as usize) }, value);
     let (turns, rest) = places.as_chunks::<TURN_AT>();
@@ -122,8 +109,8 @@ unsafe fn fill_at<T: BlockUnit>(target: &mut [T], places: &[u64], value: T) {
 }
 
 /// Copies the units at the indices `places`. Safety: all are below both lengths.
-#[inline(always)]
-unsafe fn copy_at<T: BlockUnit>(source: &[T], target: &mut [T], places: &[u64]) {
+#[inline(never)]
+pub(super) unsafe fn block_copy_at<T: BlockUnit>(source: &[T], target: &mut [T], places: &[u64]) {
     let mut at = |place: &u64| {
         // SAFETY: granted by the caller.
         let value = load(unsafe { source.get_unchecked(*place as usize) });
@@ -134,57 +121,3 @@ unsafe fn copy_at<T: BlockUnit>(source: &[T], target: &mut [T], places: &[u64]) 
     turns.iter().flatten().for_each(&mut at);
     rest.iter().for_each(&mut at);
 }
-
-macro_rules! named {
-    ($table:ident: $number:ty, $read:ident, $write:ident, $copy:ident, $read_at:ident, $write_at:ident, $copy_at:ident) => {
-        #[inline(never)]
-        fn $read(source: &[$number]) -> u64 {
-            sum(source)
-        }
-
-        #[inline(never)]
-        fn $write(target: &mut [$number], value: $number) {
-            fill(target, value);
-        }
-
-        #[inline(never)]
-        fn $copy(source: &[$number], target: &mut [$number]) {
-            copy(source, target);
-        }
-
-        /// Calls [`sum_at`]. Safety: all `places` are below the length.
-        #[inline(never)]
-        unsafe fn $read_at(source: &[$number], places: &[u64]) -> u64 {
-            // SAFETY: granted by the caller.
-            unsafe { sum_at(source, places) }
-        }
-
-        /// Calls [`fill_at`]. Safety: all `places` are below the length.
-        #[inline(never)]
-        unsafe fn $write_at(target: &mut [$number], places: &[u64], value: $number) {
-            // SAFETY: granted by the caller.
-            unsafe { fill_at(target, places, value) };
-        }
-
-        /// Calls [`copy_at`]. Safety: all `places` are below both lengths.
-        #[inline(never)]
-        unsafe fn $copy_at(source: &[$number], target: &mut [$number], places: &[u64]) {
-            // SAFETY: granted by the caller.
-            unsafe { copy_at(source, target, places) };
-        }
-
-        pub(super) const $table: BlockFunctions<$number> = BlockFunctions {
-            read: $read,
-            write: $write,
-            copy: $copy,
-            read_at: $read_at,
-            write_at: $write_at,
-            copy_at: $copy_at,
-        };
-    };
-}
-
-named!(BYTES: u8, block_read_1, block_write_1, block_copy_1, block_read_1_at, block_write_1_at, block_copy_1_at);
-named!(PAIRS: u16, block_read_2, block_write_2, block_copy_2, block_read_2_at, block_write_2_at, block_copy_2_at);
-named!(QUADS: u32, block_read_4, block_write_4, block_copy_4, block_read_4_at, block_write_4_at, block_copy_4_at);
-named!(WORDS: u64, block_read_8, block_write_8, block_copy_8, block_read_8_at, block_write_8_at, block_copy_8_at);

@@ -123,8 +123,8 @@ fn a_damaged_cycle_is_found_out_wherever_it_is() {
             let target = chase.at[0];
             chase.walk(nodes as u64 - short_cut + position);
             let damaged = (chase.at[0] - base) / 8;
-            let whole = chase.buffer.words()[damaged] == target as u64;
-            chase.buffer.words_mut()[damaged] = target as u64;
+            let whole = chase.buffer.elements::<u64>()[damaged] == target as u64;
+            chase.buffer.elements_mut::<u64>()[damaged] = target as u64;
             assert_eq!(chase.verify().is_ok(), whole, "node {position} leads to node {short_cut}");
         }
     }

@@ -159,7 +159,7 @@ impl<T: Real> Gemm<T> {
             c: c.data.as_mut_ptr(),
             c_stride: c.stride,
             columns: shape.columns,
-            packed_b: T::of_mut(&mut self.packed_b).as_mut_ptr(),
+            packed_b: self.packed_b.elements_mut::<T>().as_mut_ptr(),
             blocks: &blocks,
             next_block: AtomicUsize::new(0),
             next_strip: AtomicUsize::new(0),
@@ -240,7 +240,7 @@ impl<T: Real> SharedProduct<'_, T> {
         self.next_strip.store(0, Ordering::Relaxed);
         while let Some(block) = self.blocks.get(self.next_block.fetch_add(1, Ordering::Relaxed)) {
             own.watch.probe_if_due();
-            let packed = T::of_mut(&mut own.packed).as_mut_ptr();
+            let packed = own.packed.elements_mut::<T>().as_mut_ptr();
             let mut update = update;
             for start in slab.clone().step_by(self.depth) {
                 let depth = start..(start + self.depth).min(slab.end);

@@ -48,7 +48,7 @@ impl Strips {
         columns: Range<usize>,
         crew: &Crew,
     ) {
-        let strips = self.strips.f64s_mut().as_mut_ptr();
+        let strips = self.strips.elements_mut::<f64>().as_mut_ptr();
         for first in columns.clone().step_by(self.together) {
             let count = self.together.min(columns.end - first) / kernels.tile.columns;
             let group = ColumnGroup { kernels, place, factored, start, first, count, strips };
@@ -138,7 +138,7 @@ impl ColumnGroup<'_> {
     fn solve(&self, strip: usize) {
         let (tile, PanelPlace { first, width, .. }) = (self.kernels.tile, self.place);
         let b = self.strip(strip);
-        let solver = self.factored.solver.f64s().as_ptr();
+        let solver = self.factored.solver.elements::<f64>().as_ptr();
         for row in (0..width).step_by(tile.rows) {
             let c = self.tile(first + row, strip);
             let operands = TileOperands {

@@ -84,7 +84,7 @@ impl Factored {
     /// rows i of tiles, X_i = D⁻¹·(B_i − L_i·X), strip i becomes (−D⁻¹·L_i | D⁻¹). Only triangles D
     /// of tile size are inverted, which partial pivoting keeps harmless; the residual is checked.
     fn invert(&mut self, width: usize, height: usize) {
-        let strips = self.solver.f64s_mut();
+        let strips = self.solver.elements_mut::<f64>();
         for (index, strip) in strips.chunks_exact_mut(width * height).take(width / height).enumerate() {
             let diagonal = index * height;
             let (left, triangle) = strip.split_at_mut(diagonal * height);
@@ -314,13 +314,13 @@ impl Panel<'_> {
     fn substitute(&mut self, left: Range<usize>, right: Range<usize>) {
         let (tile, narrow, order, view) = (self.kernels.tile, self.kernels.narrow, left.len(), self.view);
         let PanelWorkspace { lower, upper, strips, pivots, .. } = &mut *self.bench;
-        let lower = &mut lower.f64s_mut()[..order * order];
+        let lower = &mut lower.elements_mut::<f64>()[..order * order];
         // SAFETY: a part of the panel.
         unsafe { view.copy_out(left.clone(), left.clone(), lower) };
         let (tile_columns, tiles) = (tile.columns, right.len().div_ceil(tile.columns));
         let width = order * tile.columns;
-        let upper = upper.f64s_mut()[..order * right.len()].chunks_mut(width);
-        let strips = strips.f64s_mut().chunks_exact_mut(width);
+        let upper = upper.elements_mut::<f64>()[..order * right.len()].chunks_mut(width);
+        let strips = strips.elements_mut::<f64>().chunks_exact_mut(width);
         let each: Vec<_> = upper.zip(strips).map(Mutex::new).collect();
         let (lower, pivots, parts) = (&*lower, &*pivots, self.crew.parts());
         self.crew.share(self.crew.is_helped() && order * right.len() >= EXCHANGED, &|these| {
@@ -354,7 +354,7 @@ impl Panel<'_> {
         let elimination = Elimination {
             tile: self.kernels.tile,
             view: self.view,
-            strips: self.bench.strips.f64s(),
+            strips: self.bench.strips.elements::<f64>(),
             left: left.clone(),
             right: right.clone(),
         };
@@ -369,7 +369,9 @@ impl Panel<'_> {
 
     fn prepare(&self, factored: &mut Factored) {
         let (height, width) = (self.kernels.tile.rows, self.view.place.width);
-        for (index, strip) in factored.solver.f64s_mut().chunks_exact_mut(height * width).enumerate() {
+        for (index, strip) in
+            factored.solver.elements_mut::<f64>().chunks_exact_mut(height * width).enumerate()
+        {
             if index * height < width {
                 let from = self.view.at(index * height, 0);
                 // SAFETY: one strip of the panel's own rows, whose columns are contiguous.

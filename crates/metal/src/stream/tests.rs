@@ -15,7 +15,7 @@ impl Field {
     fn new(length: usize, offsets: [usize; 3]) -> Self {
         let room = (length + 2 * MARGIN + 16).next_multiple_of(8);
         let mut buffer = Buffer::new(3 * room * ELEMENT, Pages::Small).unwrap();
-        buffer.f64s_mut().fill(UNTOUCHED);
+        buffer.elements_mut::<f64>().fill(UNTOUCHED);
         let starts = [0, 1, 2].map(|which| which * room + MARGIN + offsets[which]);
         let mut field = Self { buffer, starts, length };
         let [a, b, c] = field.arrays();
@@ -27,7 +27,7 @@ impl Field {
 
     fn arrays(&mut self) -> [&mut [f64]; 3] {
         let (starts, length) = (self.starts, self.length);
-        let mut rest = self.buffer.f64s_mut();
+        let mut rest = self.buffer.elements_mut::<f64>();
         let mut at = 0;
         starts.map(|start| {
             let (array, behind) = std::mem::take(&mut rest)[start - at..].split_at_mut(length);
@@ -50,7 +50,7 @@ fn equals_reference(kernel: &LoadedStream, length: usize, offsets: [usize; 3], p
     let reference = each.fold(0, u64::wrapping_add);
     let name = kernel.kernel().name;
     assert_eq!(sum, reference, "{name}: sum of {length} elements at {offsets:?}");
-    let (got, wanted) = (got.buffer.f64s(), wanted.buffer.f64s());
+    let (got, wanted) = (got.buffer.elements::<f64>(), wanted.buffer.elements::<f64>());
     let difference = got.iter().zip(wanted).position(|(got, wanted)| got != wanted);
     assert_eq!(difference, None, "{name}: {length} elements at {offsets:?}");
 }

@@ -87,112 +87,75 @@ macro_rules! stream_kernel {
     }};
 }
 
-macro_rules! kernel {
-    ($name:ident: Write, $store:ident, $move:literal, [$($source:literal),*]) => {
-        stream_kernel!(
-            $name: Write, $store,
-            prefetch [$($source),*],
-            step [
-                "mov v0.16b, v31.16b", "mov v1.16b, v31.16b",
-                "mov v2.16b, v31.16b", "mov v3.16b, v31.16b"
-            ],
-            write [$move]
-        )
-    };
-    ($name:ident: Copy, $store:ident, $move:literal, [$($source:literal),*]) => {
-        stream_kernel!(
-            $name: Copy, $store,
-            prefetch [$($source),*],
-            step [
-                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]"
-            ],
-            write [$move]
-        )
-    };
-    ($name:ident: Scale, $store:ident, $move:literal, [$($source:literal),*]) => {
-        stream_kernel!(
-            $name: Scale, $store,
-            prefetch [$($source),*],
-            step [
-                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
-                "fmul v0.2d, v0.2d, v31.2d", "fmul v1.2d, v1.2d, v31.2d",
-                "fmul v2.2d, v2.2d, v31.2d", "fmul v3.2d, v3.2d, v31.2d"
-            ],
-            write [$move]
-        )
-    };
-    ($name:ident: Add, $store:ident, $move:literal, [$($source:literal),*]) => {
-        stream_kernel!(
-            $name: Add, $store,
-            prefetch [$($source),*],
-            step [
-                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
-                "ldp q4, q5, [x11]", "ldp q6, q7, [x11, #32]",
-                "fadd v0.2d, v0.2d, v4.2d", "fadd v1.2d, v1.2d, v5.2d",
-                "fadd v2.2d, v2.2d, v6.2d", "fadd v3.2d, v3.2d, v7.2d"
-            ],
-            write [$move]
-        )
-    };
-    ($name:ident: Triad, $store:ident, $move:literal, [$($source:literal),*]) => {
-        stream_kernel!(
-            $name: Triad, $store,
-            prefetch [$($source),*],
-            step [
-                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
-                "ldp q4, q5, [x11]", "ldp q6, q7, [x11, #32]",
-                "fmla v0.2d, v4.2d, v31.2d", "fmla v1.2d, v5.2d, v31.2d",
-                "fmla v2.2d, v6.2d, v31.2d", "fmla v3.2d, v7.2d, v31.2d"
-            ],
-            write [$move]
-        )
-    };
-    ($name:ident: Update, $store:ident, $move:literal, [$($source:literal),*]) => {
-        stream_kernel!(
-            $name: Update, $store,
-            prefetch [$($source),*],
-            step [
-                "ldp q0, q1, [x9]", "ldp q2, q3, [x9, #32]",
-                "fmul v0.2d, v0.2d, v31.2d", "fmul v1.2d, v1.2d, v31.2d",
-                "fmul v2.2d, v2.2d, v31.2d", "fmul v3.2d, v3.2d, v31.2d"
-            ],
-            write [$move]
-        )
-    };
-    ($name:ident: Read, [$($source:literal),*]) => {
-        stream_kernel!(
-            $name: Read, Ordinary,
-            prefetch [$($source),*],
-            step [
-                "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
-                "add v16.2d, v16.2d, v0.2d", "add v17.2d, v17.2d, v1.2d",
-                "add v18.2d, v18.2d, v2.2d", "add v19.2d, v19.2d, v3.2d"
-            ],
-            write []
-        )
+macro_rules! streams {
+    ($($op:ident $step:tt {$(
+        $name:ident $store:ident [$($move:literal)?] [$($source:literal),*];
+    )+})+) => {
+        pub(super) static KERNELS: [StreamKernel; 21] = [$($(
+            stream_kernel!($name: $op, $store, prefetch [$($source),*], step $step, write [$($move)?]),
+        )+)+];
     };
 }
 
-pub(super) static KERNELS: [StreamKernel; 21] = [
-    kernel!(read_neon: Read, []),
-    kernel!(read_ahead_neon: Read, ["x10"]),
-    kernel!(write_neon: Write, Ordinary, "stp", []),
-    kernel!(write_nt_neon: Write, NonTemporal, "stnp", []),
-    kernel!(copy_neon: Copy, Ordinary, "stp", []),
-    kernel!(copy_ahead_neon: Copy, Ordinary, "stp", ["x10"]),
-    kernel!(copy_nt_neon: Copy, NonTemporal, "stnp", []),
-    kernel!(copy_nt_ahead_neon: Copy, NonTemporal, "stnp", ["x10"]),
-    kernel!(scale_neon: Scale, Ordinary, "stp", []),
-    kernel!(scale_ahead_neon: Scale, Ordinary, "stp", ["x10"]),
-    kernel!(scale_nt_neon: Scale, NonTemporal, "stnp", []),
-    kernel!(scale_nt_ahead_neon: Scale, NonTemporal, "stnp", ["x10"]),
-    kernel!(add_neon: Add, Ordinary, "stp", []),
-    kernel!(add_ahead_neon: Add, Ordinary, "stp", ["x10", "x11"]),
-    kernel!(add_nt_neon: Add, NonTemporal, "stnp", []),
-    kernel!(add_nt_ahead_neon: Add, NonTemporal, "stnp", ["x10", "x11"]),
-    kernel!(triad_neon: Triad, Ordinary, "stp", []),
-    kernel!(triad_ahead_neon: Triad, Ordinary, "stp", ["x10", "x11"]),
-    kernel!(triad_nt_neon: Triad, NonTemporal, "stnp", []),
-    kernel!(triad_nt_ahead_neon: Triad, NonTemporal, "stnp", ["x10", "x11"]),
-    kernel!(update_neon: Update, Ordinary, "stp", []),
-];
+streams! {
+    Read [
+        "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
+        "add v16.2d, v16.2d, v0.2d", "add v17.2d, v17.2d, v1.2d",
+        "add v18.2d, v18.2d, v2.2d", "add v19.2d, v19.2d, v3.2d"
+    ] {
+        read_neon Ordinary [] [];
+        read_ahead_neon Ordinary [] ["x10"];
+    }
+    Write [
+        "mov v0.16b, v31.16b", "mov v1.16b, v31.16b",
+        "mov v2.16b, v31.16b", "mov v3.16b, v31.16b"
+    ] {
+        write_neon Ordinary ["stp"] [];
+        write_nt_neon NonTemporal ["stnp"] [];
+    }
+    Copy ["ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]"] {
+        copy_neon Ordinary ["stp"] [];
+        copy_ahead_neon Ordinary ["stp"] ["x10"];
+        copy_nt_neon NonTemporal ["stnp"] [];
+        copy_nt_ahead_neon NonTemporal ["stnp"] ["x10"];
+    }
+    Scale [
+        "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
+        "fmul v0.2d, v0.2d, v31.2d", "fmul v1.2d, v1.2d, v31.2d",
+        "fmul v2.2d, v2.2d, v31.2d", "fmul v3.2d, v3.2d, v31.2d"
+    ] {
+        scale_neon Ordinary ["stp"] [];
+        scale_ahead_neon Ordinary ["stp"] ["x10"];
+        scale_nt_neon NonTemporal ["stnp"] [];
+        scale_nt_ahead_neon NonTemporal ["stnp"] ["x10"];
+    }
+    Add [
+        "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
+        "ldp q4, q5, [x11]", "ldp q6, q7, [x11, #32]",
+        "fadd v0.2d, v0.2d, v4.2d", "fadd v1.2d, v1.2d, v5.2d",
+        "fadd v2.2d, v2.2d, v6.2d", "fadd v3.2d, v3.2d, v7.2d"
+    ] {
+        add_neon Ordinary ["stp"] [];
+        add_ahead_neon Ordinary ["stp"] ["x10", "x11"];
+        add_nt_neon NonTemporal ["stnp"] [];
+        add_nt_ahead_neon NonTemporal ["stnp"] ["x10", "x11"];
+    }
+    Triad [
+        "ldp q0, q1, [x10]", "ldp q2, q3, [x10, #32]",
+        "ldp q4, q5, [x11]", "ldp q6, q7, [x11, #32]",
+        "fmla v0.2d, v4.2d, v31.2d", "fmla v1.2d, v5.2d, v31.2d",
+        "fmla v2.2d, v6.2d, v31.2d", "fmla v3.2d, v7.2d, v31.2d"
+    ] {
+        triad_neon Ordinary ["stp"] [];
+        triad_ahead_neon Ordinary ["stp"] ["x10", "x11"];
+        triad_nt_neon NonTemporal ["stnp"] [];
+        triad_nt_ahead_neon NonTemporal ["stnp"] ["x10", "x11"];
+    }
+    Update [
+        "ldp q0, q1, [x9]", "ldp q2, q3, [x9, #32]",
+        "fmul v0.2d, v0.2d, v31.2d", "fmul v1.2d, v1.2d, v31.2d",
+        "fmul v2.2d, v2.2d, v31.2d", "fmul v3.2d, v3.2d, v31.2d"
+    ] {
+        update_neon Ordinary ["stp"] [];
+    }
+}

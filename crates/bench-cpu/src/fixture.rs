@@ -1,0 +1,59 @@
+//! Set-up that the tests of several modules share.
+
+use plimsoll_bench_api::prelude::*;
+use plimsoll_bench_api::{Options, WorkerCache};
+use plimsoll_machine::Root;
+use plimsoll_machine::fixture::two_cores;
+use plimsoll_model::case::Key;
+use plimsoll_model::limit::LimitEvidence;
+
+pub(crate) fn here() -> Machine {
+    Machine::discover(&Root::live())
+}
+
+/// Returns a machine with this chip and the CPUs 0 to 3, two threads on each of two cores.
+pub(crate) fn chip(vendor: &str, family: u32, model: u32) -> Machine {
+    let mut machine = Machine::discover(&Root::at("/nonexistent"));
+    machine.cpu.vendor = Some(vendor.to_owned());
+    (machine.cpu.family, machine.cpu.model) = (Some(family), Some(model));
+    machine.cpu.allowed = "0-3".parse().unwrap();
+    machine.cpu.logical = two_cores();
+    machine
+}
+
+/// Returns the group of a plan with these parameters, each with values as they are typed.
+pub(crate) fn group(lists: &[(&str, &[&str])]) -> Group {
+    lists.iter().fold(Group::default(), |group, (key, texts)| {
+        let key = Key::find(key).unwrap();
+        group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+    })
+}
+
+pub(crate) fn prepared(
+    benchmark: &dyn Benchmark,
+    candidate: &Candidate,
+    machine: &Machine,
+) -> Box<dyn Prepared> {
+    let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
+    let cx = Context { machine, options: &options, keep: &WorkerCache::default() };
+    benchmark.prepare(&candidate.case, &candidate.parsed, &cx).unwrap()
+}
+
+/// Returns one sample for each core clock in Hz.
+pub(crate) fn samples(clocks: &[Option<f64>]) -> Vec<Sample> {
+    let sample = |clock: &Option<f64>| {
+        let conditions = Conditions { clock_hz: *clock, ..Conditions::default() };
+        Sample { conditions, ..Sample::default() }
+    };
+    clocks.iter().map(sample).collect()
+}
+
+/// Returns the `limits` of `metric` of the case `id` on `machine`.
+pub(crate) fn limits_of(
+    limits: impl Fn(&Question<'_>) -> Vec<Limit>,
+    (machine, id, metric): (&Machine, &str, &str),
+    samples: &[Sample],
+) -> Vec<Limit> {
+    let (case, evidence) = (id.parse().unwrap(), LimitEvidence::default());
+    limits(&Question { machine, case: &case, metric, samples, evidence })
+}
