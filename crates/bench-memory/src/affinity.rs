@@ -8,6 +8,7 @@ use plimsoll_metal::numa::{on_node, resident_pages_by_node};
 use plimsoll_metal::team::Team;
 
 use super::fact::MEMORY_NODES;
+use super::numa;
 use super::warning::MemoryWarning;
 use super::{check_page_pool, fits_in, pages_for, reserved_page, rounded_to_pages, team_on};
 use plimsoll_bench_api::buffer::{human, reserve};
@@ -58,17 +59,9 @@ fn fits_on(site: &MemorySite, machine: &Machine, id: usize, threads: u64) -> Res
     let Some(node) = machine.memory.nodes.iter().find(|node| node.id == id) else { return Ok(()) };
     let total = node.total_bytes.unwrap_or(0);
     if total == 0 {
-        let with: Vec<String> = machine
-            .memory
-            .nodes
-            .iter()
-            .filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0))
-            .map(|node| node.id.to_string())
-            .collect();
-        return Err(CannotMeasure::not_here(format!(
-            "node {id} has no memory; nodes with memory: {}",
-            with.join(", ")
-        )));
+        let with: Vec<String> = numa::with_memory(machine).iter().map(ToString::to_string).collect();
+        let with = with.join(", ");
+        return Err(CannotMeasure::not_here(format!("node {id} has no memory; nodes with memory: {with}")));
     }
     if let Some(page) = reserved_page(site.pages) {
         let place = format!("/sys/devices/system/node/node{id}/hugepages");
@@ -129,9 +122,10 @@ pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::machine;
     use crate::{Bandwidth, Block, MemoryLatency};
     use plimsoll_bench_api::Benchmark;
-    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_machine::fixture::Fixture;
     use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
 
@@ -146,12 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_there_or_has_no_memory_is_refused() -> Result<(), Fault> {
-        let fixture = Fixture::open("epyc-7543-nps4")?;
-        fixture.write(
-            "sys/devices/system/node/node2/meminfo",
-            b"Node 2 MemTotal: 0 kB\nNode 2 MemFree: 0 kB\n",
-        )?;
+    fn a_node_that_is_not_there_or_has_no_memory_is_refused() {
+        let fixture = Fixture::open("epyc-7543-nps4").unwrap();
+        fixture
+            .write("sys/devices/system/node/node2/meminfo", b"Node 2 MemTotal: 0 kB\nNode 2 MemFree: 0 kB\n")
+            .unwrap();
         let mut machine = fixture.machine();
         for benchmark in all() {
             let why = benchmark.cases(&machine, &asking(77, 64 << 20)).unwrap_err();
@@ -167,20 +160,17 @@ mod tests {
             }
             for candidate in benchmark.cases(&machine, &asking(2, 64 << 20)).unwrap() {
                 let why = candidate.feasible.unwrap_err();
-                assert!(
-                    why.cause == FailureCause::NotHere && why.reason.starts_with("node 2 has no memory"),
-                    "{why}"
-                );
+                assert!(why.cause == FailureCause::NotHere, "{why}");
+                assert!(why.reason.starts_with("node 2 has no memory"), "{why}");
             }
         }
         machine.memory.nodes.clear();
         assert!(MemoryLatency.cases(&machine, &asking(0, 64 << 20)).unwrap_err().contains("no NUMA nodes"));
-        Ok(())
     }
 
     #[test]
-    fn more_than_the_node_has_free_is_refused_with_the_sum() -> Result<(), Fault> {
-        let mut machine = Fixture::open("epyc-7543-nps4")?.machine();
+    fn more_than_the_node_has_free_is_refused_with_the_sum() {
+        let mut machine = machine("epyc-7543-nps4");
         for node in &mut machine.memory.nodes {
             node.free_bytes = Some(if node.id == 1 { 1 << 30 } else { 64 << 30 });
         }
@@ -196,18 +186,17 @@ mod tests {
                 .collect();
             assert!(whys.len() >= 2 && whys.iter().all(|right| *right), "{}: {whys:?}", benchmark.name());
         }
-        Ok(())
     }
 
     #[test]
-    fn reserved_pages_are_those_of_the_node() -> Result<(), Fault> {
-        let fixture = Fixture::open("epyc-7543-nps4")?;
+    fn reserved_pages_are_those_of_the_node() {
+        let fixture = Fixture::open("epyc-7543-nps4").unwrap();
         for (node, free) in [(0, "7\n"), (1, "0\n")] {
             let file =
                 format!("sys/devices/system/node/node{node}/hugepages/hugepages-1048576kB/free_hugepages");
-            fixture.write(&file, free.as_bytes())?;
+            fixture.write(&file, free.as_bytes()).unwrap();
         }
-        fixture.write("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", b"7\n")?;
+        fixture.write("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", b"7\n").unwrap();
         let mut machine = fixture.machine();
         machine.memory.nodes.iter_mut().for_each(|node| node.free_bytes = Some(0));
         let feasible = |node: u64, gib: u64| {
@@ -220,7 +209,6 @@ mod tests {
         let pool = "/sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages";
         assert!(why.cause == FailureCause::NotHere && why.reason.contains(pool), "{why}");
         assert!(feasible(2, 1).unwrap_err().reason.contains("0 are free"), "a node that shows no pool");
-        Ok(())
     }
 
     #[test]

@@ -7,7 +7,7 @@ use plimsoll_metal::team::{Team, TeamMember};
 use plimsoll_model::job::{ArrayLayout, MemorySite, MemoryStream};
 
 use super::affinity;
-use super::lap::{LapRound, LapSchedule, PASS, ThreadSpans};
+use super::lap::{LapRound, LapSchedule, PASS};
 use super::window::ThreadSpan;
 use plimsoll_model::sample::{CannotMeasure, WrongAnswer, WrongAnswerSource};
 
@@ -36,11 +36,6 @@ struct ArrayTally {
     passes: u64,
     first_wrong: Option<WrongElement>,
     clocks: WorkClocks,
-}
-
-struct TalliedArrays<'a> {
-    arrays: Arrays<'a>,
-    tally: &'a mut ArrayTally,
 }
 
 impl ArrayMemory {
@@ -98,13 +93,9 @@ impl ThreadArrays {
         Ok(Self { op, memory, tallies, at: 0, last: None, alone })
     }
 
-    fn arrays(&mut self) -> Vec<TalliedArrays<'_>> {
+    fn arrays(&mut self) -> Vec<(Arrays<'_>, &mut ArrayTally)> {
         let parts = self.memory.parts(self.op, self.tallies.len());
-        parts
-            .into_iter()
-            .zip(&mut self.tallies)
-            .map(|(arrays, tally)| TalliedArrays { arrays, tally })
-            .collect()
+        parts.into_iter().zip(&mut self.tallies).collect()
     }
 
     /// Runs the work of all threads, lap by lap, from the end of the last call.
@@ -115,9 +106,10 @@ impl ThreadArrays {
         schedule: LapSchedule,
     ) -> Result<LapRound, CannotMeasure> {
         let (at, laps) = (self.at, schedule.laps(self.at));
-        let work =
-            |member: TeamMember<'_>, field: &mut TalliedArrays<'_>| field.work(kernel, at, &laps, member);
-        let turns = team.run_each(&mut self.arrays(), work).map_err(CannotMeasure::environment)?;
+        let turns = team.run_each(&mut self.arrays(), |member, (arrays, tally)| {
+            tally.work(arrays, kernel, at, &laps, member)
+        });
+        let turns = turns.map_err(CannotMeasure::environment)?;
         self.at = (at + laps.iter().sum::<u64>()) % PASS;
         self.last = Some(kernel);
         Ok(LapRound::of_all(&laps, &turns, self.alone))
@@ -126,16 +118,14 @@ impl ThreadArrays {
     pub(super) fn end_pass(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         let rest = PASS - self.at;
         match self.last.filter(|_| rest < PASS) {
-            Some(kernel) => {
-                self.run_laps(team, kernel, LapSchedule { parts: rest, per_lap: rest }).map(|_| ())
-            }
+            Some(kernel) => self.run_laps(team, kernel, LapSchedule { parts: rest, per_lap: rest }).map(drop),
             None => Ok(()),
         }
     }
 
     /// Returns the number of elements of one array, summed over all threads.
     pub(super) fn elements(&mut self) -> u64 {
-        self.arrays().iter().map(|field| field.arrays.elements() as u64).sum()
+        self.arrays().iter().map(|(arrays, _)| arrays.elements() as u64).sum()
     }
 
     pub(super) fn threads(&self) -> usize {
@@ -161,54 +151,53 @@ impl ThreadArrays {
     /// Completes the pass, then checks every element and checksum; the error names the CPU.
     pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         self.end_pass(team)?;
-        let checked = team.run_each(&mut self.arrays(), |member, field| field.verify(member.cpu));
+        let checked =
+            team.run_each(&mut self.arrays(), |member, (arrays, tally)| tally.verify(arrays, member.cpu));
         let checked = checked.map_err(CannotMeasure::environment)?;
         checked.into_iter().collect()
     }
 }
 
-impl TalliedArrays<'_> {
+impl ArrayTally {
     fn work(
         &mut self,
+        arrays: &mut Arrays<'_>,
         kernel: LoadedStream,
         mut at: u64,
         laps: &[u64],
         member: TeamMember<'_>,
-    ) -> ThreadSpans {
-        let tally = &mut *self.tally;
-        let mut turn = ThreadSpans { spans: Vec::with_capacity(laps.len()), clock_hz: None };
+    ) -> (Vec<ThreadSpan>, Option<f64>) {
+        let mut spans = Vec::with_capacity(laps.len());
         for &lap in laps {
-            let mut part = self.arrays.part(at, at.saturating_add(lap));
+            let mut part = arrays.part(at, at.saturating_add(lap));
             let passes = (lap / PASS).max(1);
             member.barrier();
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
             let sum = kernel.run(&mut part, passes);
-            turn.spans.push(ThreadSpan::since(start, on_cpu));
-            let written =
-                self.arrays.verify_last_block(at.saturating_add(lap), tally.seed, tally.passes + passes);
-            tally.first_wrong = tally.first_wrong.or(written.err());
-            tally.sum = tally.sum.wrapping_add(sum);
+            spans.push(ThreadSpan::since(start, on_cpu));
+            let written = arrays.verify_last_block(at.saturating_add(lap), self.seed, self.passes + passes);
+            self.first_wrong = self.first_wrong.or(written.err());
+            self.sum = self.sum.wrapping_add(sum);
             at = (at + lap) % PASS;
             if at == 0 {
-                tally.wrong += u64::from(tally.sum != tally.checksum.wrapping_mul(passes));
-                tally.passes += passes;
-                tally.sum = 0;
+                self.wrong += u64::from(self.sum != self.checksum.wrapping_mul(passes));
+                self.passes += passes;
+                self.sum = 0;
             }
         }
-        turn.clock_hz = tally.clocks.probe(kernel.work());
-        turn
+        (spans, self.clocks.probe(kernel.work()))
     }
 
-    fn verify(&self, cpu: usize) -> Result<(), CannotMeasure> {
-        let ArrayTally { seed, wrong, passes, first_wrong: strayed, .. } = *self.tally;
+    fn verify(&self, arrays: &Arrays<'_>, cpu: usize) -> Result<(), CannotMeasure> {
+        let ArrayTally { seed, wrong, passes, first_wrong: strayed, .. } = *self;
         if wrong > 0 {
             let answer = WrongAnswer::new(WrongAnswerSource::Cpu(cpu), "reading memory", "a wrong checksum");
             return Err(WrongAnswer { count: wrong, ..answer }.into());
         }
-        strayed.map_or_else(|| self.arrays.verify(seed, passes), Err).map_err(|wrong| {
+        strayed.map_or_else(|| arrays.verify(seed, passes), Err).map_err(|wrong| {
             let WrongElement { op, array, element, got, wanted } = wrong;
-            let answer =
-                WrongAnswer::new(WrongAnswerSource::Cpu(cpu), format!("memory {op}"), format!("{got:e}"));
+            let (operation, got) = (format!("memory {op}"), format!("{got:e}"));
+            let answer = WrongAnswer::new(WrongAnswerSource::Cpu(cpu), operation, got);
             answer
                 .expected(format!("{wanted:e}"))
                 .detail(format!("element {element} of array {array}"))

@@ -80,11 +80,6 @@ struct BatchPart {
     drawing: Duration,
 }
 
-struct ThreadBatches {
-    parts: Vec<BatchPart>,
-    clock_hz: Option<f64>,
-}
-
 /// Combines the parts that the threads did of one batch; `None` without parts. `overhead` (s) is
 /// subtracted from the time. If `alone`, each thread has its own CPU.
 fn batch(parts: &[&BatchPart], alone: bool, overhead: f64) -> Option<Lap> {
@@ -101,7 +96,7 @@ impl ThreadRegion {
         per_batch: u64,
         batches: u64,
         member: TeamMember<'_>,
-    ) -> ThreadBatches {
+    ) -> (Vec<BatchPart>, Option<f64>) {
         let mut left = blocks;
         let mut parts = Vec::new();
         for _ in 0..batches {
@@ -117,7 +112,7 @@ impl ThreadRegion {
             // No thread draws while another works: the other would have the memory to itself.
             member.barrier();
         }
-        ThreadBatches { parts, clock_hz: self.clocks.probe(kernel.work()) }
+        (parts, self.clocks.probe(kernel.work()))
     }
 }
 
@@ -233,16 +228,16 @@ impl Batches {
         };
         let turns = self.team.run_each(&mut self.arrays, work).map_err(CannotMeasure::environment)?;
         let laps = (0..batches as usize).filter_map(|index| {
-            let parts: Vec<&BatchPart> = turns.iter().filter_map(|turn| turn.parts.get(index)).collect();
+            let parts: Vec<&BatchPart> = turns.iter().filter_map(|(parts, _)| parts.get(index)).collect();
             batch(&parts, self.alone, self.overhead)
         });
-        let clock_hz = mean(turns.iter().map(|turn| turn.clock_hz));
+        let clock_hz = mean(turns.iter().map(|(_, clock_hz)| *clock_hz));
         let round = LapRound { laps: laps.collect(), clock_hz };
-        for (turn, left) in turns.iter().zip(left) {
-            let done: u64 = turn.parts.iter().map(|part| part.blocks).sum();
+        for ((parts, _), left) in turns.iter().zip(left) {
+            let done: u64 = parts.iter().map(|part| part.blocks).sum();
             *left -= done.min(*left);
             self.drawn.1 += done;
-            self.drawn.0 += turn.parts.iter().map(|part| part.drawing.as_secs_f64()).sum::<f64>();
+            self.drawn.0 += parts.iter().map(|part| part.drawing.as_secs_f64()).sum::<f64>();
         }
         Ok(round)
     }
@@ -341,8 +336,7 @@ impl Prepared for Batches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
-    use plimsoll_machine::{Machine, Root};
+    use crate::fixture::{in_context, this_machine};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -357,31 +351,19 @@ mod tests {
         assert_eq!((together.parts, together.off_cpu), (20, 0.3));
         assert!((together.seconds - 6e-3).abs() < 1e-9, "{together:?}");
         let late = batch(&[&part(0, 5, 0.0), &part(4, 11, 0.0)], true, 1e-3).unwrap();
-        assert!(
-            (late.seconds - 10e-3).abs() < 1e-9 && (late.disturbed - 4.0 / 11.0).abs() < 1e-9,
-            "{late:?}"
-        );
+        assert!((late.seconds - 10e-3).abs() < 1e-9, "{late:?}");
+        assert!((late.disturbed - 4.0 / 11.0).abs() < 1e-9, "{late:?}");
         assert_eq!(late.off_cpu, 0.0);
         assert_eq!(batch(&[], true, 0.0), None);
     }
 
     #[test]
     fn a_sample_that_takes_too_long_is_cut_and_said() {
-        let machine = Machine::discover(&Root::live());
         let case = Case::of("memory.block").with_size("block", 64).with_size("size", 1 << 20);
-        let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
         let fixed = Some(FixedBlocks { blocks: 1 << 40, scaling: Scaling::Strong });
-        let site = MemorySite::of(&case);
-        let job = BlockJob {
-            op: BlockOp::Write,
-            order: BlockTraversal::Random,
-            block: 64,
-            variant: BEST_VARIANT.to_owned(),
-            fixed,
-            site,
-        };
-        let mut batches = Batches::new(&job, &case, &cx).unwrap();
+        let job =
+            BlockJob { op: BlockOp::Write, order: BlockTraversal::Random, fixed, ..BlockJob::of(&case) };
+        let mut batches = in_context(&this_machine(), |cx| Batches::new(&job, &case, cx)).unwrap();
         assert!(batches.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
         batches.longest = Duration::ZERO;
         let sample = batches.sample(SampleAmount::Work(1)).unwrap();

@@ -35,11 +35,8 @@ const OF_MEMORY: f64 = 85e-9;
 /// Bytes that the cycle visits completely before it goes on, to exclude address translation.
 const GROUP: usize = 64 * 4096;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct AreaTime {
-    bytes: u64,
-    seconds: f64,
-}
+/// Bytes of an area, and seconds per load in it.
+type AreaTime = (u64, f64);
 
 /// Measures the last-level cache of the default CPU; `None` if it is small or that failed.
 pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
@@ -98,9 +95,8 @@ fn time_areas(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
 /// Times loads of a chase through every line of an area, beginning with the lines set up first.
 fn time_area(bytes: u64) -> Option<AreaTime> {
     const STEPS: u64 = 4096;
-    let bytes_here = usize::try_from(bytes).ok()?;
     let shape = ChaseShape {
-        bytes: bytes_here,
+        bytes: usize::try_from(bytes).ok()?,
         stride: LINE_BYTES,
         group: Some(GROUP),
         pages: Pages::Thp,
@@ -116,20 +112,19 @@ fn time_area(bytes: u64) -> Option<AreaTime> {
         times.push(start.elapsed().as_secs_f64() / STEPS as f64);
     }
     times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).map(|seconds| AreaTime { bytes, seconds: *seconds })
+    times.get(times.len() / 2).map(|seconds| (bytes, *seconds))
 }
 
 /// Returns the bytes of the first area with loads slower than the geometric mean of fastest and
 /// slowest. If all are equally fast, returns the first area for memory, `None` for a cache.
 fn first_slow_area(steps: &[AreaTime]) -> Option<u64> {
-    let least = steps.iter().map(|step| step.seconds).reduce(f64::min)?;
-    let most = steps.iter().map(|step| step.seconds).reduce(f64::max)?;
+    let least = steps.iter().map(|(_, seconds)| *seconds).reduce(f64::min)?;
+    let most = steps.iter().map(|(_, seconds)| *seconds).reduce(f64::max)?;
     if most < least * TWO_LEVELS {
-        return steps.first().filter(|_| least > OF_MEMORY).map(|step| step.bytes);
+        return steps.first().filter(|_| least > OF_MEMORY).map(|(bytes, _)| *bytes);
     }
     let middle = (least * most).sqrt();
-    let beyond = steps.iter().position(|step| step.seconds > middle)?;
-    steps.get(beyond).map(|step| step.bytes)
+    steps.iter().find(|(_, seconds)| *seconds > middle).map(|(bytes, _)| *bytes)
 }
 
 /// Rounds `rate` down to a power of two, so that sizes derived from it repeat in the next run.
@@ -140,13 +135,11 @@ fn rounded(rate: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MIB: u64 = 1 << 20;
-    const NS: f64 = 1e-9;
+    use crate::fixture::MIB;
 
     fn steps(times: &[f64]) -> Vec<AreaTime> {
         let areas = std::iter::successors(Some(AREAS[0]), |bytes| bytes.checked_mul(2));
-        areas.zip(times).map(|(bytes, ns)| AreaTime { bytes, seconds: ns * NS }).collect()
+        areas.zip(times).map(|(bytes, ns)| (bytes, ns * 1e-9)).collect()
     }
 
     #[test]
@@ -171,7 +164,7 @@ mod tests {
     #[test]
     fn loads_are_timed_in_every_area() {
         let (steps, rate) = time_areas(AREAS[0] * 2);
-        assert!(!steps.is_empty() && steps.iter().all(|step| step.seconds > 0.0), "{steps:?}");
+        assert!(!steps.is_empty() && steps.iter().all(|step| step.1 > 0.0), "{steps:?}");
         assert!(rate.is_none_or(|rate| rate > 0.0));
         assert_eq!(rounded(5.1e9), 4_294_967_296.0);
         assert!(time_areas(0).0.is_empty());

@@ -7,7 +7,7 @@ use plimsoll_metal::stream::Arrays;
 
 use plimsoll_stats::median;
 
-use super::window::{ThreadSpan, Window};
+use super::window::ThreadSpan;
 
 pub(super) const PASS: u64 = Arrays::PASS;
 
@@ -29,13 +29,10 @@ pub(super) struct LapSchedule {
 pub(super) struct Lap {
     pub(super) parts: u64,
     pub(super) seconds: f64,
+    /// Largest share of the time that any thread was off its CPU or started late, 0 to 1.
     pub(super) disturbed: f64,
+    /// Largest share off the CPU of any thread, 0 to 1: only then did other work run.
     pub(super) off_cpu: f64,
-}
-
-pub(super) struct ThreadSpans {
-    pub(super) spans: Vec<ThreadSpan>,
-    pub(super) clock_hz: Option<f64>,
 }
 
 pub(super) struct LapRound {
@@ -102,15 +99,14 @@ impl LapSchedule {
 }
 
 impl LapRound {
-    /// Combines the spans of all threads, which did laps of the lengths `laps` (in parts of a
-    /// pass). If `alone`, each thread has its own CPU.
-    pub(super) fn of_all(laps: &[u64], turns: &[ThreadSpans], alone: bool) -> Self {
+    /// Combines the spans and core clocks of all threads, which did laps of the lengths `laps` (in
+    /// parts of a pass). If `alone`, each thread has its own CPU.
+    pub(super) fn of_all(laps: &[u64], turns: &[(Vec<ThreadSpan>, Option<f64>)], alone: bool) -> Self {
         let laps = laps.iter().enumerate().filter_map(|(index, parts)| {
-            let spans: Vec<ThreadSpan> =
-                turns.iter().filter_map(|turn| turn.spans.get(index)).copied().collect();
+            let spans: Vec<ThreadSpan> = turns.iter().filter_map(|turn| turn.0.get(index)).copied().collect();
             Lap::of(*parts, &spans, alone)
         });
-        Self { laps: laps.collect(), clock_hz: mean(turns.iter().map(|turn| turn.clock_hz)) }
+        Self { laps: laps.collect(), clock_hz: mean(turns.iter().map(|turn| turn.1)) }
     }
 
     pub(super) fn passes(&self) -> f64 {
@@ -129,12 +125,8 @@ fn slow_share(laps: &[&Lap]) -> f64 {
     if laps.len() < MIN_REPORTED_LAPS {
         return 0.0;
     }
-    let slow = laps
-        .iter()
-        .filter(|lap| lap.seconds_per_pass() > usual * SLOW_LAP_FACTOR)
-        .map(|lap| lap.parts)
-        .sum::<u64>();
-    slow as f64 / all.max(1) as f64
+    let slow = laps.iter().filter(|lap| lap.seconds_per_pass() > usual * SLOW_LAP_FACTOR);
+    slow.map(|lap| lap.parts).sum::<u64>() as f64 / all.max(1) as f64
 }
 
 /// Returns the mean of `values`; `None` if one is unknown or there is none.
@@ -144,13 +136,6 @@ pub(super) fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 impl Lap {
-    /// Combines the spans of all threads, which did `parts` together; `None` without spans.
-    pub(super) fn of(parts: u64, spans: &[ThreadSpan], alone: bool) -> Option<Self> {
-        let Window { seconds, disturbed, off_cpu } = Window::of(spans, alone)?;
-        Some(Self { parts, seconds, disturbed, off_cpu })
-    }
-
-    /// Returns the seconds per pass.
     fn seconds_per_pass(&self) -> f64 {
         self.seconds / self.passes()
     }
@@ -223,7 +208,7 @@ mod tests {
         let now = std::time::Instant::now();
         let ms = Duration::from_millis;
         let span = |from, to, off_cpu| ThreadSpan { start: now + ms(from), end: now + ms(to), off_cpu };
-        let turn = |spans: Vec<ThreadSpan>, hz| ThreadSpans { spans, clock_hz: Some(hz) };
+        let turn = |spans: Vec<ThreadSpan>, hz| (spans, Some(hz));
         let turns = [
             turn(vec![span(0, 1000, 0.5), span(2000, 2500, 0.0)], 2e9),
             turn(vec![span(0, 1500, 0.0), span(2100, 2600, 0.1)], 4e9),
@@ -249,10 +234,8 @@ mod tests {
         let laps = [lap(1, 1.0, 0.0), lap(1, 4.0, 0.75), lap(2, 3.0, 0.01)];
         let found = counted(&laps, 0.02);
         assert_eq!((found.parts, found.seconds), (3 * PASS, 4.0));
-        assert!(
-            (found.excluded_share() - 0.5).abs() < 1e-12 && (found.off_cpu() - 3.0 / 8.0).abs() < 1e-12,
-            "{found:?}"
-        );
+        assert!((found.excluded_share() - 0.5).abs() < 1e-12, "{found:?}");
+        assert!((found.off_cpu() - 3.0 / 8.0).abs() < 1e-12, "{found:?}");
         let all = CountedLaps { parts: 4 * PASS, seconds: 8.0, all_seconds: 8.0, ..CountedLaps::default() };
         assert_eq!(counted(&laps, 1.0), all);
         let found = counted(&[lap(1, 2.0, 0.4), lap(1, 8.0, 0.8)], 0.02);

@@ -85,14 +85,11 @@ pub(crate) fn answers_lines(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_machine::fixture::{Fault, Fixture};
-
-    const KIB: u64 = 1 << 10;
-    const MIB: u64 = 1 << 20;
+    use crate::fixture::{KIB, MIB, machine};
 
     #[test]
-    fn the_level_depends_on_how_many_threads_share_a_cache() -> Result<(), Fault> {
-        let zen4 = Fixture::open("firecracker-zen4")?.machine();
+    fn the_level_depends_on_how_many_threads_share_a_cache() {
+        let zen4 = machine("firecracker-zen4");
         let level = |cpus: &[usize], size| answers(&zen4, cpus, size, 1).to_string();
         assert_eq!(level(&[0], 32 * KIB), "L1");
         assert_eq!(level(&[0], 33 * KIB), "L2");
@@ -106,18 +103,14 @@ mod tests {
         assert_eq!(answers(&zen4, &[0, 1], 64 * MIB, 2), AnsweringLevel::CacheAndMemory(3));
         let chase = |lines| answers_lines(&zen4, &[0], [512 * MIB, lines], 1);
         assert_eq!(chase(132 * MIB), AnsweringLevel::Memory);
-        assert_eq!(
-            chase(131 * MIB),
-            AnsweringLevel::CacheAndMemory(3),
-            "a quarter of the lines may be in the cache"
-        );
+        let wanted = AnsweringLevel::CacheAndMemory(3);
+        assert_eq!(chase(131 * MIB), wanted, "a quarter of the lines may be in the cache");
         assert_eq!(level(&[], MIB), "unknown");
-        Ok(())
     }
 
     #[test]
-    fn caches_of_whom_nobody_knows_the_sharers_are_shared_by_all() -> Result<(), Fault> {
-        let mut zen4 = Fixture::open("firecracker-zen4")?.machine();
+    fn caches_of_whom_nobody_knows_the_sharers_are_shared_by_all() {
+        let mut zen4 = machine("firecracker-zen4");
         for cache in &mut zen4.cpu.caches {
             for sharers in std::mem::take(&mut cache.instances) {
                 for cpu in sharers.iter() {
@@ -130,6 +123,5 @@ mod tests {
         zen4.cpu.caches.clear();
         assert_eq!(answers(&zen4, &[0], 16 * KIB, 1), AnsweringLevel::Unknown);
         assert_eq!(answers(&zen4, &[0], 1 << 30, 1), AnsweringLevel::Memory);
-        Ok(())
     }
 }

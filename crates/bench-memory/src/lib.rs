@@ -234,4 +234,6 @@ fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
 }
 
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod tests;

@@ -86,12 +86,8 @@ impl Benchmark for LoadedLatency {
         let ops = if group.asked("op") { group.values("op", BLOCK_OPS)? } else { BLOCK_OPS[..1].to_vec() };
         for (op, draws) in ops {
             for pages in pages(machine, group)? {
-                for size in sizes(
-                    machine,
-                    group,
-                    &[latency::memory_size(machine, group)],
-                    super::MIN_WORKING_SET_BYTES,
-                )? {
+                let usual = latency::memory_size(machine, group);
+                for size in sizes(machine, group, &[usual], super::MIN_WORKING_SET_BYTES)? {
                     for threads in &threads {
                         let mut case = Case::of(self.name())
                             .with_word("op", op)
@@ -389,22 +385,12 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
-    use plimsoll_machine::Root;
-    use plimsoll_machine::fixture::{Fault, Fixture};
-    use plimsoll_model::case::Key;
+    use crate::fixture::{group, in_context, machine, this_machine};
     use plimsoll_model::sample::FailureCause;
 
-    fn group(lists: &[(&str, &[&str])]) -> Group {
-        lists.iter().fold(Group::default(), |group, (key, texts)| {
-            let key = Key::find(key).unwrap();
-            group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
-        })
-    }
-
     #[test]
-    fn one_case_has_all_steps_and_the_chase_is_that_of_memory_latency() -> Result<(), Fault> {
-        let machine = Fixture::open("firecracker-zen4")?.machine();
+    fn one_case_has_all_steps_and_the_chase_is_that_of_memory_latency() {
+        let machine = machine("firecracker-zen4");
         let ids = |lists: &[(&str, &[&str])]| -> Vec<String> {
             let candidates = LoadedLatency.cases(&machine, &group(lists)).unwrap();
             assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()));
@@ -415,7 +401,6 @@ mod tests {
         let given = ids(&[("delay", &["0", "1us", "100ns", "1us"]), ("op", &["read", "read-write"])]);
         assert_eq!(given.len(), 2);
         assert!(given[0].contains("/delay=1us+100ns+0s/"), "{}", given[0]);
-        Ok(())
     }
 
     #[test]
@@ -431,8 +416,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_second_cpu_or_thread_there_is_no_load() -> Result<(), Fault> {
-        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+    fn without_a_second_cpu_or_thread_there_is_no_load() {
+        let mut machine = machine("firecracker-zen4");
         let why = |machine: &Machine, threads: &[&str]| {
             let lists = group(&[("threads", threads)]);
             let candidates = LoadedLatency.cases(machine, &lists).unwrap();
@@ -447,33 +432,24 @@ mod tests {
         assert_eq!(candidates[0].feasible, Err(alone));
         machine.cpu.allowed = "0-1".parse().unwrap();
         machine.memory.available_bytes = Some(512 << 20);
-        assert_eq!(
-            LoadedLatency.cases(&machine, &Group::default()).unwrap()[0].feasible,
-            Ok(()),
-            "a default fits"
-        );
+        let usual = LoadedLatency.cases(&machine, &Group::default()).unwrap();
+        assert_eq!(usual[0].feasible, Ok(()), "a default fits");
         let asked = LoadedLatency.cases(&machine, &group(&[("threads", &["2"]), ("size", &["1G"])])).unwrap();
         let no_room = asked[0].feasible.clone().unwrap_err();
-        assert!(
-            no_room.cause == FailureCause::Environment && no_room.reason.starts_with("needs 1 × "),
-            "{no_room}"
-        );
+        assert_eq!(no_room.cause, FailureCause::Environment);
+        assert!(no_room.reason.starts_with("needs 1 × "), "{no_room}");
         let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
         assert!(error(&[("op", &["triad"])]).contains("one of read, write, read-write"));
         assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
         assert!(error(&[("delay", &["soon"])]).starts_with("delay must be"));
-        Ok(())
     }
 
     #[test]
     fn a_sample_is_a_curve_from_no_load_to_the_most() {
-        let machine = Machine::discover(&Root::live());
+        let machine = this_machine();
         if possible(&machine, 2).is_err() {
-            writeln!(
-                std::io::stderr(),
-                "SKIPPED a_sample_is_a_curve_from_no_load_to_the_most: needs two CPUs"
-            )
-            .unwrap();
+            let skipped = "SKIPPED a_sample_is_a_curve_from_no_load_to_the_most: needs two CPUs";
+            writeln!(std::io::stderr(), "{skipped}").unwrap();
             return;
         }
         for (op, draws) in BLOCK_OPS {
@@ -482,12 +458,10 @@ mod tests {
                 .with_size("size", 4 << 20)
                 .with_word("delay", "1us+0s")
                 .with_count("threads", 2);
-            let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-            let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
             let delays = read_delays(["1us", "0"].into_iter()).unwrap();
             let job = LoadedJob { draws: *draws, delays, site: MemorySite::of(&case) };
             let parsed = Candidate::new(case.clone(), Ok(())).parsed(&job).parsed;
-            let mut prepared = LoadedLatency.prepare(&case, &parsed, &cx).unwrap();
+            let mut prepared = in_context(&machine, |cx| LoadedLatency.prepare(&case, &parsed, cx)).unwrap();
             let mut samples = (0..50).filter_map(|_| prepared.sample(SampleAmount::Seconds(0.0)).ok());
             let sample = samples.find(|sample| sample.curve[1]["bandwidth"] > 0.0).expect("some load");
             assert_eq!(sample.curve.len(), 3);

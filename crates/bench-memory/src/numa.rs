@@ -13,12 +13,13 @@ use serde::{Deserialize, Serialize};
 
 use super::affinity::{self, note_elsewhere, pages_by_node};
 use super::fact::{CPU_NODES, MEMORY_NODES};
-use super::lap::OFF_CPU;
-use super::window::{ThreadSpan, Window};
+use super::lap::{Lap, OFF_CPU};
+use super::window::ThreadSpan;
 use super::{BANDWIDTH_METRIC, LATENCY_METRIC, are_here, fits, pages, seed, team_on, working_set};
+use plimsoll_machine::memory::NumaNode;
 use plimsoll_model::job::MemorySite;
 use plimsoll_model::sample::Cell;
-use plimsoll_stats::Samples;
+use plimsoll_stats::median;
 use plimsoll_units::text::format_count;
 
 const NUMA_OPS: &[&str] = &["latency", "read"];
@@ -77,12 +78,8 @@ impl Benchmark for Numa {
                 return Err(format!("op must be one of {all} between nodes: '{op}' is not"));
             }
             for pages in pages(machine, group)? {
-                for size in super::sizes(
-                    machine,
-                    group,
-                    &[default_size(machine, group, &op)],
-                    super::bandwidth::SMALLEST_ARRAYS,
-                )? {
+                let usual = default_size(machine, group, &op);
+                for size in super::sizes(machine, group, &[usual], super::bandwidth::SMALLEST_ARRAYS)? {
                     let case = Case::of(self.name())
                         .with_word("op", &op)
                         .with_size("size", size)
@@ -121,18 +118,16 @@ struct NumaJob {
     site: MemorySite,
 }
 
-fn with_memory(machine: &Machine) -> Vec<usize> {
+pub(super) fn with_memory(machine: &Machine) -> Vec<usize> {
     let nodes = machine.memory.nodes.iter();
     nodes.filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).map(|node| node.id).collect()
 }
 
-fn with_cpus(machine: &Machine) -> Vec<WorkingNode> {
-    let allowed = &machine.cpu.allowed;
-    let rows = machine.memory.nodes.iter().map(|node| WorkingNode {
-        node: node.id,
-        cpus: node.cpus.iter().filter(|cpu| allowed.contains(*cpu)).collect(),
-    });
-    rows.filter(|row| !row.cpus.is_empty()).collect()
+/// Returns the nodes with CPUs that this process may use, each with these CPUs.
+fn with_cpus(machine: &Machine) -> Vec<(usize, Vec<usize>)> {
+    let cpus = |node: &NumaNode| node.cpus.common(&machine.cpu.allowed).iter().collect();
+    let rows = machine.memory.nodes.iter().map(|node| (node.id, cpus(node)));
+    rows.filter(|(_, cpus): &(usize, Vec<usize>)| !cpus.is_empty()).collect()
 }
 
 fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
@@ -149,25 +144,13 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
 
 /// Returns the default bytes per node, beyond its caches; for `latency`, of touched lines.
 fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
-    let one = with_cpus(machine)
-        .into_iter()
-        .map(|row| working_set::default_total_bytes(machine, &row.cpus, 1))
-        .max();
+    let each = with_cpus(machine).into_iter();
+    let one = each.map(|(_, cpus)| working_set::default_total_bytes(machine, &cpus, 1)).max();
     let all = one.unwrap_or(ASSUMED_CACHE);
     let bytes =
         if op == "latency" { all.saturating_mul(STRIDE / 64).min(MAX_NODE_BYTES.max(all)) } else { all };
-    working_set::bytes_per_thread(
-        machine,
-        group,
-        with_memory(machine).len() as u64,
-        bytes.saturating_mul(with_memory(machine).len() as u64),
-    )
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct WorkingNode {
-    node: usize,
-    cpus: Vec<usize>,
+    let nodes = with_memory(machine).len() as u64;
+    working_set::bytes_per_thread(machine, group, nodes, bytes.saturating_mul(nodes))
 }
 
 enum NodeMemory {
@@ -176,14 +159,11 @@ enum NodeMemory {
     Regions(Vec<Region>),
 }
 
-struct NodeColumn {
-    node: usize,
-    memory: NodeMemory,
-}
-
 struct NodePairs {
-    rows: Vec<(WorkingNode, Team)>,
-    columns: Vec<NodeColumn>,
+    /// Nodes, each with the threads on its CPUs.
+    rows: Vec<(usize, Team)>,
+    /// Nodes, each with memory on it.
+    columns: Vec<(usize, NodeMemory)>,
     machine: Machine,
     kernel: BlockKernel,
     facts: Facts,
@@ -192,11 +172,11 @@ struct NodePairs {
 impl NodePairs {
     fn new(job: &NumaJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let (latency, size, pages) = (job.latency, affinity::bytes_per_thread(&job.site), job.site.pages);
-        let mut rows = Vec::new();
-        for row in with_cpus(cx.machine) {
-            let cpus = if latency { row.cpus.iter().copied().take(1).collect() } else { row.cpus.clone() };
-            rows.push((row, team_on(&cpus)?));
-        }
+        let team = |(node, cpus): (usize, Vec<usize>)| {
+            let cpus = if latency { &cpus[..1] } else { &cpus };
+            team_on(cpus).map(|team| (node, team))
+        };
+        let rows = with_cpus(cx.machine).into_iter().map(team).collect::<Result<Vec<_>, _>>()?;
         let most = rows.iter().map(|(_, team)| team.count()).max().unwrap_or(1);
         let mut columns = Vec::new();
         for node in with_memory(cx.machine) {
@@ -229,17 +209,16 @@ impl NodePairs {
                         .map_err(|e| e.to_string())
                 }
             };
-            let memory = memory.map_err(CannotMeasure::environment)?;
-            columns.push(NodeColumn { node, memory });
+            columns.push((node, memory.map_err(CannotMeasure::environment)?));
         }
         let kernel = candidates(BlockOp::Read, COPY_BLOCK_BYTES)
             .pop()
             .ok_or_else(|| CannotMeasure::environment("no kernel reads"))?;
         let mut facts = Facts::default();
-        facts.achieved.set(&CPU_NODES, rows.iter().map(|(row, _)| row.node).collect::<Vec<_>>());
-        facts.achieved.set(&MEMORY_NODES, columns.iter().map(|c| c.node).collect::<Vec<_>>());
-        for column in &columns {
-            note_elsewhere(&mut facts, column.node, &column.pages_by_node());
+        facts.achieved.set(&CPU_NODES, rows.iter().map(|(node, _)| *node).collect::<Vec<_>>());
+        facts.achieved.set(&MEMORY_NODES, columns.iter().map(|(node, _)| *node).collect::<Vec<_>>());
+        for (node, memory) in &columns {
+            note_elsewhere(&mut facts, *node, &memory.pages_by_node());
         }
         Ok(Self { rows, columns, machine: cx.machine.clone(), kernel, facts })
     }
@@ -247,10 +226,11 @@ impl NodePairs {
     /// Measures one pair of nodes (indices) for `time`: seconds per load, or bytes per second.
     fn measure_pair(&mut self, row: usize, column: usize, time: Duration) -> Result<f64, CannotMeasure> {
         let kernel = self.kernel;
-        let (Some((_, team)), Some(column)) = (self.rows.get_mut(row), self.columns.get_mut(column)) else {
+        let (Some((_, team)), Some((_, memory))) = (self.rows.get_mut(row), self.columns.get_mut(column))
+        else {
             return Err(CannotMeasure::environment("no such pair of nodes"));
         };
-        match &mut column.memory {
+        match memory {
             NodeMemory::Chase(chase) => {
                 let slices = team.run_each(&mut [chase], |_, chase| steps(chase, time));
                 middle(slices.map_err(CannotMeasure::environment)?.into_iter().flatten().collect())
@@ -275,22 +255,18 @@ impl NodePairs {
     }
 }
 
-impl NodeColumn {
+impl NodeMemory {
     fn pages_by_node(&self) -> BTreeMap<usize, usize> {
-        match &self.memory {
-            NodeMemory::Chase(chase) => pages_by_node(std::iter::once(chase.memory())),
-            NodeMemory::Regions(regions) => pages_by_node(regions.iter().map(Region::memory)),
+        match self {
+            Self::Chase(chase) => pages_by_node(std::iter::once(chase.memory())),
+            Self::Regions(regions) => pages_by_node(regions.iter().map(Region::memory)),
         }
     }
 }
 
 fn middle(values: Vec<f64>) -> Result<f64, CannotMeasure> {
-    let median = Samples::new(values).ok().map(|samples| samples.median()).filter(|median| *median > 0.0);
-    median.ok_or_else(|| {
-        CannotMeasure::environment(
-            "the clock did not advance while a pair was measured: use a longer --sample-time",
-        )
-    })
+    let why = "the clock did not advance while a pair was measured: use a longer --sample-time";
+    median(values).filter(|median| *median > 0.0).ok_or_else(|| CannotMeasure::environment(why))
 }
 
 /// Walks a chase for `time` in slices of about 2 ms; returns the seconds per step of each slice.
@@ -334,9 +310,9 @@ fn lap_seconds(laps: &[Vec<ThreadSpan>]) -> Vec<f64> {
     let count = laps.iter().map(Vec::len).min().unwrap_or(0);
     let windows = (0..count).filter_map(|lap| {
         let spans: Vec<ThreadSpan> = laps.iter().filter_map(|laps| laps.get(lap)).copied().collect();
-        Window::of(&spans, true)
+        Lap::of(1, &spans, true)
     });
-    let windows: Vec<Window> = windows.collect();
+    let windows: Vec<Lap> = windows.collect();
     let least = windows.iter().map(|window| window.disturbed).fold(f64::INFINITY, f64::min);
     let counted = windows.iter().filter(|window| window.disturbed <= least.max(OFF_CPU));
     counted.map(|window| window.seconds).collect()
@@ -357,13 +333,13 @@ impl Prepared for NodePairs {
         for row in 0..self.rows.len() {
             for column in 0..self.columns.len() {
                 let value = self.measure_pair(row, column, time)?;
-                let (from, to) = (self.rows[row].0.node, self.columns[column].node);
+                let (from, to) = (self.rows[row].0, self.columns[column].0);
                 let number = |node| u32::try_from(node).unwrap_or(u32::MAX);
                 matrix.push(Cell { row: number(from), column: number(to), value, mark: self.mark(from, to) });
                 values.push(value);
             }
         }
-        let name = match self.columns.first().map(|column| &column.memory) {
+        let name = match self.columns.first().map(|(_, memory)| memory) {
             Some(NodeMemory::Chase(_)) => LATENCY_METRIC,
             _ => BANDWIDTH_METRIC,
         };
@@ -376,7 +352,7 @@ impl Prepared for NodePairs {
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.columns.iter().try_for_each(|column| match &column.memory {
+        self.columns.iter().try_for_each(|(_, memory)| match memory {
             NodeMemory::Chase(chase) => chase.verify().map_err(|e| super::wrong_chase(Vec::new(), &e)),
             NodeMemory::Regions(regions) => regions.iter().try_for_each(|region| {
                 region.verify().map_err(|e| super::wrong_blocks(WrongAnswerSource::Cpus(Vec::new()), &e))
@@ -392,15 +368,14 @@ impl Prepared for NodePairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
-    use plimsoll_machine::Root;
-    use plimsoll_machine::fixture::{Fault, Fixture};
+    use crate::fixture::{in_context, machine, this_machine};
+    use plimsoll_machine::fixture::Fixture;
     use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
 
     #[test]
-    fn machines_with_several_nodes_have_a_case_of_each_kind() -> Result<(), Fault> {
-        let mut machine = Fixture::open("epyc-7543-nps4")?.machine();
+    fn machines_with_several_nodes_have_a_case_of_each_kind() {
+        let mut machine = machine("epyc-7543-nps4");
         machine.cpu.allowed = machine.cpu.online.clone();
         let nodes = machine.memory.nodes.len();
         assert!(nodes >= 4);
@@ -411,16 +386,14 @@ mod tests {
         assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()), "{candidates:?}");
         assert!(ids[1].starts_with("memory.numa/op=read/size=512M/"), "{ids:?}");
         assert_eq!((with_memory(&machine).len(), with_cpus(&machine).len()), (nodes, nodes));
-        Ok(())
     }
 
     #[test]
-    fn nodes_without_memory_or_without_cpus_are_left_out() -> Result<(), Fault> {
-        let fixture = Fixture::open("epyc-7543-nps4")?;
-        fixture.write(
-            "sys/devices/system/node/node0/meminfo",
-            b"Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n",
-        )?;
+    fn nodes_without_memory_or_without_cpus_are_left_out() {
+        let fixture = Fixture::open("epyc-7543-nps4").unwrap();
+        fixture
+            .write("sys/devices/system/node/node0/meminfo", b"Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n")
+            .unwrap();
         let mut machine = fixture.machine();
         machine.cpu.allowed = machine.cpu.online.clone();
         let all = machine.memory.nodes.len();
@@ -434,12 +407,11 @@ mod tests {
         assert!(why.cause == FailureCause::NotHere && why.reason.contains("1 have memory"), "{why}");
         let wrong = Group::default().with("op", vec![Value::Word("triad".to_owned())]);
         assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("one of latency, read"));
-        Ok(())
     }
 
     #[test]
     fn the_pairs_of_this_machine_are_measured_and_lie_where_they_should() {
-        let machine = Machine::discover(&Root::live());
+        let machine = this_machine();
         if with_cpus(&machine).is_empty() || with_memory(&machine).is_empty() {
             use std::io::Write;
             writeln!(std::io::stderr(), "SKIPPED the_pairs_of_this_machine: the kernel shows no NUMA node")
@@ -448,10 +420,8 @@ mod tests {
         }
         for op in NUMA_OPS {
             let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
-            let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-            let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
             let job = NumaJob { latency: *op == "latency", site: MemorySite::of(&case) };
-            let mut between = NodePairs::new(&job, &case, &cx).unwrap();
+            let mut between = in_context(&machine, |cx| NodePairs::new(&job, &case, cx)).unwrap();
             let sample = between.sample(SampleAmount::Seconds(0.0)).unwrap();
             let (rows, columns) = (between.rows.len(), between.columns.len());
             assert_eq!(sample.matrix.len(), rows * columns);

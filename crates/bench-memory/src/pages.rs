@@ -19,10 +19,6 @@ impl RequestedPages {
         Self { pages: Pages::Small, word: small_page_name(machine.memory.page_bytes) }
     }
 
-    fn thp() -> Self {
-        Self { pages: Pages::Thp, word: THP }
-    }
-
     /// Returns small pages if both are defaults and `size` bytes per thread fill no huge page.
     pub(super) fn fitting(self, machine: &Machine, group: &Group, size: u64) -> Self {
         let usual = !group.asked("pages") && !group.asked("size");
@@ -32,20 +28,14 @@ impl RequestedPages {
 
 /// Returns the requested page sizes; by default THP if it is usual, else small pages.
 pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<RequestedPages>, String> {
-    let usual = if thp_is_usual(machine) { RequestedPages::thp() } else { RequestedPages::small(machine) };
     let small = RequestedPages::small(machine).word;
-    let read = |word: &String| match find(&word.to_ascii_lowercase()) {
-        Some(found) => Ok(found),
-        None => Err(format!("pages must be {small}, thp, 2m or 1g: '{}' is not", shown(word))),
+    let usual = if thp_is_usual(machine) { THP } else { small };
+    let all = || SMALL_PAGES.iter().map(|(word, _)| (*word, Pages::Small)).chain(LARGE_PAGES.iter().copied());
+    let read = |text: &String| match all().find(|(word, _)| text.eq_ignore_ascii_case(word)) {
+        Some((word, pages)) => Ok(RequestedPages { pages, word }),
+        None => Err(format!("pages must be {small}, thp, 2m or 1g: '{}' is not", shown(text))),
     };
-    group.words("pages", &[usual.word]).iter().map(read).collect()
-}
-
-fn find(word: &str) -> Option<RequestedPages> {
-    let small = SMALL_PAGES.iter().map(|(name, _)| RequestedPages { pages: Pages::Small, word: name });
-    small
-        .chain(LARGE_PAGES.iter().map(|(name, pages)| RequestedPages { pages: *pages, word: name }))
-        .find(|one| one.word == word)
+    group.words("pages", &[usual]).iter().map(read).collect()
 }
 
 /// Fails if the case names ordinary pages of another size than this kernel's.

@@ -1,26 +1,15 @@
 use super::fact::{LEVEL, MEMORY_NODES, THREAD_BYTES, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
+use crate::fixture::{GIB, KIB, MIB, in_context, machine, this_machine};
 use plimsoll_bench_api::buffer::{PAGES, record_pages, reserve};
-use plimsoll_bench_api::{Benchmark, Candidate, Options, Parsed, Prepared, WorkerCache};
-use plimsoll_machine::fixture::{Fault, Fixture};
+use plimsoll_bench_api::{Benchmark, Candidate, Parsed, Prepared};
+use plimsoll_machine::fixture::Fixture;
 use plimsoll_metal::buffer::Resident;
 use plimsoll_model::case::Value;
 use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
 use plimsoll_model::sample::{FailureCause, SampleAmount};
 use proptest::prelude::*;
-
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-
-fn machine(name: &str) -> Result<Machine, Fault> {
-    Ok(Fixture::open(name)?.machine())
-}
-
-fn this_machine() -> Machine {
-    Machine::discover(&plimsoll_machine::Root::live())
-}
 
 fn ids(benchmark: &dyn Benchmark, machine: &Machine, group: &Group) -> Vec<String> {
     let candidates = benchmark.cases(machine, group).unwrap();
@@ -41,9 +30,7 @@ fn prepared(
     case: &Case,
     machine: &Machine,
 ) -> Result<Box<dyn Prepared>, CannotMeasure> {
-    let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-    let cx = Context { machine, options: &options, keep: &WorkerCache::default() };
-    benchmark.prepare(case, &parsed(case), &cx)
+    in_context(machine, |cx| benchmark.prepare(case, &parsed(case), cx))
 }
 
 fn parsed(case: &Case) -> Parsed {
@@ -57,33 +44,30 @@ fn parsed(case: &Case) -> Parsed {
 }
 
 #[test]
-fn each_array_over_all_threads_is_four_times_the_caches_of_their_cpus() -> Result<(), Fault> {
-    let zen4 = ids(&Bandwidth, &machine("firecracker-zen4")?, &Group::default());
+fn each_array_over_all_threads_is_four_times_the_caches_of_their_cpus() {
+    let zen4 = ids(&Bandwidth, &machine("firecracker-zen4"), &Group::default());
     assert_eq!(zen4.len(), 6);
     assert_eq!(zen4[0], "memory.bandwidth/op=read/size=132M/variant=best/pages=thp/threads=1");
     assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=204M/variant=best/pages=thp/threads=2");
-    let epyc = ids(&Bandwidth, &machine("epyc-7543-nps4")?, &list("op", ["copy"]));
+    let epyc = ids(&Bandwidth, &machine("epyc-7543-nps4"), &list("op", ["copy"]));
     assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=260M/variant=best/pages=4k/threads=1");
-    Ok(())
 }
 
 #[test]
-fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result<(), Fault> {
-    let zen4 = ids(&MemoryLatency, &machine("firecracker-zen4")?, &list("pages", ["4k"]));
+fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() {
+    let zen4 = ids(&MemoryLatency, &machine("firecracker-zen4"), &list("pages", ["4k"]));
     let sizes = ["16K", "512K", "16M", "528M"];
     assert_eq!(zen4, sizes.map(|size| format!("memory.latency/size={size}/pages=4k")));
-    let epyc = ids(&MemoryLatency, &machine("epyc-7543-nps4")?, &list("pages", ["thp"]));
+    let epyc = ids(&MemoryLatency, &machine("epyc-7543-nps4"), &list("pages", ["thp"]));
     assert_eq!(epyc.last().map(String::as_str), Some("memory.latency/size=520M/pages=thp"));
-    Ok(())
 }
 
 #[test]
-fn small_pages_are_measured_beside_huge_ones_where_they_matter() -> Result<(), Fault> {
-    let ids = ids(&MemoryLatency, &machine("firecracker-zen4")?, &Group::default());
+fn small_pages_are_measured_beside_huge_ones_where_they_matter() {
+    let ids = ids(&MemoryLatency, &machine("firecracker-zen4"), &Group::default());
     let wanted =
         [("16K", "thp"), ("512K", "thp"), ("16M", "thp"), ("528M", "thp"), ("16M", "4k"), ("528M", "4k")];
     assert_eq!(ids, wanted.map(|(size, pages)| format!("memory.latency/size={size}/pages={pages}")));
-    Ok(())
 }
 
 #[test]
@@ -113,8 +97,8 @@ fn several_chases_are_cases_of_their_own() {
 }
 
 #[test]
-fn unknown_caches_are_assumed_and_said() -> Result<(), Fault> {
-    let mut machine = machine("firecracker-zen4")?;
+fn unknown_caches_are_assumed_and_said() {
+    let mut machine = machine("firecracker-zen4");
     machine.cpu.caches.clear();
     let both = ["memory.latency/size=1G/pages=thp", "memory.latency/size=1G/pages=4k"];
     assert_eq!(ids(&MemoryLatency, &machine, &Group::default()), both);
@@ -122,12 +106,11 @@ fn unknown_caches_are_assumed_and_said() -> Result<(), Fault> {
     let mut facts = Facts::default();
     note_caches(&mut facts, &machine);
     assert_eq!(facts.warnings[0].code(), "caches-unknown");
-    Ok(())
 }
 
 #[test]
-fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(), Fault> {
-    let mut machine = machine("firecracker-zen4")?;
+fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() {
+    let mut machine = machine("firecracker-zen4");
     let one = list("threads", ["1"]);
     let triad = |machine: &Machine| Bandwidth.cases(machine, &one).unwrap().remove(2);
     for (available, wanted, level) in [
@@ -144,14 +127,13 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
             "so it is marked"
         );
     }
-    let chase = MemoryLatency.cases(&machine, &Group::default())?.pop().unwrap();
+    let chase = MemoryLatency.cases(&machine, &Group::default()).unwrap().pop().unwrap();
     assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(8 * MIB), true));
-    Ok(())
 }
 
 #[test]
-fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
-    let mut machine = machine("epyc-7543-nps4")?;
+fn default_cases_can_be_measured_on_any_machine() {
+    let mut machine = machine("epyc-7543-nps4");
     machine.memory.transparent_huge_pages = Some("always".to_owned());
     machine.cgroup.cpu_quota = None;
     let group = Group { budget: Some(42.0), ..Group::default() };
@@ -164,7 +146,7 @@ fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
                     c.size_bytes = Some(cache);
                 }
                 for benchmark in [&Bandwidth as &dyn Benchmark, &MemoryLatency] {
-                    for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group)? {
+                    for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group).unwrap() {
                         let each = case.number("size").unwrap();
                         let taken = rounded_to_pages(each, MemorySite::of(&case).pages).unwrap();
                         let fits = taken * case.threads() as u64 <= available / 2;
@@ -175,15 +157,14 @@ fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
             }
         }
     }
-    Ok(())
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<(), Fault> {
-    let mut machine = machine("firecracker-zen4")?;
+fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() {
+    let mut machine = machine("firecracker-zen4");
     machine.memory.available_bytes = Some(GIB);
     let group = list("size", ["300M"]).with("threads", vec![Value::Count(2), Value::Count(3)]);
-    let candidates = Bandwidth.cases(&machine, &group)?;
+    let candidates = Bandwidth.cases(&machine, &group).unwrap();
     let refused = refused(&candidates);
     assert_eq!(refused.len(), 3, "three operations, with three threads each");
     let wanted = "needs 3 × 300 MiB of memory, and only 896 MiB can be used: 1 GiB are available, of which 128 MiB stay free; \
@@ -192,9 +173,8 @@ fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<
         refused.iter().all(|why| why.cause == FailureCause::Environment && why.reason == wanted),
         "{refused:?}"
     );
-    let candidates = MemoryLatency.cases(&machine, &list("size", ["1G"]))?;
+    let candidates = MemoryLatency.cases(&machine, &list("size", ["1G"])).unwrap();
     assert!(self::refused(&candidates)[0].reason.starts_with("needs 1 × 1 GiB of memory"));
-    Ok(())
 }
 
 proptest! {
@@ -264,10 +244,8 @@ fn every_operation_is_measured_and_verified() {
         let sample = prepared.sample(SampleAmount::Work(10 * MIB)).unwrap();
         let again = prepared.sample(SampleAmount::Work(sample.work.unwrap())).unwrap();
         assert_eq!(again.work, sample.work, "{op}: an amount repeats exactly");
-        assert!(
-            sample.values["bandwidth"] > 0.0 && sample.values["bandwidth"] <= sample.values["bus_bandwidth"],
-            "{op}"
-        );
+        assert!(sample.values["bandwidth"] > 0.0, "{op}");
+        assert!(sample.values["bandwidth"] <= sample.values["bus_bandwidth"], "{op}");
         prepared.verify().unwrap();
         let facts = prepared.facts();
         assert!(facts.achieved.get(&VARIANT).is_some());
@@ -296,8 +274,8 @@ fn all_variants_are_listed_and_best_is_one_case() {
 }
 
 #[test]
-fn a_sweep_is_every_power_of_two_to_eight_times_the_last_level_cache() -> Result<(), Fault> {
-    let machine = machine("firecracker-zen4")?;
+fn a_sweep_is_every_power_of_two_to_eight_times_the_last_level_cache() {
+    let machine = machine("firecracker-zen4");
     let sizes = |benchmark: &dyn Benchmark, group| -> Vec<u64> {
         let candidates = benchmark.cases(&machine, &group).unwrap();
         candidates.iter().filter_map(|candidate| candidate.case.number("size")).collect()
@@ -310,7 +288,6 @@ fn a_sweep_is_every_power_of_two_to_eight_times_the_last_level_cache() -> Result
     let both = list("size", ["sweep", "5G", "8K"]).with("pages", vec![Value::Word("4k".to_owned())]);
     let found = sizes(&MemoryLatency, both);
     assert_eq!((found.len(), found.last()), (wanted.len() + 1, Some(&(5 * GIB))));
-    Ok(())
 }
 
 #[test]
@@ -336,8 +313,8 @@ fn a_shared_array_has_every_threads_part_in_it() {
 }
 
 #[test]
-fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_goes_on() -> Result<(), Fault> {
-    let mut machine = machine("firecracker-zen4")?;
+fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_goes_on() {
+    let mut machine = machine("firecracker-zen4");
     let group = list("pages", ["thp", "2m", "1g"]).with("size", vec![Value::Size(100 * MIB)]);
     let feasible = |machine: &Machine| -> Vec<bool> {
         let candidates = MemoryLatency.cases(machine, &group).unwrap();
@@ -357,7 +334,6 @@ fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_go
     assert_eq!(feasible(&machine), [true, true, false]);
     machine.memory.huge_pages = vec![pool(2 * MIB, Some(49)), pool(GIB, Some(1))];
     assert_eq!(feasible(&machine), [true, false, true]);
-    Ok(())
 }
 
 #[test]
@@ -411,41 +387,39 @@ fn pages_other_than_asked_for_are_told() {
     assert_eq!(reported(Pages::Small, 4 * MIB, 0), (Some(small.clone()), vec![]));
     let differs = vec!["pages-differ".to_owned()];
     assert_eq!(reported(Pages::Thp, 4 * MIB, 0), (Some(small.clone()), differs.clone()));
-    assert_eq!(
-        reported(Pages::Thp, 4 * MIB, 2 * MIB),
-        (Some(format!("50 % thp, the rest {small}")), differs)
-    );
+    let wanted = (Some(format!("50 % thp, the rest {small}")), differs);
+    assert_eq!(reported(Pages::Thp, 4 * MIB, 2 * MIB), wanted);
     assert_eq!(reported(Pages::Thp, 0, 0), (None, vec![]));
 }
 
 /// AArch64 kernels have pages of 4, 16 or 64 KiB, and transparent huge pages of 2, 32 or 512 MiB.
 #[test]
-fn pages_have_the_name_of_what_the_kernel_has() -> Result<(), Fault> {
+fn pages_have_the_name_of_what_the_kernel_has() {
     for (huge, own, usual) in [(2 << 20, "4k", "thp"), (32 << 20, "16k", "16k"), (512 << 20, "64k", "64k")] {
-        let fixture = Fixture::open("graviton2-container")?;
+        let fixture = Fixture::open("graviton2-container").unwrap();
         let thp = "sys/kernel/mm/transparent_hugepage";
-        fixture.write(&format!("{thp}/enabled"), b"[always] madvise never\n")?;
-        fixture.write(&format!("{thp}/hpage_pmd_size"), format!("{huge}\n").as_bytes())?;
+        fixture.write(&format!("{thp}/enabled"), b"[always] madvise never\n").unwrap();
+        fixture.write(&format!("{thp}/hpage_pmd_size"), format!("{huge}\n").as_bytes()).unwrap();
         let machine = fixture.machine();
         let pages = |group: &Group| pages(&machine, group).map(|found| found[0].word);
         assert_eq!(pages(&Group::default()), Ok(usual), "{huge}");
         assert_eq!(pages(&list("pages", [own])), Ok(own));
         let other = if own == "4k" { "64k" } else { "4k" };
         for benchmark in [&Bandwidth as &dyn Benchmark, &MemoryLatency] {
-            let cases = benchmark.cases(&machine, &list("pages", [other]))?;
+            let cases = benchmark.cases(&machine, &list("pages", [other])).unwrap();
             let all = refused(&cases);
             assert_eq!(all.len(), cases.len());
             assert!(all[0].reason.contains(&format!("pages are {own}, not {other}")), "{}", all[0]);
         }
     }
-    Ok(())
 }
 
 #[test]
-fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<(), Fault> {
-    let fixture = Fixture::open("epyc-7543-nps4")?;
+fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() {
+    let fixture = Fixture::open("epyc-7543-nps4").unwrap();
     fixture
-        .write("sys/devices/system/node/node0/meminfo", b"Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n")?;
+        .write("sys/devices/system/node/node0/meminfo", b"Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n")
+        .unwrap();
     let machine = fixture.machine();
     let [own, other] = [0, 1].map(|node| machine.memory.nodes[node].cpus.iter().next());
     let remarks = |cpus: &[Option<usize>]| {
@@ -456,7 +430,6 @@ fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<
     assert_eq!(remarks(&[other]), [""; 0]);
     let reported = remarks(&[other, own]);
     assert!(reported.len() == 1 && reported[0].contains("node 0 of CPU 0 has no memory"), "{reported:?}");
-    Ok(())
 }
 
 #[test]

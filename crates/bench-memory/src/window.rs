@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::clock::{is_thread_time_precise, thread_cpu_time};
 
-use super::lap::off_cpu;
+use super::lap::{Lap, off_cpu};
 
 /// Largest delay of a start that counts as common: the transfer of a cache line between CPUs.
 const LATE: Duration = Duration::from_micros(1);
@@ -15,15 +15,6 @@ pub(super) struct ThreadSpan {
     pub(super) start: Instant,
     pub(super) end: Instant,
     /// Share of the span that the thread was off its CPU, 0 to 1.
-    pub(super) off_cpu: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Window {
-    pub(super) seconds: f64,
-    /// Largest share of the time that any thread was off its CPU or started late, 0 to 1.
-    pub(super) disturbed: f64,
-    /// Largest share off the CPU of any thread, 0 to 1: only then did other work run.
     pub(super) off_cpu: f64,
 }
 
@@ -41,10 +32,11 @@ impl ThreadSpan {
     }
 }
 
-impl Window {
-    /// Combines the spans of all threads; `None` without spans. If `alone` (each thread has its own
-    /// CPU), a late start is a disturbance; threads that share a CPU start when it is free.
-    pub(super) fn of(spans: &[ThreadSpan], alone: bool) -> Option<Self> {
+impl Lap {
+    /// Combines the spans of all threads, which did `parts` together; `None` without spans. If `alone`
+    /// (each thread has its own CPU), a late start is a disturbance; threads that share a CPU start
+    /// when it is free.
+    pub(super) fn of(parts: u64, spans: &[ThreadSpan], alone: bool) -> Option<Self> {
         let first = spans.iter().map(|span| span.start).min()?;
         let late = spans.iter().map(|span| span.start).max()?.saturating_duration_since(first);
         let whole = spans.iter().map(|span| span.end).max()?.saturating_duration_since(first);
@@ -53,7 +45,7 @@ impl Window {
             false => 0.0,
         };
         let off_cpu = spans.iter().map(|span| span.off_cpu).fold(0.0, f64::max);
-        Some(Self { seconds: whole.as_secs_f64(), disturbed: off_cpu.max(lateness), off_cpu })
+        Some(Self { parts, seconds: whole.as_secs_f64(), disturbed: off_cpu.max(lateness), off_cpu })
     }
 }
 
@@ -67,10 +59,10 @@ mod tests {
         move |now| ThreadSpan { start: now + us(from_us), end: now + us(to_us), off_cpu }
     }
 
-    fn of(spans: &[&dyn Fn(Instant) -> ThreadSpan], alone: bool) -> Window {
+    fn of(spans: &[&dyn Fn(Instant) -> ThreadSpan], alone: bool) -> Lap {
         let now = Instant::now();
         let spans: Vec<ThreadSpan> = spans.iter().map(|span| span(now)).collect();
-        Window::of(&spans, alone).unwrap()
+        Lap::of(1, &spans, alone).unwrap()
     }
 
     #[test]
@@ -85,7 +77,7 @@ mod tests {
         let both = of(&[&span(0, 5_000, 0.0), &span(1, 7_000, 0.3)], true);
         assert_eq!(both.off_cpu, 0.3);
         assert!((both.seconds - 7e-3).abs() < 1e-9, "{both:?}");
-        assert_eq!(Window::of(&[], true), None);
+        assert_eq!(Lap::of(1, &[], true), None);
     }
 
     #[test]
@@ -106,7 +98,7 @@ mod tests {
             let now = Instant::now();
             let spans: Vec<ThreadSpan> =
                 parts.iter().map(|(from, length, off)| span(*from, from + length, *off)(now)).collect();
-            let window = Window::of(&spans, alone).unwrap();
+            let window = Lap::of(1, &spans, alone).unwrap();
             for span in &spans {
                 prop_assert!(window.seconds >= (span.end - span.start).as_secs_f64());
                 prop_assert!(window.disturbed >= span.off_cpu && window.disturbed >= window.off_cpu);

@@ -82,6 +82,12 @@ pub(super) fn default_total_bytes(machine: &Machine, cpus: &[usize], arrays: u64
     beyond_caches.max(LEAST_EACH.saturating_mul(cpus.len() as u64)).saturating_mul(arrays)
 }
 
+/// Returns the default bytes for each of `threads`, which work on `arrays` arrays.
+pub(super) fn default_size(machine: &Machine, group: &Group, threads: u64, arrays: u64) -> u64 {
+    let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    bytes_per_thread(machine, group, threads, default_total_bytes(machine, &cpus, arrays))
+}
+
 /// Like [`least`], for the CPUs of the case's threads.
 pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
     least(machine, &cpus_of_case(machine, case), arrays)
@@ -115,88 +121,73 @@ fn bytes_in_case_time(machine: &Machine, group: &Group) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::spread_cpus;
+    use crate::fixture::{GIB, MIB, machine};
     use plimsoll_machine::EffectiveCache;
-    use plimsoll_machine::fixture::{Fault, Fixture};
 
-    const MIB: u64 = 1 << 20;
-    const GIB: u64 = 1 << 30;
-
-    fn huge_cache() -> Result<Machine, Fault> {
-        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+    fn huge_cache() -> Machine {
+        let mut machine = machine("firecracker-zen4");
         let last = machine.cpu.caches.iter_mut().filter(|cache| cache.level == 3);
         last.for_each(|cache| cache.size_bytes = Some(480 * MIB));
-        Ok(machine)
+        machine
     }
 
     #[test]
-    fn the_caches_are_those_of_the_cpus_that_work() -> Result<(), Fault> {
-        let epyc = Fixture::open("epyc-7543-nps4")?.machine();
+    fn the_caches_are_those_of_the_cpus_that_work() {
+        let epyc = machine("epyc-7543-nps4");
         assert_eq!(caches(&epyc, &spread_cpus(&epyc, 1)), 32 * MIB + MIB / 2);
         let all = epyc.cpu.allowed.len();
         assert_eq!(caches(&epyc, &spread_cpus(&epyc, all)), (256 + 16) * MIB);
         assert_eq!(caches(&epyc, &[]), ASSUMED_LAST_LEVEL);
-        Ok(())
     }
 
-    fn default_of(name: &str) -> Result<(Machine, u64), Fault> {
-        let machine = Fixture::open(name)?.machine();
-        let threads = machine.cpu.allowed.len();
-        let cpus = spread_cpus(&machine, threads);
-        let size = bytes_per_thread(
-            &machine,
-            &Group::default(),
-            threads as u64,
-            default_total_bytes(&machine, &cpus, 1),
-        );
-        Ok((machine, size))
+    fn default_of(name: &str) -> (Machine, u64) {
+        let machine = machine(name);
+        let size = default_size(&machine, &Group::default(), machine.cpu.allowed.len() as u64, 1);
+        (machine, size)
     }
 
     #[test]
-    fn level_2_counts_and_each_thread_has_32_mib_of_each_array() -> Result<(), Fault> {
+    fn level_2_counts_and_each_thread_has_32_mib_of_each_array() {
         for (name, mib) in [
             ("working-set-in-l2-graviton3", 64 + 32),
             ("working-set-in-l2-graviton4", 96 * 2 + 36),
             ("working-set-in-l3-turin", 96 + 12 * 32),
         ] {
-            let (machine, size) = default_of(name)?;
+            let (machine, size) = default_of(name);
             let cpus = spread_cpus(&machine, machine.cpu.allowed.len());
             assert_eq!(caches(&machine, &cpus), mib * MIB, "{name}");
             assert_eq!(size, 32 * MIB, "{name}");
         }
-        Ok(())
     }
 
     #[test]
-    fn a_guest_is_not_believed_that_its_cache_is_smaller_than_the_chips() -> Result<(), Fault> {
-        let (milan, size) = default_of("azure-shows-one-small-l3")?;
+    fn a_guest_is_not_believed_that_its_cache_is_smaller_than_the_chips() {
+        let (milan, size) = default_of("azure-shows-one-small-l3");
         assert_eq!(size, 32 * MIB);
         let all = spread_cpus(&milan, 96);
         assert_eq!(caches(&milan, &all), (6 * 32 + 24) * MIB);
-        let (emerald, size) = default_of("two-sockets-shown-as-one-8570")?;
+        let (emerald, size) = default_of("two-sockets-shown-as-one-8570");
         assert!(size * 48 >= 1200 * MIB, "{size}");
         let one = bytes_per_thread(&emerald, &Group::default(), 1, default_total_bytes(&emerald, &[0], 1));
         assert!(one >= 1200 * MIB, "{one}");
         let mut measured = emerald;
         measured.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
         assert_eq!(caches(&measured, &[0]), (128 + 4) * MIB);
-        Ok(())
     }
 
     #[test]
-    fn a_measured_cache_stands_for_each_of_its_kind() -> Result<(), Fault> {
-        let mut machine = huge_cache()?;
+    fn a_measured_cache_stands_for_each_of_its_kind() {
+        let mut machine = huge_cache();
         assert_eq!(caches(&machine, &[0, 1]), 482 * MIB);
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
         assert_eq!(caches(&machine, &[0, 1]), 130 * MIB, "both share it");
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: GIB, fill_rate: 1e9 });
         assert_eq!(caches(&machine, &[0]), 481 * MIB);
-        Ok(())
     }
 
     #[test]
-    fn what_is_asked_for_is_bounded_by_memory_and_time() -> Result<(), Fault> {
-        let mut machine = huge_cache()?;
+    fn what_is_asked_for_is_bounded_by_memory_and_time() {
+        let mut machine = huge_cache();
         let quick = Group { budget: Some(42.0), ..Group::default() };
         machine.memory.available_bytes = Some(2 << 40);
         let wanted = least(&machine, &[0], 3);
@@ -218,6 +209,5 @@ mod tests {
         machine.memory.available_bytes = None;
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
         assert_eq!(bytes_per_thread(&machine, &quick, 1, 100 * GIB), 278 * MIB);
-        Ok(())
     }
 }

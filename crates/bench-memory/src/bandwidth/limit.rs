@@ -165,21 +165,11 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_machine::fixture::{Fault, Fixture};
+    use crate::fixture::{KIB, MIB, clocked, limits_of, machine, reason};
     use plimsoll_model::case::Case;
-    use plimsoll_model::limit::LimitEvidence;
-    use plimsoll_model::sample::Conditions;
-
-    const KIB: u64 = 1 << 10;
-    const MIB: u64 = 1 << 20;
-
-    fn machine(name: &str) -> Result<Machine, Fault> {
-        Ok(Fixture::open(name)?.machine())
-    }
 
     fn ask(machine: &Machine, case: &Case, metric: &str, samples: &[Sample]) -> Limit {
-        let question = Question { machine, case, metric, samples, evidence: LimitEvidence::default() };
-        let mut limits = limits(&question);
+        let mut limits = limits_of(limits, (machine, case, metric), samples);
         assert_eq!(limits.len(), 1, "{metric}");
         limits.remove(0)
     }
@@ -191,10 +181,6 @@ mod tests {
         }
     }
 
-    fn chased(clock_hz: Option<f64>) -> Sample {
-        Sample { conditions: Conditions { clock_hz, ..Conditions::default() }, ..Sample::default() }
-    }
-
     fn copy(size: u64, threads: u64) -> Case {
         Case::of("memory.bandwidth")
             .with_word("op", "copy")
@@ -202,20 +188,13 @@ mod tests {
             .with_count("threads", threads)
     }
 
-    fn reason(limit: Limit) -> String {
-        assert_eq!((limit.value, limit.source), (None, LimitSource::Unknown), "{limit:?}");
-        limit.reason.unwrap_or_default()
-    }
-
     #[test]
-    fn the_ceiling_is_the_sockets_channels_and_the_programs_share_of_them() -> Result<(), Fault> {
-        let zen4 = machine("firecracker-zen4")?;
+    fn the_ceiling_is_the_sockets_channels_and_the_programs_share_of_them() {
+        let zen4 = machine("firecracker-zen4");
         let samples = [moved(20e9, 30e9), moved(22e9, 33e9)];
         let bus = ask(&zen4, &copy(512 * MIB, 1), "bus_bandwidth", &samples);
-        assert_eq!(
-            (bus.value, bus.kind, bus.source),
-            (Some(921.6e9), LimitKind::Ceiling, LimitSource::Rated)
-        );
+        let got = (bus.value, bus.kind, bus.source);
+        assert_eq!(got, (Some(921.6e9), LimitKind::Ceiling, LimitSource::Rated));
         let wanted =
             "of all sockets that the host may have with all channels filled; a virtual machine may get less";
         assert_eq!(bus.reason.as_deref(), Some(wanted));
@@ -224,12 +203,11 @@ mod tests {
         let program = ask(&zen4, &copy(512 * MIB, 1), "bandwidth", &samples);
         assert_eq!(program.value.map(f64::round), Some(614.4e9));
         assert!(program.formula.ends_with("× (bytes counted ÷ bytes moved)"));
-        Ok(())
     }
 
     #[test]
-    fn every_socket_with_a_thread_counts_once() -> Result<(), Fault> {
-        let mut xeon = machine("xeon-gold-6230-2s")?;
+    fn every_socket_with_a_thread_counts_once() {
+        let mut xeon = machine("xeon-gold-6230-2s");
         xeon.memory.modules = None;
         let bus = |machine: &Machine, threads| {
             ask(machine, &copy(1 << 30, threads), "bus_bandwidth", &[moved(1.0, 1.0)]).value
@@ -243,78 +221,66 @@ mod tests {
         }
         let unknown = ask(&xeon, &copy(1 << 30, 1), "bus_bandwidth", &[moved(1.0, 1.0)]);
         assert!(reason(unknown).contains("which socket"));
-        Ok(())
     }
 
     #[test]
-    fn a_chip_without_a_row_says_why_nothing_is_known() -> Result<(), Fault> {
-        let mut machine = machine("firecracker-zen4")?;
+    fn a_chip_without_a_row_says_why_nothing_is_known() {
+        let mut machine = machine("firecracker-zen4");
         machine.cpu.model = Some(0x61);
         let text = reason(ask(&machine, &copy(512 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
-        assert!(
-            text.contains("Firecracker hides the memory's channels") && text.contains("--limits"),
-            "{text}"
-        );
+        assert!(text.contains("Firecracker hides the memory's channels"), "{text}");
+        assert!(text.contains("--limits"), "{text}");
         machine.virtualisation.is_virtual = Some(false);
         let text = reason(ask(&machine, &copy(512 * MIB, 1), "bus_bandwidth", &[moved(1.0, 1.0)]));
         assert!(text.contains("SMBIOS"), "{text}");
-        Ok(())
     }
 
     #[test]
-    fn memorys_ceiling_does_not_hold_for_what_fits_in_a_cache() -> Result<(), Fault> {
-        let machine = machine("firecracker-zen4")?;
+    fn memorys_ceiling_does_not_hold_for_what_fits_in_a_cache() {
+        let machine = machine("firecracker-zen4");
         let text = reason(ask(&machine, &copy(64 * MIB, 2), "bandwidth", &[moved(1.0, 1.0)]));
         assert!(text.starts_with("caches answer in part"), "{text}");
-        Ok(())
     }
 
     #[test]
-    fn the_first_level_gives_its_width_at_each_samples_clock() -> Result<(), Fault> {
-        let machine = machine("firecracker-zen4")?;
-        let samples = [chased(Some(2e9)), chased(Some(4e9)), chased(Some(3e9))];
+    fn the_first_level_gives_its_width_at_each_samples_clock() {
+        let machine = machine("firecracker-zen4");
+        let samples = [clocked(Some(2e9)), clocked(Some(4e9)), clocked(Some(3e9))];
         let case = |op: &str, threads| {
             let case = Case::of("memory.bandwidth").with_word("op", op).with_size("size", 16 * KIB);
             case.with_count("threads", threads)
         };
         let of = |op, threads| ask(&machine, &case(op, threads), "bandwidth", &samples);
         let read = of("read", 1);
-        assert_eq!(
-            (read.value, read.source, read.kind),
-            (Some(64.0 * 3e9), LimitSource::Derived, LimitKind::Ceiling)
-        );
+        let got = (read.value, read.source, read.kind);
+        assert_eq!(got, (Some(64.0 * 3e9), LimitSource::Derived, LimitKind::Ceiling));
         assert_eq!(read.per_sample, vec![64.0 * 2e9, 64.0 * 4e9, 64.0 * 3e9]);
         assert_eq!(of("read", 2).value, Some(2.0 * 64.0 * 3e9));
         assert_eq!(of("copy", 1).value, Some(2.0 * 64.0 * 3e9));
         assert_eq!(of("triad", 1).value, Some(1.5 * 64.0 * 3e9));
         assert!(reason(of("write", 1)).contains("store bandwidth"));
-        Ok(())
     }
 
     #[test]
-    fn cpus_that_shared_a_core_may_have_one_each_by_now() -> Result<(), Fault> {
-        let mut machine = machine("firecracker-zen4")?;
-        machine.cpu.hidden_siblings = vec!["0-1".parse()?];
+    fn cpus_that_shared_a_core_may_have_one_each_by_now() {
+        let mut machine = machine("firecracker-zen4");
+        machine.cpu.hidden_siblings = vec!["0-1".parse().unwrap()];
         let case = Case::of("memory.bandwidth").with_word("op", "read").with_count("threads", 2);
         for size in [16 * KIB, 256 * KIB] {
             let case = case.clone().with_size("size", size);
-            let samples = [chased(Some(3e9))];
-            let (evidence, metric) = (LimitEvidence::default(), BANDWIDTH_METRIC);
-            let question = Question { machine: &machine, case: &case, metric, samples: &samples, evidence };
-            let [one, each]: [Limit; 2] = limits(&question).try_into().expect("two limits");
+            let samples = [clocked(Some(3e9))];
+            let found = limits_of(limits, (&machine, &case, BANDWIDTH_METRIC), &samples);
+            let [one, each]: [Limit; 2] = found.try_into().expect("two limits");
             assert_eq!((one.source, each.source), (LimitSource::Inferred, LimitSource::Derived), "{size}");
             assert_eq!(each.value, one.value.map(|one| 2.0 * one), "{size}");
-            assert!(
-                one.fact.is_some_and(|fact| fact.changes == Some(2.0) && fact.text.contains("CPUs 0-1")),
-                "{size}"
-            );
+            let fact = one.fact.unwrap();
+            assert!(fact.changes == Some(2.0) && fact.text.contains("CPUs 0-1"), "{size}");
         }
-        Ok(())
     }
 
     #[test]
-    fn an_unknown_chip_is_held_to_the_loads_that_were_measured() -> Result<(), Fault> {
-        let mut machine = machine("firecracker-zen4")?;
+    fn an_unknown_chip_is_held_to_the_loads_that_were_measured() {
+        let mut machine = machine("firecracker-zen4");
         (machine.cpu.family, machine.cpu.model) = (Some(250), Some(0));
         machine.cpu.flags.remove("hypervisor");
         let loads = |bits, measured| Capability {
@@ -325,14 +291,12 @@ mod tests {
             measured,
         };
         machine.cpu.capabilities = vec![loads(128, 2.99), loads(256, 1.98), loads(512, 0.7)];
-        let samples = [chased(Some(3e9))];
+        let samples = [clocked(Some(3e9))];
         let case = Case::of("memory.bandwidth").with_word("op", "read").with_count("threads", 1);
         let first = ask(&machine, &case.clone().with_size("size", 16 * KIB), "bandwidth", &samples);
         assert_eq!((first.value, first.source), (Some(64.0 * 3e9), LimitSource::Inferred), "{first:?}");
-        assert!(
-            first.inputs[0].from.starts_with("measured capability: 1.980 loads of 256 bits"),
-            "{first:?}"
-        );
+        let from = &first.inputs[0].from;
+        assert!(from.starts_with("measured capability: 1.980 loads of 256 bits"), "{from}");
         reason(ask(&machine, &case.clone().with_size("size", 512 * KIB), "bandwidth", &samples));
         let kind = |name: &str, cpus: &str| plimsoll_machine::cpu::CoreKind {
             name: name.to_owned(),
@@ -340,13 +304,12 @@ mod tests {
         };
         machine.cpu.kinds = vec![kind("big", "0"), kind("small", "1")];
         reason(ask(&machine, &case.with_size("size", 16 * KIB), "bandwidth", &samples));
-        Ok(())
     }
 
     #[test]
-    fn farther_levels_give_theirs_for_what_nearer_ones_have_no_room_for() -> Result<(), Fault> {
-        let mut machine = machine("firecracker-zen4")?;
-        let samples = [chased(Some(3e9))];
+    fn farther_levels_give_theirs_for_what_nearer_ones_have_no_room_for() {
+        let mut machine = machine("firecracker-zen4");
+        let samples = [clocked(Some(3e9))];
         let case = |size| {
             let case = Case::of("memory.bandwidth").with_word("op", "read").with_size("size", size);
             case.with_count("threads", 1)
@@ -362,13 +325,10 @@ mod tests {
         machine.cpu.family = Some(0x17);
         machine.cpu.model = Some(0x31);
         let inferred = of(&machine, 16 * MIB);
-        assert_eq!(
-            (inferred.value, inferred.source),
-            (Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)), LimitSource::Inferred)
-        );
+        let wanted = (Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)), LimitSource::Inferred);
+        assert_eq!((inferred.value, inferred.source), wanted);
         machine.cpu.flags.remove("hypervisor");
         machine.virtualisation.is_virtual = Some(false);
         assert!(reason(of(&machine, 16 * MIB)).contains("cannot have avx512"));
-        Ok(())
     }
 }

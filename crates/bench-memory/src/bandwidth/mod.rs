@@ -14,6 +14,7 @@ use super::{BANDWIDTH_METRIC, BUS_BANDWIDTH, are_here, pages, sizes, threads, wo
 use plimsoll_model::job::memory::BEST_VARIANT;
 use plimsoll_model::job::{ArrayLayout, MemoryStream};
 use plimsoll_model::metric::Form;
+use plimsoll_units::text::shown;
 
 /// Smallest bytes per thread for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
@@ -76,12 +77,8 @@ impl Benchmark for Bandwidth {
             for pages in &pages {
                 for layout in &layouts {
                     for threads in &threads {
-                        for size in sizes(
-                            machine,
-                            group,
-                            &[default_size(machine, group, op, *threads)],
-                            SMALLEST_ARRAYS,
-                        )? {
+                        let usual = working_set::default_size(machine, group, *threads, op.arrays());
+                        for size in sizes(machine, group, &[usual], SMALLEST_ARRAYS)? {
                             let pages = pages.fitting(machine, group, size);
                             let mut case = Case::of(self.name())
                                 .with_word("op", op.name())
@@ -126,17 +123,12 @@ fn remark(measurement: &Measurement) -> Option<&'static str> {
 
 fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
     let words = group.words_of("op", &["read", "copy", "triad"], &StreamOp::ALL.map(StreamOp::name));
-    words.iter().map(|word| word.parse().map_err(|_| unknown_operation(word))).collect()
-}
-
-fn unknown_operation(word: &str) -> String {
-    let names: Vec<&str> = StreamOp::ALL.iter().map(|op| op.name()).collect();
-    let of_blocks = if word == "read-write" { " (read-write is one of --only memory.block)" } else { "" };
-    format!(
-        "op must be one of {1}: '{0}' is not{of_blocks}",
-        plimsoll_units::text::shown(word),
-        names.join(", ")
-    )
+    let unknown = |word: &String| {
+        let (all, shown) = (StreamOp::ALL.map(StreamOp::name).join(", "), shown(word));
+        let of_blocks = if word == "read-write" { " (read-write is one of --only memory.block)" } else { "" };
+        format!("op must be one of {all}: '{shown}' is not{of_blocks}")
+    };
+    words.iter().map(|word| word.parse().map_err(|_| unknown(word))).collect()
 }
 
 fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
@@ -162,32 +154,15 @@ fn layouts(group: &Group) -> Result<Vec<ArrayLayout>, String> {
     let layout = |word: &String| match word.as_str() {
         "private" => Ok(ArrayLayout::Private),
         "shared" => Ok(ArrayLayout::Shared),
-        _ => Err(format!(
-            "layout must be private or shared: '{}' is neither",
-            plimsoll_units::text::shown(word)
-        )),
+        _ => Err(format!("layout must be private or shared: '{}' is neither", shown(word))),
     };
     words.iter().map(layout).collect()
-}
-
-/// Returns the default bytes per thread for the arrays of `op`, within available memory and time.
-fn default_size(machine: &Machine, group: &Group, op: StreamOp, threads: u64) -> u64 {
-    let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
-    working_set::bytes_per_thread(
-        machine,
-        group,
-        threads,
-        working_set::default_total_bytes(machine, &cpus, op.arrays()),
-    )
 }
 
 fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {
     if size >= SMALLEST_ARRAYS {
         return Ok(());
     }
-    let smallest = format_size(SMALLEST_ARRAYS);
-    Err(CannotMeasure::not_here(format!(
-        "--size must be at least {smallest} for arrays: {} is not",
-        format_size(size)
-    )))
+    let (smallest, size) = (format_size(SMALLEST_ARRAYS), format_size(size));
+    Err(CannotMeasure::not_here(format!("--size must be at least {smallest} for arrays: {size} is not")))
 }

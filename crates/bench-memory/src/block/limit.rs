@@ -147,11 +147,10 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{clocked, limits_of, machine};
     use plimsoll_machine::Machine;
-    use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Case;
-    use plimsoll_model::limit::{LimitEvidence, tightest_first};
-    use plimsoll_model::sample::{Conditions, Sample};
+    use plimsoll_model::limit::tightest_first;
 
     fn case(op: &str, pattern: &str, block: u64, size: u64, threads: u64) -> Case {
         Case::of("memory.block")
@@ -163,18 +162,14 @@ mod tests {
     }
 
     fn ask(machine: &Machine, case: &Case, metric: &str, clock_hz: Option<f64>) -> Vec<Limit> {
-        let conditions = Conditions { clock_hz, ..Conditions::default() };
-        let samples = [Sample { conditions, ..Sample::default() }];
-        let question =
-            Question { machine, case, metric, samples: &samples, evidence: LimitEvidence::default() };
-        let mut found = limits(&question);
+        let mut found = limits_of(limits, (machine, case, metric), &[clocked(clock_hz)]);
         tightest_first(&mut found);
         found
     }
 
     #[test]
-    fn single_accesses_are_bound_by_the_ports_at_the_clock() -> Result<(), Fault> {
-        let machine = Fixture::open("firecracker-zen4")?.machine();
+    fn single_accesses_are_bound_by_the_ports_at_the_clock() {
+        let machine = machine("firecracker-zen4");
         let tightest = |op: &str, block| {
             let found = ask(&machine, &case(op, "sequential", block, 1 << 14, 2), "throughput", Some(4e9));
             assert_eq!(found[0].per_sample, [found[0].value.unwrap()]);
@@ -187,13 +182,12 @@ mod tests {
         assert_eq!(tightest("write", 8), 8.0 * 2.0 * 4e9 * 2.0);
         assert_eq!(tightest("read-write", 8), 16.0 * 1.5 * 4e9 * 2.0);
         assert_eq!(tightest("read", 8192), 64.0 * 4e9 * 2.0);
-        Ok(())
     }
 
     #[test]
-    fn cpus_that_shared_a_core_may_have_one_each_by_now() -> Result<(), Fault> {
-        let mut machine = Fixture::open("firecracker-zen4")?.machine();
-        machine.cpu.hidden_siblings = vec!["0-1".parse()?];
+    fn cpus_that_shared_a_core_may_have_one_each_by_now() {
+        let mut machine = machine("firecracker-zen4");
+        machine.cpu.hidden_siblings = vec!["0-1".parse().unwrap()];
         for metric in ["throughput", "latency"] {
             let found = ask(&machine, &case("read", "sequential", 8, 1 << 14, 2), metric, Some(4e9));
             let [one, each, Limit { value: None, .. }] = found.as_slice() else { panic!("{found:?}") };
@@ -203,12 +197,11 @@ mod tests {
             let times = if metric == "throughput" { each / one } else { one / each };
             assert!((times - 2.0).abs() < 1e-12, "{metric}: {times}");
         }
-        Ok(())
     }
 
     #[test]
-    fn a_latency_has_the_floor_that_the_throughput_leaves() -> Result<(), Fault> {
-        let machine = Fixture::open("firecracker-zen4")?.machine();
+    fn a_latency_has_the_floor_that_the_throughput_leaves() {
+        let machine = machine("firecracker-zen4");
         let case = case("read-write", "sequential", 8, 1 << 14, 2);
         let ceiling = ask(&machine, &case, "throughput", Some(4e9)).remove(0).value.unwrap();
         let floor = ask(&machine, &case, "latency", Some(4e9)).remove(0);
@@ -216,12 +209,11 @@ mod tests {
         assert!((floor.value.unwrap() * ceiling / (2.0 * 16.0) - 1.0).abs() < 1e-12);
         let per_byte = ask(&machine, &case, "latency_per_byte", Some(4e9)).remove(0);
         assert!((per_byte.value.unwrap() * 8.0 / floor.value.unwrap() - 1.0).abs() < 1e-12);
-        Ok(())
     }
 
     #[test]
-    fn memory_bounds_regions_beyond_the_caches_and_whole_lines_small_blocks_at_random() -> Result<(), Fault> {
-        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+    fn memory_bounds_regions_beyond_the_caches_and_whole_lines_small_blocks_at_random() {
+        let mut machine = machine("firecracker-zen4");
         machine.virtualisation.is_virtual = Some(false);
         let channels = |case: &Case| {
             let found = ask(&machine, case, "throughput", Some(4e9));
@@ -235,12 +227,11 @@ mod tests {
             ask(&machine, &case("read", "random", 8, 1 << 30, 1), "throughput", Some(4e9)).remove(0);
         assert_eq!(tightest.value, Some(eighth), "tighter than 96 GB/s of the ports");
         assert_eq!(channels(&case("read", "sequential", 8, 1 << 20, 1)), None, "a cache answers");
-        Ok(())
     }
 
     #[test]
-    fn what_is_not_known_says_why() -> Result<(), Fault> {
-        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+    fn what_is_not_known_says_why() {
+        let mut machine = machine("firecracker-zen4");
         let reasons = |machine: &Machine, case: &Case, clock| -> Vec<String> {
             let found = ask(machine, case, "throughput", clock);
             found.into_iter().filter(|l| l.value.is_none()).filter_map(|l| l.reason).collect()
@@ -248,15 +239,11 @@ mod tests {
         let small = case("read", "sequential", 8, 1 << 14, 1);
         assert!(reasons(&machine, &small, None)[0].contains("clock"));
         let stores = case("write", "sequential", 8192, 1 << 14, 1);
-        assert!(
-            reasons(&machine, &stores, Some(4e9)).iter().any(|why| why.contains("store bandwidth of Zen 4"))
-        );
+        let unknown = reasons(&machine, &stores, Some(4e9));
+        assert!(unknown.iter().any(|why| why.contains("store bandwidth of Zen 4")), "{unknown:?}");
         machine.cpu.model = Some(0xff);
         let unknown = reasons(&machine, &small, Some(4e9));
-        assert!(
-            unknown.iter().any(|why| why.contains("is not in data/microarchitectures.toml")),
-            "{unknown:?}"
-        );
-        Ok(())
+        let wanted = "is not in data/microarchitectures.toml";
+        assert!(unknown.iter().any(|why| why.contains(wanted)), "{unknown:?}");
     }
 }

@@ -150,10 +150,8 @@ impl Benchmark for Block {
         let is_open = measurement.case.word("variant").is_none();
         let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
         let level = answered::answering_level(measurement).map(|level| format!("region: {level}"));
-        level
-            .into_iter()
-            .chain(chosen.map(|kernel| format!("kernel {}", plimsoll_units::text::shown(kernel))))
-            .collect()
+        let kernel = chosen.map(|kernel| format!("kernel {}", plimsoll_units::text::shown(kernel)));
+        level.into_iter().chain(kernel).collect()
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
@@ -174,23 +172,17 @@ fn block_works(group: &Group) -> Result<Vec<(BlockWork, String)>, String> {
 }
 
 fn runs_here(op: BlockOp, block: u64, variant: &str) -> Result<(), CannotMeasure> {
-    match variant == BEST_VARIANT
-        || available(op, block as usize).iter().any(|kernel| kernel.name() == variant)
+    if variant == BEST_VARIANT || available(op, block as usize).iter().any(|kernel| kernel.name() == variant)
     {
-        true => Ok(()),
-        false => {
-            Err(CannotMeasure::not_here(format!("this CPU cannot run the kernel {variant} on such blocks")))
-        }
+        return Ok(());
     }
+    Err(CannotMeasure::not_here(format!("this CPU cannot run the kernel {variant} on such blocks")))
 }
 
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let blocks = whole_sizes(&Block, group, "block", BLOCKS)?;
-    match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
-        Some(block) => Err(format!(
-            "block must be 1, 2, 4, 8 or a multiple of {LINE_BYTES}: {} is not",
-            format_size(*block)
-        )),
+    match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)).map(|b| format_size(*b)) {
+        Some(block) => Err(format!("block must be 1, 2, 4, 8 or a multiple of {LINE_BYTES}: {block} is not")),
         None => Ok(blocks),
     }
 }
@@ -218,14 +210,7 @@ fn default_size(
     let regions = op.regions() as u64;
     let blocks = blocks.map_or(LEAST_BLOCKS, |blocks| blocks.clamp(1, LEAST_BLOCKS));
     let least = blocks.saturating_mul(block).saturating_mul(regions);
-    let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
-    working_set::bytes_per_thread(
-        machine,
-        group,
-        threads,
-        working_set::default_total_bytes(machine, &cpus, regions),
-    )
-    .max(least)
+    working_set::default_size(machine, group, threads, regions).max(least)
 }
 
 /// Fails unless a block fits into the region, which for a copy is half of `size` bytes.
@@ -282,10 +267,7 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<FixedBloc
 mod tests {
     use super::super::fact::{DRAW_SECONDS_PER_BLOCK, LEVEL, VARIANT};
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
-    use plimsoll_machine::Root;
-    use plimsoll_machine::fixture::{Fault, Fixture};
-    use plimsoll_model::case::Key;
+    use crate::fixture::{MIB, group, in_context, machine, this_machine};
     use plimsoll_model::sample::{FailureCause, SampleAmount};
 
     impl BlockJob {
@@ -308,18 +290,8 @@ mod tests {
         }
     }
 
-    const MIB: u64 = 1 << 20;
-
-    fn group(lists: &[(&str, &[&str])]) -> Group {
-        lists.iter().fold(Group::default(), |group, (key, texts)| {
-            let key = Key::find(key).unwrap();
-            group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
-        })
-    }
-
     fn cases(lists: &[(&str, &[&str])]) -> Result<Vec<Candidate>, String> {
-        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
-        Block.cases(&machine, &group(lists))
+        Block.cases(&machine("firecracker-zen4"), &group(lists))
     }
 
     fn ids(lists: &[(&str, &[&str])]) -> Vec<String> {
@@ -327,10 +299,8 @@ mod tests {
     }
 
     fn prepared(case: &Case, machine: &Machine) -> PreparedCase {
-        let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-        let cx = Context { machine, options: &options, keep: &WorkerCache::default() };
         let parsed = Candidate::new(case.clone(), Ok(())).parsed(&BlockJob::of(case)).parsed;
-        Block.prepare(case, &parsed, &cx)
+        in_context(machine, |cx| Block.prepare(case, &parsed, cx))
     }
 
     #[test]
@@ -344,17 +314,14 @@ mod tests {
     }
 
     #[test]
-    fn left_out_every_operation_and_order_is_measured_in_memory() -> Result<(), Fault> {
+    fn left_out_every_operation_and_order_is_measured_in_memory() {
         let all = ids(&[]);
         assert_eq!(all.len(), 3 * 2 * 3 * 2);
         assert_eq!(all[0], "memory.block/op=read/pattern=sequential/block=8/size=132M/pages=thp/threads=1");
-        assert_eq!(
-            all[35],
-            "memory.block/op=read-write/pattern=random/block=8M/size=136M/pages=thp/threads=2"
-        );
+        let last = "memory.block/op=read-write/pattern=random/block=8M/size=136M/pages=thp/threads=2";
+        assert_eq!(all[35], last);
         let large = ids(&[("block", &["80M"]), ("op", &["read-write"]), ("threads", &["2"])]);
         assert!(large[0].contains("size=640M"), "room for four blocks in each half: {}", large[0]);
-        Ok(())
     }
 
     #[test]
@@ -369,11 +336,8 @@ mod tests {
             ("size", &["1G"]),
         ]);
         assert_eq!(all.len(), 3 * 2 * blocks.len() * threads.len());
-        assert!(
-            all[0].ends_with("block=1/size=1G/pages=thp/threads=1/volume=100G/scaling=strong"),
-            "{}",
-            all[0]
-        );
+        let end = "block=1/size=1G/pages=thp/threads=1/volume=100G/scaling=strong";
+        assert!(all[0].ends_with(end), "{}", all[0]);
         let counted =
             ids(&[("block", &["1"]), ("count", &["1e8"]), ("threads", &["4"]), ("op", &["read-write"])]);
         assert!(counted[0].ends_with("threads=4/count=100000000"), "{}", counted[0]);
@@ -419,13 +383,9 @@ mod tests {
         let error = |more: &[(&str, &[&str])]| cases(&[one, more].concat()).unwrap_err();
         assert!(error(&[("volume", &["0"])]).starts_with("volume must be at least 16K"));
         assert!(error(&[("volume", &["16383"])]).starts_with("volume must be at least 16K"));
-        assert!(
-            error(&[("volume", &["16K"]), ("scaling", &["strong"])])
-                .starts_with("volume must be at least 32K")
-        );
-        assert!(
-            error(&[("count", &["1"]), ("scaling", &["strong"])]).starts_with("count must be at least 2")
-        );
+        let strong = |amount| error(&[amount, ("scaling", &["strong"])]);
+        assert!(strong(("volume", &["16K"])).starts_with("volume must be at least 32K"));
+        assert!(strong(("count", &["1"])).starts_with("count must be at least 2"));
         assert!(error(&[("count", &["0"])]).starts_with("count must be at least 1, a block for each thread"));
         assert!(error(&[("volume", &["1G"]), ("count", &["9"])]).contains("mutually exclusive"));
         assert!(error(&[("scaling", &["strong"])]).contains("requires --volume or --count"));
@@ -434,24 +394,21 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<(), Fault> {
-        let mut machine = Fixture::open("firecracker-zen4")?.machine();
+    fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() {
+        let mut machine = machine("firecracker-zen4");
         machine.memory.available_bytes = Some(1 << 30);
         let candidates = Block.cases(&machine, &group(&[("size", &["600M"]), ("threads", &["2"])])).unwrap();
         let refusals = candidates.iter().filter_map(|candidate| candidate.feasible.as_ref().err());
         assert_eq!(refusals.clone().count(), candidates.len());
         for why in refusals {
-            assert!(
-                why.cause == FailureCause::Environment && why.reason.starts_with("needs 2 × 600 MiB"),
-                "{why}"
-            );
+            assert_eq!(why.cause, FailureCause::Environment);
+            assert!(why.reason.starts_with("needs 2 × 600 MiB"), "{why}");
         }
-        Ok(())
     }
 
     #[test]
     fn every_operation_and_order_is_measured_and_verified() {
-        let machine = Machine::discover(&Root::live());
+        let machine = this_machine();
         for (op, _) in BLOCK_OPS {
             for (pattern, _) in PATTERNS {
                 for (block, threads) in [(1, 1), (8, 2), (64, 1), (1 << 10, 2), (100 << 10, 3)] {
@@ -485,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_fixed_amount_is_each_threads_or_all_threads_together() {
-        let machine = Machine::discover(&Root::live());
+        let machine = this_machine();
         let case = Case::of("memory.block")
             .with_word("op", "read-write")
             .with_word("pattern", "random")

@@ -82,39 +82,20 @@ fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_machine::fixture::{Fault, Fixture};
+    use crate::fixture::{KIB, MIB, clocked, limits_of, machine, reason};
     use plimsoll_model::case::Case;
-    use plimsoll_model::limit::LimitEvidence;
-    use plimsoll_model::sample::{Conditions, Sample};
-
-    const KIB: u64 = 1 << 10;
-    const MIB: u64 = 1 << 20;
-
-    fn machine(name: &str) -> Result<Machine, Fault> {
-        Ok(Fixture::open(name)?.machine())
-    }
+    use plimsoll_model::sample::Sample;
 
     fn ask(machine: &Machine, case: &Case, samples: &[Sample]) -> Limit {
-        let question =
-            Question { machine, case, metric: LATENCY_METRIC, samples, evidence: LimitEvidence::default() };
-        let mut limits = limits(&question);
+        let mut limits = limits_of(limits, (machine, case, LATENCY_METRIC), samples);
         assert_eq!(limits.len(), 1);
         limits.remove(0)
     }
 
-    fn chased(clock_hz: Option<f64>) -> Sample {
-        Sample { conditions: Conditions { clock_hz, ..Conditions::default() }, ..Sample::default() }
-    }
-
-    fn reason(limit: Limit) -> String {
-        assert_eq!((limit.value, limit.source), (None, LimitSource::Unknown), "{limit:?}");
-        limit.reason.unwrap_or_default()
-    }
-
     #[test]
-    fn near_caches_have_their_documented_cycles_at_each_samples_clock() -> Result<(), Fault> {
-        let machine = machine("firecracker-zen4")?;
-        let samples = [chased(Some(2e9)), chased(Some(4e9)), chased(Some(3e9))];
+    fn near_caches_have_their_documented_cycles_at_each_samples_clock() {
+        let machine = machine("firecracker-zen4");
+        let samples = [clocked(Some(2e9)), clocked(Some(4e9)), clocked(Some(3e9))];
         for (size, cycles) in [(16 * KIB, 4.0), (32 * KIB, 4.0), (512 * KIB, 14.0)] {
             let case = Case::of("memory.latency").with_size("size", size);
             let limit = ask(&machine, &case, &samples);
@@ -123,17 +104,16 @@ mod tests {
             assert_eq!(limit.value, Some(cycles / 3e9));
         }
         let case = Case::of("memory.latency").with_size("size", 16 * KIB);
-        let text = reason(ask(&machine, &case, &[chased(Some(3e9)), chased(None)]));
+        let text = reason(ask(&machine, &case, &[clocked(Some(3e9)), clocked(None)]));
         assert!(text.contains("clock"), "{text}");
-        Ok(())
     }
 
     #[test]
-    fn what_is_not_documented_is_unknown_with_its_reason() -> Result<(), Fault> {
-        let mut machine = machine("firecracker-zen4")?;
+    fn what_is_not_documented_is_unknown_with_its_reason() {
+        let mut machine = machine("firecracker-zen4");
         let ask = |machine: &Machine, size| {
             let case = Case::of("memory.latency").with_size("size", size);
-            reason(ask(machine, &case, &[chased(Some(3e9))]))
+            reason(ask(machine, &case, &[clocked(Some(3e9))]))
         };
         assert!(ask(&machine, 16 * MIB).contains("level 3"));
         assert!(ask(&machine, 512 * MIB).contains("DRAM"));
@@ -143,6 +123,5 @@ mod tests {
         assert!(ask(&machine, 16 * KIB).contains("is not in data/microarchitectures.toml"));
         machine.cpu.caches.clear();
         assert!(ask(&machine, 16 * KIB).contains("caches are unknown"));
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{ChaseShape, Chaser, LINE_BYTES, MOST_CHASES};
-use plimsoll_metal::sliced::{SliceEnd, Sliced, SlicedError};
+use plimsoll_metal::sliced::{SliceEnd, Sliced};
 
 use super::affinity;
 use super::answered;
@@ -40,7 +40,7 @@ const LARGEST_DEFAULT: u64 = 4 << 30;
 const NEAR_SPREAD: f64 = 0.05;
 const FAR_SPREAD: f64 = 0.25;
 /// Further attempts at a sample without any undisturbed slice, as may happen on a busy machine.
-const ATTEMPTS: usize = 8;
+const RETRIES: usize = 8;
 
 /// The benchmark `memory.latency`.
 pub struct MemoryLatency;
@@ -275,14 +275,7 @@ impl Prepared for Chasing {
                 SliceEnd::Elapsed(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
             }
         };
-        let mut outcome = self.chase.measure(until);
-        for _ in 0..ATTEMPTS {
-            if !matches!(outcome, Err(SlicedError::AllDisturbed { .. })) {
-                break;
-            }
-            outcome = self.chase.measure(until);
-        }
-        let outcome = outcome.map_err(CannotMeasure::environment)?;
+        let outcome = self.chase.measure_repeatedly(until, RETRIES).map_err(CannotMeasure::environment)?;
         let elapsed = outcome.elapsed.as_secs_f64();
         let latency = 1.0 / outcome.turns_per_second();
         let clock_hz = outcome.clock_hz();

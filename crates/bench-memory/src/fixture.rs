@@ -1,0 +1,55 @@
+//! Set-up that the tests of several modules share.
+
+use plimsoll_bench_api::prelude::*;
+use plimsoll_bench_api::{Options, WorkerCache};
+use plimsoll_machine::Root;
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_model::case::Key;
+use plimsoll_model::limit::LimitEvidence;
+
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
+
+/// Returns the machine of the recorded files `name`.
+pub(crate) fn machine(name: &str) -> Machine {
+    Fixture::open(name).unwrap().machine()
+}
+
+pub(crate) fn this_machine() -> Machine {
+    Machine::discover(&Root::live())
+}
+
+/// Returns the group of a plan with these parameters, each with values as they are typed.
+pub(crate) fn group(lists: &[(&str, &[&str])]) -> Group {
+    lists.iter().fold(Group::default(), |group, (key, texts)| {
+        let key = Key::find(key).unwrap();
+        group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+    })
+}
+
+/// Returns what `make` makes in the context of a run on `machine`.
+pub(crate) fn in_context<T>(machine: &Machine, make: impl FnOnce(&Context<'_>) -> T) -> T {
+    let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
+    make(&Context { machine, options: &options, keep: &WorkerCache::default() })
+}
+
+/// Returns a sample with this core clock.
+pub(crate) fn clocked(clock_hz: Option<f64>) -> Sample {
+    Sample { conditions: Conditions { clock_hz, ..Conditions::default() }, ..Sample::default() }
+}
+
+/// Returns the `limits` of `metric` of a case on `machine`.
+pub(crate) fn limits_of(
+    limits: impl Fn(&Question<'_>) -> Vec<Limit>,
+    (machine, case, metric): (&Machine, &Case, &str),
+    samples: &[Sample],
+) -> Vec<Limit> {
+    limits(&Question { machine, case, metric, samples, evidence: LimitEvidence::default() })
+}
+
+/// Returns the reason why a limit is unknown.
+pub(crate) fn reason(limit: Limit) -> String {
+    assert_eq!((limit.value, limit.source), (None, LimitSource::Unknown), "{limit:?}");
+    limit.reason.unwrap_or_default()
+}
