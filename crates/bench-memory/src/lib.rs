@@ -223,7 +223,7 @@ fn wrong_blocks(origin: WrongAnswerSource, wrong: &WrongBlocks) -> CannotMeasure
 fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
     let got = match error {
         ChaseError::NotOneCycle { steps, nodes } => format!("a cycle of {steps} of {nodes} steps"),
-        ChaseError::Astray { steps } => format!("another address after {steps} loads"),
+        ChaseError::Astray(steps) => format!("another address after {steps} loads"),
         _ => return CannotMeasure::environment(error),
     };
     let origin = match cpus.as_slice() {

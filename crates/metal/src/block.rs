@@ -333,11 +333,6 @@ impl Region {
         BlockPermutation::new(self.count, self.shape.seed.wrapping_add(pass))
     }
 
-    /// Returns the block visited at position `number` of a pass; `order` is `None` if sequential.
-    fn block_at(&self, order: Option<&BlockPermutation>, number: u64) -> u64 {
-        order.map_or(number, |order| order.at(number))
-    }
-
     fn units<T: BlockUnit>(&mut self, stretch: BlockStretch) {
         let length = self.count as usize;
         let (first, blocks) = (stretch.first as usize, stretch.blocks as usize);

@@ -63,11 +63,8 @@ pub enum BufferError {
     #[error("a buffer of 0 bytes was asked for: choose a larger size")]
     Empty,
     /// The size exceeds the address space.
-    #[error("a buffer of {bytes} bytes is beyond the address space: choose a smaller size")]
-    TooLarge {
-        /// Requested size in bytes.
-        bytes: usize,
-    },
+    #[error("a buffer of {0} bytes is beyond the address space: choose a smaller size")]
+    TooLarge(usize),
     /// The kernel granted no address space or no memory.
     #[error(
         "cannot {action} {bytes} bytes of memory: {source}; choose a smaller size or fewer threads, or raise the \
@@ -137,7 +134,7 @@ impl Buffer {
             .checked_next_multiple_of(pages.unit())
             .and_then(|whole| whole.checked_add(BUFFER_ALIGNMENT + 2 * page))
             .filter(|reserved| isize::try_from(*reserved).is_ok())
-            .ok_or(BufferError::TooLarge { bytes })?;
+            .ok_or(BufferError::TooLarge(bytes))?;
         let no_memory = |action| {
             move |errno: rustix::io::Errno| BufferError::NoMemory { action, bytes, source: errno.into() }
         };
@@ -145,7 +142,7 @@ impl Buffer {
         let base =
             unsafe { mmap_anonymous(ptr::null_mut(), reserved, ProtFlags::empty(), MapFlags::PRIVATE) }
                 .map_err(no_memory("reserve"))?;
-        let reservation = NonNull::new(base).ok_or(BufferError::TooLarge { bytes })?;
+        let reservation = NonNull::new(base).ok_or(BufferError::TooLarge(bytes))?;
         let first = base.addr() + page;
         let offset = first.next_multiple_of(BUFFER_ALIGNMENT) - base.addr();
         // SAFETY: offset ≤ page + ALIGNMENT − 1 keeps the accessible part in the reservation.
@@ -162,7 +159,7 @@ impl Buffer {
     fn map_reserved(bytes: usize, pages: Pages, flags: MapFlags) -> Result<Self, BufferError> {
         let page = pages.unit();
         let whole = bytes.checked_next_multiple_of(page).filter(|whole| isize::try_from(*whole).is_ok());
-        let reserved = whole.ok_or(BufferError::TooLarge { bytes })?;
+        let reserved = whole.ok_or(BufferError::TooLarge(bytes))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address chosen by the kernel affects no other memory.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), reserved, access, MapFlags::PRIVATE | flags) };
@@ -172,7 +169,7 @@ impl Buffer {
             needed: reserved / page,
             source: errno.into(),
         })?;
-        let reservation = NonNull::new(base).ok_or(BufferError::TooLarge { bytes })?;
+        let reservation = NonNull::new(base).ok_or(BufferError::TooLarge(bytes))?;
         Ok(Self { reservation, reserved, start: reservation.cast(), bytes, pages })
     }
 
@@ -480,9 +477,7 @@ AnonHugePages:         0 kB
         assert!(matches!(Buffer::new(usize::MAX, Pages::Thp), Err(BufferError::TooLarge { .. })));
         let error = Buffer::new(1 << 60, Pages::Thp).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains("1152921504606846976 bytes") && text.contains("choose a smaller size"),
-            "{text}"
-        );
+        assert!(text.contains("1152921504606846976 bytes"), "{text}");
+        assert!(text.contains("choose a smaller size"), "{text}");
     }
 }

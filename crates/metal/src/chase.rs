@@ -53,11 +53,8 @@ pub enum ChaseError {
         group: usize,
     },
     /// The number of chases is zero or too large.
-    #[error("the number of chases must be from 1 to {MOST_CHASES}: {chases} is not")]
-    Chases {
-        /// Requested number.
-        chases: usize,
-    },
+    #[error("the number of chases must be from 1 to {MOST_CHASES}: {0} is not")]
+    Chases(usize),
     /// A cycle has fewer than two nodes, or there are more than 2^32.
     #[error(
         "a chase through {bytes} bytes with stride {stride} has too few or too many nodes (at least 2 for each chase, at most 2^32 in all); \
@@ -86,11 +83,8 @@ pub enum ChaseError {
         nodes: u64,
     },
     /// The cycle is right, but the walk ended at another node: a load returned a wrong value.
-    #[error("the chase is at another node than {steps} steps lead to; is the processor sound?")]
-    Astray {
-        /// Steps walked.
-        steps: u64,
-    },
+    #[error("the chase is at another node than {0} steps lead to; is the processor sound?")]
+    Astray(u64),
 }
 
 /// Cycles of addresses in a buffer, with the current position in each.
@@ -121,7 +115,7 @@ impl Chase {
             return Err(ChaseError::Uneven { stride: shape.stride, group });
         }
         if !(1..=MOST_CHASES).contains(&shape.chases) {
-            return Err(ChaseError::Chases { chases: shape.chases });
+            return Err(ChaseError::Chases(shape.chases));
         }
         let count = u32::try_from(shape.bytes / shape.stride)
             .ok()
@@ -237,7 +231,7 @@ impl Cycle {
                 return Err(ChaseError::NotOneCycle { steps: (index as u64 + 1) * spacing, nodes });
             }
         }
-        if is_right { Ok(()) } else { Err(ChaseError::Astray { steps: walked }) }
+        if is_right { Ok(()) } else { Err(ChaseError::Astray(walked)) }
     }
 }
 

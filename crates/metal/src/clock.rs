@@ -17,7 +17,6 @@ use crate::arch::native;
 use crate::isa::Isa;
 use crate::kernel::{ComputeKernel, Op};
 
-use calibration::Calibration;
 pub use each::WorkClocks;
 use links::{ChainLink, VectorOperands};
 pub use step::timer_step;
@@ -210,12 +209,6 @@ pub struct ClockProbe {
 }
 
 impl CoreClock {
-    /// Calibrates a clock for `work` on the calling thread's core in some ms; pin the thread.
-    pub fn calibrate(work: ProbeWork) -> Result<Self, ClockUnknown> {
-        let Calibration { links, operands, step, time } = Calibration::new(work)?;
-        Ok(Self { links, operands, step, time })
-    }
-
     /// Returns the current core clock in Hz; `None` if time stood still during a link.
     pub fn probe(&self) -> Option<f64> {
         self.probe_sharing().map(|probe| probe.hz)

@@ -10,7 +10,7 @@ mod share;
 pub(crate) mod tile;
 
 pub use blocking::{Blocking, CoreCaches};
-pub use matrix::{MatrixMut, MatrixView, ShapeError};
+pub use matrix::{Matrix, MatrixMut, MatrixView, ShapeError};
 pub use product::{Gemm, GemmError, Multiplied, ProductShape};
 pub use tile::Update;
 
@@ -72,11 +72,8 @@ pub enum NoTile {
     #[error(transparent)]
     Absent(#[from] Absence),
     /// No tile is implemented for the instruction set.
-    #[error("no matrix multiplication is written for {isa}: choose one of {}", choices())]
-    Unwritten {
-        /// Requested instruction set.
-        isa: Isa,
-    },
+    #[error("no matrix multiplication is written for {0}: choose one of {names}", names = choices())]
+    Unwritten(Isa),
 }
 
 fn choices() -> String {
@@ -99,7 +96,7 @@ pub(crate) fn tile_for<T: Real>(isa: Isa) -> Result<&'static RegisterTile<T>, No
     isa.available()?;
     let tiles = T::tiles();
     let mut all = std::iter::once(tiles.portable).chain(tiles.native.iter().copied());
-    all.find(|tile| tile.isa == isa).ok_or(NoTile::Unwritten { isa })
+    all.find(|tile| tile.isa == isa).ok_or(NoTile::Unwritten(isa))
 }
 
 #[cfg(test)]

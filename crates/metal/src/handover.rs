@@ -33,11 +33,8 @@ pub enum HandoverMethod {
 #[non_exhaustive]
 pub enum HandoverError {
     /// Both CPUs are the same: the threads would wait for the scheduler, not for each other.
-    #[error("two different CPUs are required: CPU {cpu} is given twice")]
-    SameCpu {
-        /// The CPU.
-        cpu: usize,
-    },
+    #[error("two different CPUs are required: CPU {0} is given twice")]
+    SameCpu(usize),
     /// The threads could not be started, pinned or run.
     #[error(transparent)]
     Team(#[from] TeamError),
@@ -95,7 +92,7 @@ impl ThreadPair {
     /// Starts a thread on each of two different CPUs and pins it.
     pub fn new(cpus: [usize; 2]) -> Result<Self, HandoverError> {
         if cpus[0] == cpus[1] {
-            return Err(HandoverError::SameCpu { cpu: cpus[0] });
+            return Err(HandoverError::SameCpu(cpus[0]));
         }
         let mut team = Team::new(&cpus)?;
         let tables = team.run(|member| (member.index == 0).then(Box::<SharedLines>::default))?;
@@ -129,11 +126,6 @@ impl ThreadPair {
             return Err(HandoverError::Miscounted { cpus, turns });
         }
         Ok(bounced)
-    }
-
-    /// Returns the CPUs of the two threads.
-    pub fn cpus(&self) -> [usize; 2] {
-        self.cpus
     }
 }
 
@@ -270,7 +262,7 @@ mod tests {
     fn two_cpus_hand_the_line_over_both_ways() {
         let Some(cpus) = two_cpus("two_cpus_hand_the_line_over_both_ways") else { return };
         let mut pair = ThreadPair::new(cpus).unwrap();
-        assert_eq!(pair.cpus(), cpus);
+        assert_eq!(pair.cpus, cpus);
         for exchange in
             [HandoverMethod::CompareAndSwap, HandoverMethod::Store, HandoverMethod::CompareAndSwap]
         {
@@ -293,7 +285,7 @@ mod tests {
 
     #[test]
     fn one_cpu_twice_is_refused() {
-        assert!(matches!(ThreadPair::new([0, 0]), Err(HandoverError::SameCpu { cpu: 0 })));
+        assert!(matches!(ThreadPair::new([0, 0]), Err(HandoverError::SameCpu(0))));
         let error = ThreadPair::new([0, crate::affinity::MAX_CPUS]).unwrap_err();
         assert!(matches!(error, HandoverError::Team(TeamError::NotAllowed { .. })), "{error}");
     }
@@ -329,10 +321,8 @@ mod tests {
             assert_eq!(attempt::<SWAP>(&line, 5, 6), Attempt::NotYet);
             assert_eq!((attempt::<SWAP>(&line, 4, 5), line.load(Ordering::Relaxed)), (Attempt::Done, 5));
             line.store(LAST_TURN, Ordering::Relaxed);
-            assert_eq!(
-                (attempt::<SWAP>(&line, 6, 7), line.load(Ordering::Relaxed)),
-                (Attempt::Ended, LAST_TURN)
-            );
+            let wanted = (Attempt::Ended, LAST_TURN);
+            assert_eq!((attempt::<SWAP>(&line, 6, 7), line.load(Ordering::Relaxed)), wanted);
         }
         turns::<true>();
         turns::<false>();

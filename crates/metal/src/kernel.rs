@@ -13,6 +13,7 @@ mod vectors;
 use crate::arch::{native, reference};
 use crate::isa::{Absence, Feature, Isa};
 
+pub(crate) use names::find_name;
 pub use names::{Element, UnknownName};
 pub use number::Number;
 pub use op::{KernelBound, Op, OperationRow, RateUnit, rates};
@@ -311,14 +312,9 @@ impl LoadedKernel {
     ) -> Result<(), WrongResult> {
         match snapshot.0.first_difference(&wanted.0) {
             None => Ok(()),
-            Some(place) => Err(WrongResult {
-                kernel: self.kernel.name,
-                accumulator: place.accumulator,
-                lane: place.lane,
-                turns,
-                got: place.left,
-                wanted: place.right,
-            }),
+            Some((accumulator, lane, [got, wanted])) => {
+                Err(WrongResult { kernel: self.kernel.name, accumulator, lane, turns, got, wanted })
+            }
         }
     }
 }

@@ -56,12 +56,9 @@ pub enum LuError {
         /// Requested block width, in columns.
         block: usize,
     },
-    /// The matrix is singular or contains a number that is not finite.
-    #[error("the matrix is singular: column {column} has no pivot (or holds numbers that are not finite)")]
-    Singular {
-        /// First column without a pivot, from 0.
-        column: usize,
-    },
+    /// The matrix is singular or contains a number that is not finite; the first column without pivot.
+    #[error("the matrix is singular: column {0} has no pivot (or holds numbers that are not finite)")]
+    Singular(usize),
 }
 
 /// Size of a system and its division into blocks, for one instruction set.
@@ -144,7 +141,7 @@ struct LuWorker {
 fn kernels(isa: Isa) -> Result<Kernels, NoTile> {
     let tile = tile_for::<f64>(isa)?;
     let mut all = std::iter::once(&reference_lu::NARROW).chain(native::NARROW_KERNELS);
-    let narrow = all.find(|narrow| narrow.isa == isa).ok_or(NoTile::Unwritten { isa })?;
+    let narrow = all.find(|narrow| narrow.isa == isa).ok_or(NoTile::Unwritten(isa))?;
     Ok(Kernels { tile, narrow })
 }
 
@@ -237,7 +234,7 @@ impl Lu {
         let run = Factorisation { system, start, factored: &self.factored, gate };
         team.run_each(&mut self.workers, |member, worker| run.work(member.index, worker))?;
         match run.gate.failure() {
-            Some(column) => Err(LuError::Singular { column }),
+            Some(column) => Err(LuError::Singular(column)),
             None => Ok(()),
         }
     }

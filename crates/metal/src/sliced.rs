@@ -221,14 +221,6 @@ impl<'run> Attendance<'run> {
         Self { window, finished: false }
     }
 
-    fn all_have_begun(&self) -> bool {
-        self.window.begun.load(Ordering::Relaxed) == self.window.threads
-    }
-
-    fn all_are_done(&self) -> bool {
-        self.window.done.load(Ordering::Relaxed) == self.window.threads
-    }
-
     fn finish(&mut self) {
         if !self.finished {
             self.finished = true;
@@ -327,11 +319,6 @@ impl<L: SlicedLoad> Sliced<L> {
             Err(SlicedError::AllDisturbed { .. }) => self.measure(until),
             outcome => outcome,
         })
-    }
-
-    /// Returns the number of turns per full slice, the same on all threads.
-    pub fn turns_per_slice(&self) -> u64 {
-        self.turns_per_slice
     }
 
     /// Returns the processor of each thread, in order.
@@ -478,11 +465,12 @@ impl<L: SlicedLoad> MemberStation<L> {
         let mut timed: Vec<(u64, f64)> = Vec::with_capacity(slices as usize);
         let mut before = self.probe();
         let mut switches = thread_switches();
-        while !attendance.all_are_done() {
-            let counts = !attendance.finished && (started.is_some() || attendance.all_have_begun());
+        let all = |arrived: &AtomicUsize| arrived.load(Ordering::Relaxed) == window.threads;
+        while !all(&window.done) {
+            let counts = !attendance.finished && (started.is_some() || all(&window.begun));
             timed.clear();
             for _ in 0..slices {
-                let turns = if counts { ration.next_slice() } else { ration.full_slice() };
+                let turns = if counts { ration.next_slice() } else { ration.turns_per_slice };
                 let (start, end) = timed_run(&mut self.load, turns);
                 timed.push((turns, end.saturating_duration_since(start).as_secs_f64()));
                 if counts {
@@ -543,10 +531,6 @@ impl RemainingWork {
             SliceEnd::Elapsed(_) => 0,
         };
         Self { until, turns_per_slice, slices_left: turns_left.div_ceil(turns_per_slice), turns_left }
-    }
-
-    fn full_slice(&self) -> u64 {
-        self.turns_per_slice
     }
 
     fn next_slice(&mut self) -> u64 {

@@ -11,6 +11,7 @@ use crate::arch::{native, reference_stream};
 use crate::clock::ProbeWork;
 use crate::isa::{Absence, Isa};
 use crate::kernel::random::{STEP, mixed};
+use crate::kernel::{UnknownName, find_name};
 
 /// Size of an element in bytes.
 pub const ELEMENT: usize = size_of::<f64>();
@@ -150,16 +151,11 @@ impl fmt::Display for StreamOp {
     }
 }
 
-/// Unknown operation name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of read, write, copy, scale, add, triad or update: '{}' is not", .0.escape_debug())]
-pub struct UnknownStreamOp(pub String);
-
 impl FromStr for StreamOp {
-    type Err = UnknownStreamOp;
+    type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|op| op.name() == text).ok_or_else(|| UnknownStreamOp(text.to_owned()))
+        find_name(text, &Self::ALL, Self::name)
     }
 }
 

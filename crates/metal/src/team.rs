@@ -115,7 +115,7 @@ pub struct Team {
 type MemberTask<'run> = dyn Fn(usize) + Sync + 'run;
 
 /// A [`MemberTask`] whose lifetime is ensured by [`Team::dispatch`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct ErasedTask(*const MemberTask<'static>);
 
 // SAFETY: the pointee is Sync; `dispatch` keeps it alive while a thread can call it.
@@ -129,18 +129,12 @@ struct TeamShared {
     barrier: Barrier,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct TeamOrders {
     run: u64,
     task: Option<ErasedTask>,
     busy: usize,
     dismissed: bool,
-}
-
-impl std::fmt::Debug for TeamOrders {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Orders").field("run", &self.run).field("busy", &self.busy).finish_non_exhaustive()
-    }
 }
 
 impl TeamShared {
@@ -199,8 +193,7 @@ impl Team {
         let shared = TeamShared::new(has_duplicates(cpus));
         let mut team = Self { cpus: cpus.to_vec(), shared, threads: Vec::with_capacity(cpus.len()) };
         for index in 0..cpus.len() {
-            let thread = team.start(index)?;
-            team.threads.push(thread);
+            team.threads.push(team.start(index)?);
         }
         team.pin()?;
         Ok(team)
@@ -274,7 +267,7 @@ impl Team {
             return Err(TeamError::StateCount { states: states.len(), members: self.count() });
         }
         let desks: Vec<Mutex<MemberSlot<'_, S, T>>> =
-            states.iter_mut().map(|state| Mutex::new(MemberSlot { state, outcome: None })).collect();
+            states.iter_mut().map(|state| Mutex::new((state, None))).collect();
         let (cpus, barrier, count) = (&self.cpus, &self.shared.barrier, self.count());
         let task = |index: usize| {
             let (Some(desk), Some(&cpu)) = (desks.get(index), cpus.get(index)) else { return };
@@ -282,13 +275,13 @@ impl Team {
             let member = TeamMember { index, cpu, count, barrier };
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 member.barrier();
-                work(member, desk.state)
+                work(member, desk.0)
             }));
             match outcome {
                 Ok(_) => barrier.leave(),
                 Err(_) => barrier.break_up(),
             }
-            desk.outcome = Some(outcome.map_err(TeamFailure::from_payload));
+            desk.1 = Some(outcome.map_err(TeamFailure::from_payload));
         };
         self.dispatch(&task);
         self.collect(desks)
@@ -300,16 +293,14 @@ impl Team {
             self.shared.barrier.reset(1);
             return task(0);
         }
-        let pointer: *const MemberTask<'_> = task;
         // SAFETY: only the lifetime changes. Threads dereference the pointer before `busy` returns
         // to zero, which `Finish` waits for (also when unwinding) before `task` dies.
-        let erased = ErasedTask(unsafe {
-            std::mem::transmute::<*const MemberTask<'_>, *const MemberTask<'static>>(pointer)
-        });
+        let erased =
+            unsafe { std::mem::transmute::<*const MemberTask<'_>, *const MemberTask<'static>>(task) };
         let _finish = Finish(&self.shared);
         self.shared.barrier.reset(self.threads.len());
         let mut orders = self.shared.orders();
-        orders.task = Some(erased);
+        orders.task = Some(ErasedTask(erased));
         orders.busy = self.threads.len();
         orders.run += 1;
         drop(orders);
@@ -320,7 +311,7 @@ impl Team {
         let mut results = Vec::with_capacity(desks.len());
         let mut failure: Option<TeamError> = None;
         for (index, (desk, &cpu)) in desks.into_iter().zip(&self.cpus).enumerate() {
-            let message = match desk.into_inner().unwrap_or_else(PoisonError::into_inner).outcome {
+            let message = match desk.into_inner().unwrap_or_else(PoisonError::into_inner).1 {
                 Some(Ok(result)) => {
                     results.push(result);
                     continue;
@@ -357,10 +348,8 @@ impl Drop for Finish<'_> {
     }
 }
 
-struct MemberSlot<'run, S, T> {
-    state: &'run mut S,
-    outcome: Option<Result<T, TeamFailure>>,
-}
+/// State of a thread, and the outcome of its work.
+type MemberSlot<'run, S, T> = (&'run mut S, Option<Result<T, TeamFailure>>);
 
 enum TeamFailure {
     Released,
@@ -409,6 +398,21 @@ fn thread_limits() -> String {
     format!(
         "limits: RLIMIT_NPROC {processes} (ulimit -u), RLIMIT_AS {memory} (bytes, ulimit -v), the cgroup's pids.max"
     )
+}
+
+/// Teams for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// Returns `threads` CPUs of this process, repeated as needed.
+    pub(crate) fn spread(threads: usize) -> Vec<usize> {
+        affinity::allowed().unwrap().into_iter().cycle().take(threads).collect()
+    }
+
+    pub(crate) fn team(threads: usize) -> Team {
+        Team::new(&spread(threads)).unwrap()
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ mod general;
 mod row;
 
 pub(crate) mod chain;
+#[cfg(not(target_arch = "x86_64"))]
+mod no_counter;
 pub(crate) mod reference;
 pub(crate) mod reference_gemm;
 pub(crate) mod reference_lu;

@@ -1,11 +1,11 @@
 use crate::arch::chain::{Density, Woven};
-use crate::capability::InstructionLoop;
 use crate::gemm::tile::RegisterTile;
 use crate::isa::{Absence, Isa};
 use crate::kernel::ComputeKernel;
 use crate::lu::narrow::Narrow;
 use crate::stream::StreamKernel;
-use crate::ticks::Ticks;
+
+pub(crate) use super::no_counter::*;
 
 pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
 
@@ -29,28 +29,8 @@ pub(crate) fn prefetch<T>(_: *const T) {}
 
 pub(crate) const SCALAR_CHAINS: Option<&Density> = None;
 
-pub(crate) static PROBE_LOOPS: [InstructionLoop; 0] = [];
-
 pub(crate) static WOVEN_KERNELS: &[Woven] = &[];
 
-pub(crate) const TICK_COUNTER: Option<Ticks> = None;
-
-pub(crate) fn has_steady_counter() -> bool {
-    false
-}
-
-pub(crate) fn stated_counter_hz() -> Option<f64> {
-    None
-}
-
-pub(crate) fn named_maximum_hz() -> Option<f64> {
-    None
-}
-
-pub(crate) fn cpuid(_leaf: u32, _subleaf: u32) -> Option<[u32; 4]> {
-    None
-}
-
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
-    Err(Absence::Architecture { isa })
+    Err(Absence::Architecture(isa))
 }

@@ -45,10 +45,10 @@ pub(crate) fn advance(kernel: &ComputeKernel, turns: u64, vectors: &mut Vectors)
     if let (Recurrence::Tile, Some(tile)) = (kernel.recurrence, TileSize::of(kernel.isa)) {
         return advance_tiles(kernel, tile, steps, vectors);
     }
-    for lane in 0..vectors.lanes() {
+    for lane in 0..vectors.lanes {
         let constants = [vectors.operand(0, lane), vectors.operand(1, lane)];
         let mut numbers: Vec<u64> =
-            (0..vectors.accumulators()).map(|which| vectors.accumulator(which, lane)).collect();
+            (0..vectors.accumulators).map(|which| vectors.accumulator(which, lane)).collect();
         match kernel.result() {
             Element::F64 => advance_f64(kernel.recurrence, steps, constants, &mut numbers),
             Element::F32 => advance_f32(kernel.recurrence, steps, constants, &mut numbers),
@@ -155,10 +155,10 @@ fn dot_i8(first: u64, second: u64) -> u32 {
 
 /// Adds `steps` times the product of the two constant matrices to every accumulator.
 fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &mut Vectors) {
-    for lane in 0..vectors.lanes() {
+    for lane in 0..vectors.lanes {
         let words = tile.factors(lane).map(|[a, b]| (vectors.operand(0, a), vectors.operand(1, b)));
         let words: Vec<(u64, u64)> = words.collect();
-        for which in 0..vectors.accumulators() {
+        for which in 0..vectors.accumulators {
             let start = vectors.accumulator(which, lane);
             let end = if kernel.element == Element::I8 {
                 let sum = words.iter().fold(0_u32, |sum, (a, b)| sum.wrapping_add(dot_i8(*a, *b)));

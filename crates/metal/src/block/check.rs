@@ -7,11 +7,13 @@ impl Region {
     pub fn verify(&self) -> Result<(), WrongBlocks> {
         let (passes, rest) = (self.done / self.count, self.done % self.count);
         let order = (self.shape.order == BlockTraversal::Random).then(|| self.order_of(passes));
-        let visited = |number: u64| self.block_at(order.as_ref(), number);
+        let visited = |number: u64| order.as_ref().map_or(number, |order| order.at(number));
         let wrong = |what: String| Err(WrongBlocks { what, blocks: self.done });
         match self.shape.op {
             BlockOp::Read => {
-                let partly = self.sum_of((0..rest).map(visited));
+                let blocks =
+                    (0..rest).map(visited).flat_map(|place| self.block(self.target, place).chunks(ELEMENT));
+                let partly = blocks.map(word_of).fold(0, u64::wrapping_add);
                 let wanted = self.pass_sum.wrapping_mul(passes).wrapping_add(partly);
                 match self.sum == wanted {
                     true => Ok(()),
@@ -22,7 +24,7 @@ impl Region {
                 let new = |place: u64| self.holds(place, passes);
                 let old = |place: u64| match passes.checked_sub(1) {
                     Some(pass) => self.holds(place, pass),
-                    None => self.target_block(place).iter().all(|byte| *byte == 0),
+                    None => self.block(self.target, place).iter().all(|byte| *byte == 0),
                 };
                 let visited_new = (0..rest).map(visited).all(new);
                 let is_new = (0..self.count).filter(|place| new(*place)).count() as u64;
@@ -38,7 +40,7 @@ impl Region {
             BlockOp::ReadWrite => {
                 let all = if passes > 0 { self.count } else { rest };
                 let visited = |number| if passes > 0 { number } else { visited(number) };
-                let differs = |place: &u64| self.source_block(*place) != self.target_block(*place);
+                let differs = |place: &u64| self.block(0, *place) != self.block(self.target, *place);
                 match (0..all).map(visited).find(differs) {
                     None => Ok(()),
                     Some(place) => wrong(format!("block {place} is not equal to what it was copied from")),
@@ -47,18 +49,14 @@ impl Region {
         }
     }
 
-    fn source_block(&self, place: u64) -> &[u8] {
-        let start = place as usize * self.shape.block;
-        &self.buffer.bytes()[start..start + self.shape.block]
-    }
-
-    fn target_block(&self, place: u64) -> &[u8] {
-        let start = self.target + place as usize * self.shape.block;
+    /// Returns the block at `place` of the region that starts at `from`.
+    fn block(&self, from: usize, place: u64) -> &[u8] {
+        let start = from + place as usize * self.shape.block;
         &self.buffer.bytes()[start..start + self.shape.block]
     }
 
     fn holds(&self, place: u64, pass: u64) -> bool {
-        let block = self.target_block(place);
+        let block = self.block(self.target, place);
         if self.shape.block > ELEMENT {
             let value = line_value(pass).to_bits();
             return block.chunks(ELEMENT).all(|chunk| word_of(chunk) == value);
@@ -67,15 +65,7 @@ impl Region {
         word_of(block) == unit_value(pass) << unused >> unused
     }
 
-    /// Returns the wrapping sum of the units or 8-byte words of the blocks at indices `places`.
-    fn sum_of(&self, places: impl Iterator<Item = u64>) -> u64 {
-        places
-            .flat_map(|place| self.target_block(place).chunks(ELEMENT))
-            .map(word_of)
-            .fold(0, u64::wrapping_add)
-    }
-
-    /// Returns [`sum_of`](Self::sum_of) for all blocks, faster.
+    /// Returns the wrapping sum of the units or 8-byte words of all blocks.
     pub(super) fn sum_of_all(&self) -> u64 {
         let bytes = &self.buffer.bytes()[self.target..];
         let length = self.count as usize;

@@ -166,7 +166,7 @@ fn a_walk_that_left_its_way_once_is_found() {
         let [next] = walk([chase.at[0]], 1);
         let right = std::mem::replace(&mut chase.at[0], next);
         chase.walk(500);
-        assert!(matches!(chase.verify(), Err(ChaseError::Astray { steps: 5667 })));
+        assert!(matches!(chase.verify(), Err(ChaseError::Astray(5667))));
         chase.at[0] = right;
     }
 }

@@ -3,7 +3,7 @@
 
 use super::links::{ChainKind, ChainLink, VectorOperands};
 use super::step::{TimeKept, timer_step};
-use super::{ClockUnknown, LINK_TOLERANCE, ProbeWork, longest_undisturbed, mean_up_to};
+use super::{ClockUnknown, CoreClock, LINK_TOLERANCE, ProbeWork, longest_undisturbed, mean_up_to};
 use crate::arch::chain::{Density, Woven};
 use crate::arch::native;
 
@@ -27,15 +27,9 @@ const SIBLING: f64 = 0.04;
 /// Cycles of a dependent integer multiplication on known cores: 2 (Neoverse V1) to 6 (Bulldozer).
 const MULTIPLICATION: std::ops::RangeInclusive<f64> = 2.0..=8.0;
 
-pub(super) struct Calibration {
-    pub(super) links: Vec<ChainLink>,
-    pub(super) operands: VectorOperands,
-    pub(super) step: f64,
-    pub(super) time: TimeKept,
-}
-
-impl Calibration {
-    pub(super) fn new(work: ProbeWork) -> Result<Self, ClockUnknown> {
+impl CoreClock {
+    /// Calibrates a clock for `work` on the calling thread's core in some ms; pin the thread.
+    pub fn calibrate(work: ProbeWork) -> Result<Self, ClockUnknown> {
         let scalar = native::SCALAR_CHAINS.ok_or(ClockUnknown::NoChain)?;
         let step = timer_step();
         let cycles = cycles_of_link(scalar, step)?;
@@ -46,7 +40,9 @@ impl Calibration {
         });
         let (links, operands) = match chosen {
             Some(chosen) => chosen,
-            None => alone_at_last(scalar, cycles, step)?,
+            None => (1..CALIBRATION_ATTEMPTS).fold(alone(scalar, cycles, step), |found, _| {
+                found.or_else(|_| alone(scalar, cycles, step))
+            })?,
         };
         Ok(Self { links, operands, step, time: TimeKept::since(first) })
     }
@@ -100,11 +96,6 @@ fn in_vectors(row: &Woven, operands: &VectorOperands, cycles: u64, step: f64) ->
     let adds = timed.links.drain(..densities).skip(place).take(2);
     let links = adds.flat_map(|add| [add, multiplications.clone()]).collect();
     Some((links, operands.clone()))
-}
-
-fn alone_at_last(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockUnknown> {
-    let first = alone(scalar, cycles, step);
-    (1..CALIBRATION_ATTEMPTS).fold(first, |found, _| found.or_else(|_| alone(scalar, cycles, step)))
 }
 
 fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockUnknown> {

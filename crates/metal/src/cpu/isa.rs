@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::native;
+use crate::kernel::{UnknownName, find_name};
 
 /// An instruction set with kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -79,17 +80,9 @@ pub enum Absence {
         feature: &'static str,
     },
     /// The instruction set belongs to another architecture.
-    #[error("{isa} is not an instruction set of this architecture ({})", std::env::consts::ARCH)]
-    Architecture {
-        /// Requested instruction set.
-        isa: Isa,
-    },
+    #[error("{0} is not an instruction set of this architecture ({arch})", arch = std::env::consts::ARCH)]
+    Architecture(Isa),
 }
-
-/// A text that is no instruction set's name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of portable, sse2, avx2, avx512, amx, neon, sve or mmla: '{}' is not", .0.escape_debug())]
-pub struct UnknownIsa(pub String);
 
 impl Isa {
     /// Every instruction set, in ascending order of performance within an architecture.
@@ -138,10 +131,10 @@ impl fmt::Display for Isa {
 }
 
 impl FromStr for Isa {
-    type Err = UnknownIsa;
+    type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|isa| isa.name() == text).ok_or_else(|| UnknownIsa(text.to_owned()))
+        find_name(text, &Self::ALL, Self::name)
     }
 }
 

@@ -27,8 +27,12 @@ pub fn time_siblings(
     first: usize,
     kernel: &LoadedKernel,
 ) -> Result<SiblingTrial, TeamError> {
-    let turns = Team::new(&cpus[..1])?.run(|_| turns_of_slice(&mut kernel.clone()))?;
-    let turns = turns.first().copied().unwrap_or(1);
+    let shortest = Team::new(&cpus[..1])?.run(|_| {
+        let mut kernel = kernel.clone();
+        (0..5).map(|_| time(&mut kernel, TRIAL_TURNS)).fold(f64::INFINITY, f64::min)
+    })?;
+    let turns = |shortest: &f64| ((SLICE_SECONDS / shortest * TRIAL_TURNS as f64) as u64).max(1);
+    let turns = shortest.first().map_or(1, turns);
     let work = |member: TeamMember<'_>| {
         let mut kernel = kernel.clone();
         member.barrier();
@@ -44,11 +48,6 @@ pub fn time_siblings(
         }
     }
     Ok(found)
-}
-
-fn turns_of_slice(kernel: &mut LoadedKernel) -> u64 {
-    let shortest = (0..5).map(|_| time(kernel, TRIAL_TURNS)).fold(f64::INFINITY, f64::min);
-    ((SLICE_SECONDS / shortest * TRIAL_TURNS as f64) as u64).max(1)
 }
 
 fn middle(kernel: &mut LoadedKernel, turns: u64) -> f64 {
@@ -69,8 +68,7 @@ mod tests {
 
     #[test]
     fn each_is_timed_alone_and_with_the_other() {
-        let set = rustix::thread::sched_getaffinity(None).unwrap();
-        let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
+        let cpus = crate::affinity::allowed().unwrap();
         let kernel = find(Op::FMA, Element::F64, Isa::best()).unwrap().load().unwrap();
         let other = cpus.get(1).copied().unwrap_or(cpus[0]);
         for first in [0, 1] {

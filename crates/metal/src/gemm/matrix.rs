@@ -1,3 +1,5 @@
+use std::ops::Deref;
+
 use super::Real;
 
 /// The slice is too short for the matrix, or columns overlap.
@@ -17,47 +19,32 @@ pub struct ShapeError {
     pub stride: usize,
 }
 
-fn check(elements: usize, rows: usize, columns: usize, stride: usize) -> Result<(), ShapeError> {
-    let last = columns.checked_sub(1).map_or(Some(0), |before| before.checked_mul(stride)?.checked_add(rows));
-    match last {
-        Some(last) if stride >= rows && last <= elements => Ok(()),
-        _ => Err(ShapeError { elements, rows, columns, stride }),
-    }
+/// A column-major matrix in a slice.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrix<D> {
+    pub(super) data: D,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) stride: usize,
 }
 
 /// A read-only column-major matrix.
-#[derive(Debug, Clone, Copy)]
-pub struct MatrixView<'a, T> {
-    pub(super) data: &'a [T],
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) stride: usize,
-}
+pub type MatrixView<'a, T> = Matrix<&'a [T]>;
 
 /// A mutable column-major matrix.
-#[derive(Debug)]
-pub struct MatrixMut<'a, T> {
-    pub(super) data: &'a mut [T],
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) stride: usize,
-}
+pub type MatrixMut<'a, T> = Matrix<&'a mut [T]>;
 
-impl<'a, T: Real> MatrixView<'a, T> {
+impl<T: Real, D: Deref<Target = [T]>> Matrix<D> {
     /// Views column-major `data`, `stride` elements per column; fails if it is below `rows` or if
     /// `data` is too short.
-    pub fn new(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
-        check(data.len(), rows, columns, stride)?;
-        Ok(Self { data, rows, columns, stride })
-    }
-}
-
-impl<'a, T: Real> MatrixMut<'a, T> {
-    /// Views column-major `data`, `stride` elements per column; fails if it is below `rows` or if
-    /// `data` is too short.
-    pub fn new(data: &'a mut [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
-        check(data.len(), rows, columns, stride)?;
-        Ok(Self { data, rows, columns, stride })
+    pub fn new(data: D, rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
+        let elements = data.len();
+        let last =
+            columns.checked_sub(1).map_or(Some(0), |before| before.checked_mul(stride)?.checked_add(rows));
+        match last {
+            Some(last) if stride >= rows && last <= elements => Ok(Self { data, rows, columns, stride }),
+            _ => Err(ShapeError { elements, rows, columns, stride }),
+        }
     }
 }
 

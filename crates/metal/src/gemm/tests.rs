@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::effort;
-use crate::team::Team;
+use crate::team::testing::team;
 use proptest::prelude::*;
 
 /// Fills with small whole numbers: products and sums are exact in both types, in any order.
@@ -44,13 +44,6 @@ fn problems() -> impl Strategy<Value = Problem> {
             seed,
         },
     )
-}
-
-/// Returns a team of `threads` on the available CPUs, repeated as needed.
-fn team(threads: usize) -> Team {
-    let set = rustix::thread::sched_getaffinity(None).unwrap();
-    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
-    Team::new(&cpus.iter().copied().cycle().take(threads).collect::<Vec<_>>()).unwrap()
 }
 
 fn check<T: Real>(isa: Isa, problem: &Problem) {

@@ -115,7 +115,7 @@ impl<F: AsFd> Aio<F> {
 
     /// Submits the queued requests; after an error those that the kernel refused stay queued.
     pub fn submit(&mut self) -> Result<(), RingError> {
-        self.make_calls()?;
+        self.make_calls();
         while !self.slots.queued.is_empty() {
             self.pointers.clear();
             let blocks = self.blocks.as_mut_ptr();
@@ -142,10 +142,13 @@ impl<F: AsFd> Aio<F> {
     }
 
     /// Executes queued syncs with fsync(2) and fdatasync(2), like fio: AIO has no such request.
-    fn make_calls(&mut self) -> Result<(), RingError> {
-        while let Some(at) = self.slots.queued.iter().position(|slot| self.is_call(*slot)) {
+    fn make_calls(&mut self) {
+        let call = |slots: &Slots<F>| {
+            let queued = slots.queued.iter().enumerate();
+            queued.filter_map(|(at, slot)| Some((at, slots.waiting(*slot)?))).find(|(_, it)| it.op.is_sync())
+        };
+        while let Some((at, request)) = call(&self.slots) {
             let slot = self.slots.queued.remove(at);
-            let Some(request) = self.slots.waiting(slot) else { continue };
             self.slots.release(slot);
             let submitted_ns = self.slots.clock.now_ns();
             let file = &self.slots.files[request.file];
@@ -158,11 +161,6 @@ impl<F: AsFd> Aio<F> {
             let accepted_ns = submitted_ns;
             self.ready.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
         }
-        Ok(())
-    }
-
-    fn is_call(&self, slot: usize) -> bool {
-        self.slots.waiting(slot).is_some_and(|request| request.op.is_sync())
     }
 
     /// Submits the queue, waits up to `patience` for a completion if a request is in flight, and
@@ -186,17 +184,10 @@ impl<F: AsFd> Aio<F> {
                 }
             };
             let most = self.events.len() as libc::c_long;
+            let events = self.events.as_mut_ptr();
             // SAFETY: the kernel writes at most `most` events, the length of `events`.
-            let got = unsafe {
-                libc::syscall(
-                    libc::SYS_io_getevents,
-                    self.context,
-                    least,
-                    most,
-                    self.events.as_mut_ptr(),
-                    timeout,
-                )
-            };
+            let got =
+                unsafe { libc::syscall(libc::SYS_io_getevents, self.context, least, most, events, timeout) };
             match usize::try_from(got) {
                 Ok(count) => {
                     self.reap(count, done);
@@ -242,6 +233,10 @@ mod tests {
         file
     }
 
+    fn read(slot: usize, offset: u64, len: usize) -> Request {
+        Request { slot, op: RequestKind::Read, file: 0, offset, start: 0, len }
+    }
+
     fn waited(aio: &mut Aio<std::fs::File>, wanted: usize) -> Vec<Completion> {
         let mut done = Vec::new();
         while done.len() < wanted {
@@ -256,23 +251,19 @@ mod tests {
         for slot in 0..4 {
             aio.buffer_mut(slot).expect("idle").fill(slot as u8 + 1);
             let offset = slot as u64 * 4096;
-            aio.push(Request { slot, op: RequestKind::Write, file: 0, offset, start: 0, len: 4096 })
-                .expect("push");
+            aio.push(Request { op: RequestKind::Write, ..read(slot, offset, 4096) }).expect("push");
         }
         assert!(aio.buffer_mut(0).is_none(), "it is in use");
-        let again = Request { slot: 0, op: RequestKind::Read, file: 0, offset: 0, start: 0, len: 4096 };
-        assert!(aio.push(again).is_err());
+        assert!(aio.push(read(0, 0, 4096)).is_err());
         let done = waited(&mut aio, 4);
         assert!(done.iter().all(|one| one.outcome == Ok(4096)));
         assert!(done.iter().all(|c| c.submitted_ns <= c.accepted_ns && c.accepted_ns <= c.completed_ns));
-        aio.push(Request { slot: 0, op: RequestKind::Sync, file: 0, offset: 0, start: 0, len: 0 })
-            .expect("push");
+        aio.push(Request { op: RequestKind::Sync, ..read(0, 0, 0) }).expect("push");
         assert_eq!(waited(&mut aio, 1)[0].outcome, Ok(0));
         for slot in 0..4 {
             aio.buffer_mut(slot).expect("idle").fill(0);
             let offset = (3 - slot) as u64 * 4096;
-            aio.push(Request { slot, op: RequestKind::Read, file: 0, offset, start: 0, len: 4096 })
-                .expect("push");
+            aio.push(read(slot, offset, 4096)).expect("push");
         }
         waited(&mut aio, 4);
         for slot in 0..4 {
@@ -283,7 +274,7 @@ mod tests {
     #[test]
     fn the_end_of_the_file_is_short_and_what_cannot_be_is_refused() {
         let mut aio = Aio::new(vec![file(512)], 1, 4096).expect("context");
-        let read = Request { slot: 0, op: RequestKind::Read, file: 0, offset: 0, start: 0, len: 4096 };
+        let read = read(0, 0, 4096);
         aio.push(read).expect("push");
         assert_eq!(waited(&mut aio, 1)[0].outcome, Ok(512));
         assert!(aio.push(Request { len: 4097, ..read }).is_err());

@@ -131,10 +131,8 @@ mod tests {
         let named = tempfile::NamedTempFile::new().expect("temporary file");
         named.as_file().write_all_at(&[5; 100], 0).expect("write");
         let file = std::fs::File::open(named.path()).expect("open");
-        assert_eq!(
-            Mapped::new(&file, 100, AccessOrder::Random, MappingUse::Write).err(),
-            Some(Errno::ACCESS)
-        );
+        let wanted = Some(Errno::ACCESS);
+        assert_eq!(Mapped::new(&file, 100, AccessOrder::Random, MappingUse::Write).err(), wanted);
         let mut mapped = Mapped::new(&file, 100, AccessOrder::Random, MappingUse::Read).expect("map");
         let mut found = [0; 4];
         assert_eq!((mapped.read(0, &mut found), found), (4, [5; 4]));
@@ -144,9 +142,7 @@ mod tests {
     #[test]
     fn no_bytes_cannot_be_mapped() {
         let file = tempfile::tempfile().expect("temporary file");
-        assert_eq!(
-            Mapped::new(&file, 0, AccessOrder::Sequential, MappingUse::Read).err(),
-            Some(Errno::INVAL)
-        );
+        let wanted = Some(Errno::INVAL);
+        assert_eq!(Mapped::new(&file, 0, AccessOrder::Sequential, MappingUse::Read).err(), wanted);
     }
 }

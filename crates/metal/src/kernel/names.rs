@@ -27,7 +27,7 @@ pub enum Element {
     I8,
 }
 
-/// A text that is no name of an operation or type.
+/// A text that is no name of an operation, type or instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {choices}: '{}' is not", .text.escape_debug())]
 pub struct UnknownName {
@@ -90,15 +90,20 @@ impl FromStr for Element {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|element| element.name() == text);
-        found.ok_or_else(|| unknown(text, &Self::ALL.map(Self::name)))
+        find_name(text, &Self::ALL, Self::name)
     }
 }
 
-pub(super) fn unknown(text: &str, names: &[&str]) -> UnknownName {
-    let choices = match names {
-        [first @ .., last] => format!("{} or {last}", first.join(", ")),
-        [] => String::new(),
+/// Returns the one of `all` whose `name` is `text`.
+pub(crate) fn find_name<T: Copy>(
+    text: &str,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<T, UnknownName> {
+    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+    let unknown = || {
+        let choices = names.split_last().map(|(last, first)| format!("{} or {last}", first.join(", ")));
+        UnknownName { text: text.to_owned(), choices: choices.unwrap_or_default() }
     };
-    UnknownName { text: text.to_owned(), choices }
+    all.iter().copied().find(|one| name(*one) == text).ok_or_else(unknown)
 }

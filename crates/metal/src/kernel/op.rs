@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::names::unknown;
+use super::names::find_name;
 use super::rate::{self, CoreRate, LatencyKey};
 use super::{ComputeKernel, Element, UnknownName};
 
@@ -206,9 +206,7 @@ impl FromStr for Op {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.iter().copied().find(|op| op.name() == text);
-        let names = || Self::ALL.iter().map(|op| op.name()).collect::<Vec<_>>();
-        found.ok_or_else(|| unknown(text, &names()))
+        find_name(text, Self::ALL, Self::name)
     }
 }
 

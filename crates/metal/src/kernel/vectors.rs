@@ -14,15 +14,8 @@ struct AlignedLine([u8; 64]);
 pub(crate) struct Vectors {
     lines: Vec<AlignedLine>,
     element: Element,
-    lanes: usize,
-    accumulators: usize,
-}
-
-pub(super) struct AccumulatorDifference {
-    pub(super) accumulator: usize,
-    pub(super) lane: usize,
-    pub(super) left: Number,
-    pub(super) right: Number,
+    pub(crate) lanes: usize,
+    pub(crate) accumulators: usize,
 }
 
 impl Clone for Vectors {
@@ -46,9 +39,9 @@ impl Vectors {
         let lines = vec![AlignedLine([0; 64]); bytes.div_ceil(64)];
         let mut vectors = Self { lines, element: kernel.result(), lanes, accumulators };
         for lane in 0..lanes {
-            let constants = constants(kernel, lane);
-            vectors.set(0, lane, constants.a);
-            vectors.set(1, lane, constants.b);
+            let [a, b] = constants(kernel, lane);
+            vectors.set(0, lane, a);
+            vectors.set(1, lane, b);
             for accumulator in 0..accumulators {
                 let place = accumulator * lanes + lane;
                 let start = initial_bits(kernel, place, accumulators * lanes);
@@ -65,14 +58,6 @@ impl Vectors {
 
     pub(crate) fn first_row(&self) -> *const u8 {
         self.lines.as_ptr().cast()
-    }
-
-    pub(crate) fn lanes(&self) -> usize {
-        self.lanes
-    }
-
-    pub(crate) fn accumulators(&self) -> usize {
-        self.accumulators
     }
 
     pub(crate) fn operand(&self, which: usize, lane: usize) -> u64 {
@@ -95,20 +80,14 @@ impl Vectors {
         self.set_accumulator(which, lane, self.accumulator(which, lane) ^ 1 << bit);
     }
 
-    /// Returns the first differing number, if any; one in a constant counts as accumulator 0.
-    pub(super) fn first_difference(&self, other: &Self) -> Option<AccumulatorDifference> {
+    /// Returns accumulator, lane, and both values of the first differing number, if any; one in a
+    /// constant counts as accumulator 0.
+    pub(super) fn first_difference(&self, other: &Self) -> Option<(usize, usize, [Number; 2])> {
         let rows = OPERANDS + self.accumulators;
-        let places = (0..rows).flat_map(|row| (0..self.lanes).map(move |lane| (row, lane)));
-        places.map(|(row, lane)| (row, lane, self.get(row, lane), other.get(row, lane))).find_map(
-            |(row, lane, left, right)| {
-                let accumulator = row.saturating_sub(OPERANDS);
-                let [left_number, right_number] =
-                    [left, right].map(|bits| Number::from_bits(self.element, bits));
-                let difference =
-                    AccumulatorDifference { accumulator, lane, left: left_number, right: right_number };
-                (left != right).then_some(difference)
-            },
-        )
+        let mut places = (0..rows).flat_map(|row| (0..self.lanes).map(move |lane| (row, lane)));
+        let (row, lane) = places.find(|(row, lane)| self.get(*row, *lane) != other.get(*row, *lane))?;
+        let both = [self, other].map(|vectors| Number::from_bits(self.element, vectors.get(row, lane)));
+        Some((row.saturating_sub(OPERANDS), lane, both))
     }
 
     fn get(&self, row: usize, lane: usize) -> u64 {
@@ -144,20 +123,13 @@ impl Vectors {
     }
 }
 
-struct Constants {
-    a: u64,
-    b: u64,
-}
-
-/// Returns constants that keep a recurrence changing: `FusedScale` is half way to its limit,
+/// Returns constants a and b that keep a recurrence changing: `FusedScale` is half way to its limit,
 /// between 3 and 4, after 90 000 steps. A sum grows by 1 in 260 000 steps, a product by a factor of
 /// e in 400 000, a root's square by 1 in 30 000.
-fn constants(kernel: &ComputeKernel, lane: usize) -> Constants {
+fn constants(kernel: &ComputeKernel, lane: usize) -> [u64; 2] {
     let part = lane as f64 / f64::from(kernel.lanes);
-    let nearest = |a: f64, b: f64| {
-        let [a, b] = [a, b].map(|value| Number::nearest(kernel.result(), value).bits());
-        Constants { a, b }
-    };
+    let nearest = |a: f64, b: f64| [a, b].map(|value| Number::nearest(kernel.result(), value).bits());
+    let [first, second] = [0, 1].map(|which| random(2 * lane as u64 + which));
     let rate = (-19.0_f64).exp2() * (1.0 + part / 3.0);
     let addend = (-18.0_f64).exp2() * (0.7 + part / 3.0);
     match kernel.recurrence {
@@ -165,9 +137,7 @@ fn constants(kernel: &ComputeKernel, lane: usize) -> Constants {
         Recurrence::From | Recurrence::FromOrProduct => nearest(3.0, -1.0),
         Recurrence::Product if kernel.result() == Element::F16 => nearest(3.0, -1.0),
         // An odd summand reaches every number, a factor of 5 modulo 8 every odd one of its kind.
-        Recurrence::Sum | Recurrence::Product if !kernel.result().is_float() => {
-            Constants { a: random(2 * lane as u64) | 1, b: random(2 * lane as u64 + 1) & !7 | 5 }
-        }
+        Recurrence::Sum | Recurrence::Product if !kernel.result().is_float() => [first | 1, second & !7 | 5],
         Recurrence::FusedScale | Recurrence::RoundedScale => {
             let rate = (-17.0_f64).exp2() * (1.0 + part / 2.0);
             nearest(1.0 - rate, (3.1 + part * 0.8) * rate)
@@ -186,7 +156,7 @@ fn constants(kernel: &ComputeKernel, lane: usize) -> Constants {
             cancelling_pairs(TileSize::of(kernel.isa).map_or([lane, lane], |tile| tile.depth_of(lane)))
         }
         // Odd, so that a sum takes every value before it repeats.
-        Recurrence::RingOrSum => Constants { a: random(2 * lane as u64) | 1, b: random(2 * lane as u64 + 1) },
+        Recurrence::RingOrSum => [first | 1, second],
         Recurrence::NextSum
         | Recurrence::NextProduct
         | Recurrence::NextDot
@@ -194,7 +164,7 @@ fn constants(kernel: &ComputeKernel, lane: usize) -> Constants {
         | Recurrence::Dot
         | Recurrence::SignedDot
         | Recurrence::Own
-        | Recurrence::Tile => Constants { a: random(2 * lane as u64), b: random(2 * lane as u64 + 1) },
+        | Recurrence::Tile => [first, second],
         // x ← b − x² is chaotic near b = 2, and numbers below b stay there.
         Recurrence::SquareFrom | Recurrence::NextFromOrSquare => nearest(addend, 1.8 + 0.15 * part),
         Recurrence::Flip => nearest(addend, 2.0),
@@ -210,14 +180,14 @@ const CANCELLING_PAIRS: usize = 16;
 
 /// Returns two bfloat16 pairs with 8-bit mantissas: their products add up to (m² − (m² − 16))·2⁻²²
 /// = 2⁻¹⁸. `which` selects m for each; factors must have the same index.
-fn cancelling_pairs(which: [usize; 2]) -> Constants {
+fn cancelling_pairs(which: [usize; 2]) -> [u64; 2] {
     let unit = (-11.0_f64).exp2();
     let pair = |low: f64, high: f64| {
         let [low, high] = [low, high].map(|value| Number::nearest(Element::Bf16, value * unit).bits());
         high << 16 | low
     };
     let [first, second] = which.map(|which| 133.0 + 7.0 * which as f64);
-    Constants { a: pair(first, 4.0 - first), b: pair(second, second + 4.0) }
+    [pair(first, 4.0 - first), pair(second, second + 4.0)]
 }
 
 /// Returns the initial bits of number `place` of `places`, over all accumulators and lanes.

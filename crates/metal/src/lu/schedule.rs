@@ -78,9 +78,16 @@ impl TaskSchedule {
         if self.stopped || finished {
             return NextWork::Over;
         }
-        let urgent = self.factor().or_else(|| self.next_panel_task());
-        let Some(task) = urgent.or_else(|| if self.wants_help() { None } else { self.least_applied_task() })
-        else {
+        // A panel is applied to the next panel's block first, then to the leftmost open block with
+        // the fewest panels applied, unless the next panel needs help.
+        let next = self.factored;
+        let urgent =
+            self.factor().or_else(|| (next < self.panels && self.open(next)).then(|| self.apply(next)));
+        let scarce = self.applied.len() - self.factored < SCARCE * self.members;
+        let wants_help = || scarce && self.find_pressing_task().is_some();
+        let open = || (0..self.applied.len()).filter(|block| self.open(*block));
+        let least_applied = || open().min_by_key(|block| self.applied[*block]).map(|block| self.apply(block));
+        let Some(task) = urgent.or_else(|| if wants_help() { None } else { least_applied() }) else {
             return self.help();
         };
         match task {
@@ -104,10 +111,6 @@ impl TaskSchedule {
         };
         let enough = (self.members / HELPS).min(self.most_helpers);
         self.running.iter().position(|(running, helpers)| is_next(running.task) && *helpers < enough)
-    }
-
-    fn wants_help(&self) -> bool {
-        self.applied.len() - self.factored < SCARCE * self.members && self.find_pressing_task().is_some()
     }
 
     /// Adds a helper to the task that the next panel waits for, else to that with fewest, or waits.
@@ -135,18 +138,6 @@ impl TaskSchedule {
 
     fn apply(&self, block: usize) -> BlockTask {
         BlockTask::Apply { panel: self.applied[block], block }
-    }
-
-    /// Returns the task to apply a panel to the next panel's block, if that block is open.
-    fn next_panel_task(&self) -> Option<BlockTask> {
-        let block = self.factored;
-        (block < self.panels && self.open(block)).then(|| self.apply(block))
-    }
-
-    /// Returns the task to apply a panel to the leftmost open block with the fewest panels applied.
-    fn least_applied_task(&self) -> Option<BlockTask> {
-        let open = (0..self.applied.len()).filter(|block| self.open(*block));
-        open.min_by_key(|block| self.applied[*block]).map(|block| self.apply(block))
     }
 
     pub(super) fn finish(&mut self, running: RunningTask) {

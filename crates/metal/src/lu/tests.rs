@@ -1,13 +1,8 @@
 use super::*;
 use crate::effort;
 use crate::gemm;
+use crate::team::testing::team;
 use proptest::prelude::*;
-
-fn team(threads: usize) -> Team {
-    let set = rustix::thread::sched_getaffinity(None).unwrap();
-    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
-    Team::new(&cpus.iter().copied().cycle().take(threads).collect::<Vec<_>>()).unwrap()
-}
 
 /// Returns a number between −1/2 and 1/2 that depends only on seed, row and column.
 fn element(seed: u64, row: usize, column: usize) -> f64 {
@@ -168,7 +163,7 @@ fn singular_matrices_are_an_error_and_not_a_panic() {
         for isa in usable() {
             for threads in [1, 3] {
                 match solve(isa, (rows, 16), threads, element) {
-                    Err(LuError::Singular { column }) => assert_eq!(column, twin, "{isa}"),
+                    Err(LuError::Singular(column)) => assert_eq!(column, twin, "{isa}"),
                     other => panic!("{isa}: {other:?}"),
                 }
             }
@@ -182,7 +177,7 @@ fn numbers_that_are_not_finite_are_refused() {
         let element = |row, column| if column == 0 { bad } else { element(5, row, column) };
         for isa in usable() {
             let result = solve(isa, (30, 8), 2, element);
-            assert!(matches!(result, Err(LuError::Singular { column: 0 })), "{isa}: {result:?}");
+            assert!(matches!(result, Err(LuError::Singular(0))), "{isa}: {result:?}");
         }
     }
 }

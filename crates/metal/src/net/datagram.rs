@@ -5,8 +5,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
-use rustix::io::Errno;
-
 /// Largest UDP payload over IPv4 in bytes: 65535 less 20 of IP and 8 of UDP header.
 pub const MAX_DATAGRAM: usize = 65_507;
 /// `UDP_SEGMENT` of `linux/udp.h`.
@@ -113,16 +111,10 @@ impl SendBatch {
             return Ok(0);
         }
         let fd = socket.as_fd().as_raw_fd();
-        let taken = loop {
+        let taken = count_of(|| {
             // SAFETY: `headers` and `pieces` outlive the call; pieces are within `self.bytes`.
-            let taken =
-                unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), messages, libc::MSG_NOSIGNAL as _) };
-            match usize::try_from(taken) {
-                Ok(taken) => break taken,
-                Err(_) if interrupted() => {}
-                Err(_) => return Err(io::Error::last_os_error()),
-            }
-        };
+            unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), messages, libc::MSG_NOSIGNAL as _) }
+        })?;
         Ok((taken * self.per_message).min(last - datagrams.start))
     }
 }
@@ -132,8 +124,16 @@ fn empty() -> [libc::mmsghdr; MESSAGES_PER_CALL] {
     unsafe { std::mem::zeroed() }
 }
 
-fn interrupted() -> bool {
-    io::Error::last_os_error().raw_os_error() == Some(Errno::INTR.raw_os_error())
+/// Returns the count that a system call returns, which is made again after a signal.
+#[inline]
+fn count_of(mut call: impl FnMut() -> libc::c_int) -> io::Result<usize> {
+    loop {
+        match usize::try_from(call()) {
+            Ok(count) => return Ok(count),
+            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(io::Error::last_os_error()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -186,18 +186,12 @@ impl ReceiveBatch {
             messages += 1;
         }
         let fd = socket.as_fd().as_raw_fd();
-        let count = loop {
+        let count = count_of(|| {
+            let (flags, endless) = (libc::MSG_WAITFORONE as _, ptr::null_mut());
             // SAFETY: `headers`, `pieces`, `self.bytes` and `self.control` outlive the call; each
             // header has its own slot of each, with the right length.
-            let count = unsafe {
-                libc::recvmmsg(fd, headers.as_mut_ptr(), messages, libc::MSG_WAITFORONE as _, ptr::null_mut())
-            };
-            match usize::try_from(count) {
-                Ok(count) => break count,
-                Err(_) if interrupted() => {}
-                Err(_) => return Err(io::Error::last_os_error()),
-            }
-        };
+            unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), messages, flags, endless) }
+        })?;
         for (header, control) in headers[..count].iter().zip(&self.control) {
             let bytes = (header.msg_len as usize).min(self.slot);
             #[allow(clippy::unnecessary_cast)]

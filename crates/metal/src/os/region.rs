@@ -75,8 +75,7 @@ impl TouchRegion {
     /// number, 0 at the end of the region.
     #[inline]
     pub fn touch(&mut self, count: usize) -> usize {
-        let left = (self.bytes - self.next) / self.step;
-        let count = count.min(left);
+        let count = count.min(self.left());
         for page in 0..count {
             let offset = self.start + self.next + page * self.step;
             // SAFETY: the offset is below the end of the mapping.

@@ -1,13 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::affinity;
 use crate::isa::Isa;
 use crate::kernel::{Element, Op, find};
-
-fn allowed_cpus() -> Vec<usize> {
-    let set = rustix::thread::sched_getaffinity(None).unwrap();
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
-}
 
 fn kernel_load() -> KernelLoad {
     KernelLoad::new(find(Op::FMA, Element::F64, Isa::best()).unwrap().load().unwrap())
@@ -45,7 +41,7 @@ fn measured<L: SlicedLoad>(sliced: &mut Sliced<L>, until: SliceEnd) -> TeamOutco
 
 #[test]
 fn a_kernel_is_measured_and_its_results_are_the_references() {
-    let cpus = allowed_cpus();
+    let cpus = affinity::allowed().unwrap();
     let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |_| kernel_load()).unwrap();
     for until in [SliceEnd::Elapsed(Duration::from_millis(20)), SliceEnd::Turns(2_000_003)] {
         let outcome = measured(&mut sliced, until);
@@ -65,7 +61,7 @@ fn a_kernel_is_measured_and_its_results_are_the_references() {
 
 #[test]
 fn threads_on_one_cpu_are_one_rate_and_more_threads_are_not_more_cpus() {
-    let cpu = allowed_cpus()[0];
+    let cpu = affinity::allowed().unwrap()[0];
     let mut sliced = Sliced::prepare(Team::new(&[cpu; 3]).unwrap(), |_| kernel_load()).unwrap();
     let outcome = measured(&mut sliced, SliceEnd::Elapsed(Duration::from_millis(60)));
     assert_eq!((outcome.cpus.len(), outcome.cpus[0].threads), (1, 3));
@@ -120,7 +116,7 @@ fn a_panicking_load_is_an_error_and_nobody_waits_for_it() {
         }
         fn settle(&mut self, _: u64) {}
     }
-    let cpus: Vec<usize> = allowed_cpus().into_iter().cycle().take(2).collect();
+    let cpus: Vec<usize> = affinity::allowed().unwrap().into_iter().cycle().take(2).collect();
     let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |member| Fuse {
         lit: member.index == 0,
         ..Fuse::default()
@@ -147,7 +143,7 @@ proptest! {
 
 #[test]
 fn every_thread_does_its_ration_and_settles_all_it_ran() {
-    let cpus: Vec<usize> = allowed_cpus().into_iter().cycle().take(3).collect();
+    let cpus: Vec<usize> = affinity::allowed().unwrap().into_iter().cycle().take(3).collect();
     let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |_| Tally::default()).unwrap();
     let before: Vec<u64> = sliced.loads().map(|load| load.turns).collect();
     let outcome = sliced.measure(SliceEnd::Turns(1_000_000));

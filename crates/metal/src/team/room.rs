@@ -41,8 +41,10 @@ pub(super) fn check(wanted: usize) -> Result<(), TeamError> {
 fn tightest_limit(root: &Path, privileged: bool) -> Option<ThreadLimit> {
     let number = |path: &str| first_number(&root.join(path));
     let mut limits = Vec::new();
-    let running =
-        read_to_string(root.join("proc/loadavg")).ok().and_then(|text| thread_count(&text)).unwrap_or(0);
+    // The number of threads of the system: 913 in the field `2/913`.
+    let loadavg = read_to_string(root.join("proc/loadavg")).unwrap_or_default();
+    let running = loadavg.split_whitespace().nth(3).and_then(|field| field.split('/').nth(1)?.parse().ok());
+    let running: u64 = running.unwrap_or(0);
     for name in ["threads-max", "pid_max"] {
         if let Some(most) = number(&format!("proc/sys/kernel/{name}")) {
             limits.push(limit(format!("kernel.{name} = {most}"), most, running + RESERVED_THREADS, 1));
@@ -95,11 +97,6 @@ fn cgroup_limits(root: &Path) -> Vec<ThreadLimit> {
 
 fn first_number(path: &Path) -> Option<u64> {
     read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
-}
-
-/// Returns the number of threads of the system from `/proc/loadavg`: 913 in the field `2/913`.
-fn thread_count(loadavg: &str) -> Option<u64> {
-    loadavg.split_whitespace().nth(3)?.split('/').nth(1)?.parse().ok()
 }
 
 fn available(meminfo: &str) -> Option<u64> {

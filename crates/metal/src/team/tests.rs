@@ -2,15 +2,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::thread::sched_getcpu;
 
+use super::testing::{spread, team};
 use super::*;
-
-fn allowed_cpus() -> Vec<usize> {
-    affinity::allowed().unwrap()
-}
-
-fn spread(threads: usize) -> Vec<usize> {
-    allowed_cpus().into_iter().cycle().take(threads).collect()
-}
 
 #[test]
 fn every_member_runs_on_its_own_cpu_and_results_come_in_order() {
@@ -28,7 +21,7 @@ fn every_member_runs_on_its_own_cpu_and_results_come_in_order() {
 fn barriers_keep_more_threads_than_cpus_in_step() {
     const THREADS: usize = 7;
     const STEPS: usize = 200;
-    let mut team = Team::new(&spread(THREADS)).unwrap();
+    let mut team = team(THREADS);
     let arrivals = AtomicUsize::new(0);
     let early = AtomicBool::new(false);
     team.run(|member| {
@@ -49,7 +42,7 @@ fn barriers_keep_more_threads_than_cpus_in_step() {
 
 #[test]
 fn states_made_by_one_run_are_lent_to_the_next() {
-    let mut team = Team::new(&spread(3)).unwrap();
+    let mut team = team(3);
     let mut states = team.run(|member| vec![member.index; 4]).unwrap();
     let sums = team
         .run_each(&mut states, |member, state| {
@@ -65,7 +58,7 @@ fn states_made_by_one_run_are_lent_to_the_next() {
 
 #[test]
 fn a_panic_releases_the_others_names_the_member_and_leaves_the_team_usable() {
-    let mut team = Team::new(&spread(4)).unwrap();
+    let mut team = team(4);
     let error = team
         .run(|member| {
             assert!(member.index != 2, "the third one fails");
@@ -87,14 +80,14 @@ fn a_payload_that_panics_when_dropped_does_not_take_the_process_down() {
             panic!("dropped");
         }
     }
-    let mut team = Team::new(&spread(2)).unwrap();
+    let mut team = team(2);
     let error = team.run(|_| std::panic::resume_unwind(Box::new(Spiteful))).unwrap_err();
     assert!(matches!(error, TeamError::Panicked { .. }));
 }
 
 #[test]
 fn members_that_return_early_are_not_waited_for() {
-    let mut team = Team::new(&spread(4)).unwrap();
+    let mut team = team(4);
     let through = team
         .run(|member| {
             if member.index % 2 == 0 {
@@ -110,17 +103,8 @@ fn members_that_return_early_are_not_waited_for() {
 }
 
 #[test]
-fn a_run_may_borrow_and_its_borrow_ends_with_it() {
-    let mut team = Team::new(&spread(3)).unwrap();
-    let mut words = vec![String::from("left"), String::from("right"), String::from("up")];
-    let lengths = team.run(|member| words[member.index].len()).unwrap();
-    words.clear();
-    assert_eq!(lengths, [4, 5, 2]);
-}
-
-#[test]
 fn members_sleep_between_runs() {
-    let mut team = Team::new(&spread(2)).unwrap();
+    let mut team = team(2);
     let before = team.run(|_| crate::clock::thread_cpu_time()).unwrap();
     let start = std::time::Instant::now();
     while start.elapsed() < std::time::Duration::from_millis(60) {
@@ -134,9 +118,9 @@ fn members_sleep_between_runs() {
 
 #[test]
 fn a_forbidden_cpu_is_named_with_the_allowed_ones() {
-    let error = Team::new(&[allowed_cpus()[0], 1_000_000]).unwrap_err().to_string();
+    let error = Team::new(&[affinity::allowed().unwrap()[0], 1_000_000]).unwrap_err().to_string();
     assert!(error.contains("CPU 1000000 may not be used"), "{error}");
-    assert!(error.contains(&ranges(&allowed_cpus())), "{error}");
+    assert!(error.contains(&ranges(&affinity::allowed().unwrap())), "{error}");
     assert!(matches!(Team::new(&[]), Err(TeamError::Empty)));
 }
 

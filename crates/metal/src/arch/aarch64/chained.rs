@@ -21,50 +21,6 @@ macro_rules! each {
     };
 }
 
-macro_rules! body {
-    ($name:ident ($features:literal $begin:literal $load:literal $store:literal) $lanes:tt $($step:tt)+) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
-        #[inline(never)]
-        #[target_feature(enable = $features)]
-        unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the set and rows without gaps; all registers are named.
-            unsafe {
-                core::arch::asm!(
-                    $begin,
-                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    ".if \\i - 2 < {chains}",
-                    $load,
-                    ".endif",
-                    ".endr",
-                    ".p2align 6",
-                    "2:",
-                    ".rept {steps}",
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    ".if \\i - 2 < {chains}",
-                    each!($lanes $($step)+),
-                    ".endif",
-                    ".endr",
-                    ".endr",
-                    "subs {turns}, {turns}, #1",
-                    "b.ne 2b",
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    ".if \\i - 2 < {chains}",
-                    $store,
-                    ".endif",
-                    ".endr",
-                    rows = in(reg) vectors.rows(),
-                    turns = inout(reg) turns => _,
-                    chains = const CHAINS,
-                    steps = const steps(CHAINS),
-                    out("p0") _,
-                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _, out("v14") _, out("v15") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _, out("v25") _,
-                    options(nostack),
-                );
-            }
-        }
-    };
-}
-
 macro_rules! rows {
     ($name:ident $row:tt $even:tt) => {
         chained_rows!($name $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
@@ -81,7 +37,12 @@ macro_rules! chained {
         static $kernels: LazyLock<Vec<Vec<ComputeKernel>>> = LazyLock::new(|| vec![$($(
             rows!($name ($isa $bytes, $op $element $recurrence needs!($needs)) $even $($odd)?).into(),
         )+)+]);
-        $($(body!($name $how $lanes $even $($odd)?);)+)+
+        $($(body!($name [<const CHAINS: u32>] $how CHAINS, steps(CHAINS);
+            ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+            ".if \\i - 2 < {chains}",
+            each!($lanes $even $($odd)?),
+            ".endif",
+            ".endr",);)+)+
     };
 }
 

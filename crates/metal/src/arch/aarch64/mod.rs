@@ -12,14 +12,13 @@ mod vectors;
 use core::arch::asm;
 use std::arch::is_aarch64_feature_detected;
 
-use crate::capability::InstructionLoop;
 use crate::gemm::tile::RegisterTile;
 use crate::isa::{Absence, Isa, is_hidden};
 use crate::kernel::ComputeKernel;
 use crate::lu::narrow::{Narrow, solve_above_diagonal, step, substitute, subtract};
 use crate::stream::StreamKernel;
-use crate::ticks::Ticks;
 
+pub(crate) use super::no_counter::*;
 pub(crate) use chain::{SCALAR_CHAINS, WOVEN_KERNELS};
 
 pub(crate) const READS_BEFORE_OVERWRITING: bool = false;
@@ -58,27 +57,6 @@ pub(crate) fn prefetch<T>(place: *const T) {
     };
 }
 
-pub(crate) static PROBE_LOOPS: [InstructionLoop; 0] = [];
-
-/// None: `clock_gettime` reads the time counter, at little more cost.
-pub(crate) const TICK_COUNTER: Option<Ticks> = None;
-
-pub(crate) fn has_steady_counter() -> bool {
-    false
-}
-
-pub(crate) fn stated_counter_hz() -> Option<f64> {
-    None
-}
-
-pub(crate) fn named_maximum_hz() -> Option<f64> {
-    None
-}
-
-pub(crate) fn cpuid(_leaf: u32, _subleaf: u32) -> Option<[u32; 4]> {
-    None
-}
-
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     match isa {
         Isa::Portable => Ok(()),
@@ -86,7 +64,7 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
         Isa::Neon | Isa::Mmla => Err(Absence::Feature { isa, feature: "asimd" }),
         Isa::Sve if is_aarch64_feature_detected!("sve") && !is_hidden("sve") => Ok(()),
         Isa::Sve => Err(Absence::Feature { isa, feature: "sve" }),
-        _ => Err(Absence::Architecture { isa }),
+        _ => Err(Absence::Architecture(isa)),
     }
 }
 

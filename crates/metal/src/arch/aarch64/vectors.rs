@@ -7,38 +7,13 @@ use super::sve_vector_bytes;
 use crate::isa::Isa;
 use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
-macro_rules! body {
+macro_rules! full {
     ($name:ident $how:tt $lanes:tt $even:tt) => {
-        body!($name $how $lanes $even $even);
+        full!($name $how $lanes $even $even);
     };
-    ($name:ident ($features:literal $begin:literal $load:literal $store:literal) $lanes:tt $even:tt $odd:tt) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
-        #[inline(never)]
-        #[target_feature(enable = $features)]
-        unsafe fn $name(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the set and 26 rows of a vector; all registers are named.
-            unsafe {
-                core::arch::asm!(
-                    $begin,
-                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    $load,
-                    ".endr",
-                    ".p2align 6",
-                    "2:",
-                    turn!($lanes $even $odd; 2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2),
-                    "subs {turns}, {turns}, #1",
-                    "b.ne 2b",
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    $store,
-                    ".endr",
-                    rows = in(reg) vectors.rows(),
-                    turns = inout(reg) turns => _,
-                    out("p0") _,
-                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _, out("v14") _, out("v15") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _, out("v25") _,
-                    options(nostack),
-                );
-            }
-        }
+    ($name:ident $how:tt $lanes:tt $even:tt $odd:tt) => {
+        body!($name [] $how 24, 1;
+            turn!($lanes $even $odd; 2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2),);
     };
 }
 
@@ -49,7 +24,7 @@ macro_rules! kernels {
         pub(crate) static $kernels: LazyLock<Vec<ComputeKernel>> = LazyLock::new(|| vec![$($(
             row!(stringify!($name), $name; 24, 1, false; $isa $bytes, $op $element $recurrence needs!($needs), $even $($odd)?),
         )+)+]);
-        $($(body!($name $how $lanes $even $($odd)?);)+)+
+        $($(full!($name $how $lanes $even $($odd)?);)+)+
     };
 }
 

@@ -29,18 +29,8 @@ macro_rules! step {
 macro_rules! advance {
     ($steps:literal $bytes:literal $vector:literal $columns:literal) => {
         concat!(
-            "add {a}, ",
-            $steps,
-            " * 3 * ",
-            $vector,
-            "\n",
-            "add {b}, ",
-            $steps,
-            " * ",
-            $columns,
-            " * ",
-            $bytes,
-            "\n",
+            concat!("add {a}, ", $steps, " * 3 * ", $vector, "\n"),
+            concat!("add {b}, ", $steps, " * ", $columns, " * ", $bytes, "\n"),
         )
     };
 }
@@ -65,13 +55,8 @@ macro_rules! eight_steps {
 macro_rules! fetch_c {
     ($columns:literal) => {
         concat!(
-            "prefetchw [{ahead_c}]\n",
-            "lea {wrapped}, [{ahead_c} + {back}]\n",
-            "add {ahead_c}, {c_bytes}\n",
-            "dec {turns}\n",
-            "test {turns}, ",
-            $columns,
-            " - 1\n",
+            "prefetchw [{ahead_c}]\nlea {wrapped}, [{ahead_c} + {back}]\nadd {ahead_c}, {c_bytes}\ndec {turns}\n",
+            concat!("test {turns}, ", $columns, " - 1\n"),
             "cmovz {ahead_c}, {wrapped}\n",
         )
     };

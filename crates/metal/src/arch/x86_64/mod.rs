@@ -128,7 +128,7 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
             ("avx512vl", is_x86_feature_detected!("avx512vl")),
         ],
         Isa::Amx => &[("amx_tile", amx::request_tile_state())],
-        Isa::Neon | Isa::Sve | Isa::Mmla => return Err(Absence::Architecture { isa }),
+        Isa::Neon | Isa::Sve | Isa::Mmla => return Err(Absence::Architecture(isa)),
     };
     match features.iter().find(|(feature, present)| !present || isa::is_hidden(feature)) {
         Some(&(feature, _)) => Err(Absence::Feature { isa, feature }),

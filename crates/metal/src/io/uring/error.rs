@@ -1,8 +1,5 @@
 use rustix::io::Errno;
 
-/// 1 = only `kernel.io_uring_group` and CAP_SYS_ADMIN, 2 = disabled (sysctl/kernel.rst).
-const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
-
 /// Reason why io_uring is not available to this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
@@ -30,11 +27,6 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    pub(super) fn from_errno(errno: Errno) -> Self {
-        let sysctl = std::fs::read_to_string(SYSCTL).ok();
-        Unavailable::classify(errno, sysctl.as_deref())
-    }
-
     pub(super) fn classify(errno: Errno, sysctl: Option<&str>) -> Self {
         match errno {
             Errno::NOSYS => Unavailable::Absent,
@@ -65,13 +57,10 @@ pub enum RingError {
     },
     /// The buffers cannot be allocated.
     #[error(
-        "no memory for {bytes} bytes of I/O buffers: choose smaller blocks, a smaller depth or fewer threads, or raise the \
+        "no memory for {0} bytes of I/O buffers: choose smaller blocks, a smaller depth or fewer threads, or raise the \
          limit (ulimit -v, the cgroup's memory limit)"
     )]
-    Memory {
-        /// Requested bytes.
-        bytes: usize,
-    },
+    Memory(usize),
     /// A file cannot be mapped.
     #[error("{bytes} bytes of a file cannot be mapped: {errno}")]
     Mapping {

@@ -4,6 +4,8 @@ use rustix::io::Errno;
 use super::{Delivery, Polling, RingError, Unavailable};
 use crate::buffer::{self, Buffer, Pages};
 
+/// 1 = only `kernel.io_uring_group` and CAP_SYS_ADMIN, 2 = disabled (sysctl/kernel.rst).
+const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
 /// Idle time of a submission-polling kernel thread before it sleeps, in ms.
 const SQPOLL_IDLE_MS: u32 = 100;
 
@@ -11,14 +13,16 @@ const SQPOLL_IDLE_MS: u32 = 100;
 /// a virtio disk takes 254 segments, and moved 1 MiB in 4 KiB pages at two thirds of the rate.
 pub fn transfer_buffer(bytes: usize) -> Result<Buffer, RingError> {
     let pages = if bytes < buffer::BUFFER_ALIGNMENT { Pages::Small } else { Pages::Thp };
-    Buffer::new(bytes, pages).map_err(|_| RingError::Memory { bytes })
+    Buffer::new(bytes, pages).map_err(|_| RingError::Memory(bytes))
 }
 
 /// Creates a ring of `entries` entries with the least interrupting delivery that the kernel grants
 /// (`Interrupting` with polling). Fails before Linux 5.6.
 pub(super) fn set_up(entries: u32, polling: Polling) -> Result<(IoUring, Delivery), RingError> {
-    let (uring, delivery) =
-        build(entries, polling).map_err(|e| RingError::Unavailable(Unavailable::from_errno(errno_of(&e))))?;
+    let (uring, delivery) = build(entries, polling).map_err(|e| {
+        let sysctl = std::fs::read_to_string(SYSCTL).ok();
+        Unavailable::classify(errno_of(&e), sysctl.as_deref())
+    })?;
     let mut probe = io_uring::Probe::new();
     let probed = uring.submitter().register_probe(&mut probe);
     // The probe and the plain read came together (Linux 5.6).
