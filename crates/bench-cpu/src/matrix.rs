@@ -62,11 +62,10 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
         (true, false) => pairs.extend(
             ops.iter().flat_map(|op| or_all(product(&[*op], &elements), product(&[*op], &Element::ALL))),
         ),
-        (false, true) => pairs.extend(
-            elements
-                .iter()
-                .flat_map(|element| or_all(product(&ops, &[*element]), product(Op::ALL, &[*element]))),
-        ),
+        (false, true) => {
+            let of = |element: &Element| or_all(product(&ops, &[*element]), product(Op::ALL, &[*element]));
+            pairs.extend(elements.iter().flat_map(of));
+        }
         _ => {
             pairs = product(&ops, &elements);
             let all = |key| group.words(key, &[]).iter().any(|word| word == ALL_VALUE);

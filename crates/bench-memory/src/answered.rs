@@ -8,11 +8,8 @@ const ATTRIBUTED_LIMIT_SHARE: f64 = 0.5;
 /// the limit of that cache. A guest may have only a part of a cache, or share it.
 pub(super) fn answering_level(measurement: &Measurement) -> Option<String> {
     let level = measurement.achieved.get(&LEVEL)?;
-    let near = measurement
-        .metrics
-        .first()
-        .and_then(|m| m.of_limit)
-        .is_some_and(|share| share >= ATTRIBUTED_LIMIT_SHARE);
+    let share = measurement.metrics.first().and_then(|m| m.of_limit);
+    let near = share.is_some_and(|share| share >= ATTRIBUTED_LIMIT_SHARE);
     Some(if level == "memory" || near { level } else { format!("{level}-sized") })
 }
 

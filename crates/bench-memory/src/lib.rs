@@ -158,12 +158,10 @@ fn look(machine: &mut Machine) {
 /// Fails unless `size` bytes per thread fit in free memory or, for reserved pages, in their pool.
 fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     match reserved_page(pages) {
-        Some(page) => check_page_pool(
-            &machine.memory.huge_pages,
-            "/sys/kernel/mm/hugepages",
-            page,
-            pages_for(threads, size, page),
-        ),
+        Some(page) => {
+            let needed = pages_for(threads, size, page);
+            check_page_pool(&machine.memory.huge_pages, "/sys/kernel/mm/hugepages", page, needed)
+        }
         None => fits(machine, threads, size, pages),
     }
 }
@@ -206,10 +204,8 @@ fn team_on(cpus: &[usize]) -> Result<Team, CannotMeasure> {
 /// Returns a seed that depends on the run's seed and the case id (FNV-1a).
 fn seed(cx: &Context<'_>, case: &Case) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ cx.options.seed;
-    case.id()
-        .as_str()
-        .bytes()
-        .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    case.id().as_str().bytes().fold(start, step)
 }
 
 /// Returns the error for blocks whose contents differ from the written data.

@@ -126,14 +126,13 @@ pub fn chains() -> impl Iterator<Item = ChainRow> {
     let woven = native::WOVEN_KERNELS
         .iter()
         .flat_map(|row| row.densities.iter().map(|density| (Some(row.isa), density)));
-    native::SCALAR_CHAINS.map(|density| (None, density)).into_iter().chain(woven).flat_map(
-        |(isa, density)| {
-            let [add, multiply] = density.names;
-            let vectors = if isa.is_some() { VECTORS_PER_TURN } else { 0 };
-            let row = |name, multiplies, links| ChainRow { name, isa, multiplies, links, vectors };
-            [row(add, false, density.adds), row(multiply, true, density.multiplications)]
-        },
-    )
+    let all = native::SCALAR_CHAINS.map(|density| (None, density)).into_iter().chain(woven);
+    all.flat_map(|(isa, density)| {
+        let [add, multiply] = density.names;
+        let vectors = if isa.is_some() { VECTORS_PER_TURN } else { 0 };
+        let row = |name, multiplies, links| ChainRow { name, isa, multiplies, links, vectors };
+        [row(add, false, density.adds), row(multiply, true, density.multiplications)]
+    })
 }
 
 /// Returns the highest core clock that the processor reports, in Hz; `None` if it reports none.

@@ -73,11 +73,10 @@ impl Burst for CipherBurst {
         let shown = |sealed: &Sealed, at: usize| format!("{:02x}", sealed.block[at]);
         let mut bytes = self.answer.block.iter().zip(&expected.block);
         Err(match bytes.position(|(got, right)| got != right) {
-            Some(at) => WrongBurst::new(
-                shown(&self.answer, at),
-                shown(expected, at),
-                format!("byte {at} of the block"),
-            ),
+            Some(at) => {
+                let place = format!("byte {at} of the block");
+                WrongBurst::new(shown(&self.answer, at), shown(expected, at), place)
+            }
             None => WrongBurst::new("a wrong tag", "the tag of the reference", String::new()),
         })
     }

@@ -194,10 +194,8 @@ mod tests {
             let facts = running.facts();
             let job: CryptoJob = candidate.parsed.read().unwrap();
             let means = CryptoInstructions::of(job.op, &machine.cpu);
-            assert_eq!(
-                facts.achieved.get(&INSTRUCTIONS).as_deref(),
-                Some(means.map_or(NO_INSTRUCTIONS, |means| means.name))
-            );
+            let wanted = Some(means.map_or(NO_INSTRUCTIONS, |means| means.name));
+            assert_eq!(facts.achieved.get(&INSTRUCTIONS).as_deref(), wanted);
             let crowded = facts.warnings.iter().any(|warning| warning.code() == "more-threads-than-cpus");
             assert_eq!(crowded, candidate.case.threads().to_string() == more);
         }

@@ -58,16 +58,23 @@ fn describe(alike: Vec<&Measurement>) -> Option<PlainFinding> {
     let rate = Quantity::new(most.rate, unit);
     let name = name(first.measurement);
     let little = little(first, curve.iter().filter_map(|at| at.steps).reduce(f64::max));
+    let by_law = |end: &str| {
+        let [latency, throughput, in_flight] = little?.map(|number| significant(number, 3));
+        Some(format!(
+            ". A latency of {latency} cycles × {throughput} instructions per cycle = {in_flight} in flight{end}"
+        ))
+    };
+    let by_law = |end: &str| by_law(end).unwrap_or_default();
     let text = match saturated {
         Some(at) => format!(
             "{name}: saturation point at {} independent chains of instructions: with more, the rate stays within 3 % of {rate}{}",
             at.chains,
-            little.as_ref().map(|little| little.text(true)).unwrap_or_default()
+            by_law(" (Little's law)")
         ),
         None => format!(
             "{name}: no saturation point up to {} independent chains of instructions; the highest rate is {rate}{}",
             last.chains,
-            little.as_ref().map(|little| little.text(false)).unwrap_or_default()
+            by_law("")
         ),
     };
     let point =
@@ -76,9 +83,9 @@ fn describe(alike: Vec<&Measurement>) -> Option<PlainFinding> {
         "case": first.measurement.case.id(),
         "saturation_point": saturated.map(|at| at.chains),
         "most": most.rate,
-        "latency_cycles": little.as_ref().map(|little| little.latency),
-        "steps_per_cycle": little.as_ref().map(|little| little.throughput),
-        "in_flight": little.as_ref().map(Little::in_flight),
+        "latency_cycles": little.map(|[latency, ..]| latency),
+        "steps_per_cycle": little.map(|[_, throughput, _]| throughput),
+        "in_flight": little.map(|[.., in_flight]| in_flight),
         "curve": curve.iter().map(point).collect::<Vec<Value>>(),
     });
     Some(PlainFinding { topic: Topic::Saturation, code: "chains-saturation", text, evidence })
@@ -89,34 +96,14 @@ fn name(measurement: &Measurement) -> String {
     crate::SUBSYSTEM.label(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
 }
 
-struct Little {
-    latency: f64,
-    throughput: f64,
-}
-
-/// Applies Little's law, in flight = throughput × latency; `most` is the highest rate in steps per
-/// cycle. `None` if the first point is not limited by latency.
-fn little(first: &ChainsPoint<'_>, most: Option<f64>) -> Option<Little> {
+/// Returns latency, throughput and their product, the steps in flight (Little's law); `most` is the
+/// highest rate in steps per cycle. `None` if the first point is not limited by latency.
+fn little(first: &ChainsPoint<'_>, most: Option<f64>) -> Option<[f64; 3]> {
     let (few, throughput) = (first.steps?, most?);
+    let latency = first.chains as f64 / few;
     let threads = first.measurement.case.threads();
-    (first.chains <= MAX_LATENCY_CHAINS && threads == 1 && few < FLAT * throughput)
-        .then(|| Little { latency: first.chains as f64 / few, throughput })
-}
-
-impl Little {
-    fn in_flight(&self) -> f64 {
-        self.latency * self.throughput
-    }
-
-    fn text(&self, saturated: bool) -> String {
-        format!(
-            ". A latency of {} cycles × {} instructions per cycle = {} in flight{}",
-            significant(self.latency, 3),
-            significant(self.throughput, 3),
-            significant(self.in_flight(), 3),
-            if saturated { " (Little's law)" } else { "" }
-        )
-    }
+    let waits = first.chains <= MAX_LATENCY_CHAINS && threads == 1 && few < FLAT * throughput;
+    waits.then_some([latency, throughput, latency * throughput])
 }
 
 #[cfg(test)]

@@ -101,14 +101,10 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
         per_sample.iter_mut().zip(&clocks).for_each(|(sum, clock)| *sum += operations * cores * clock);
         let row = format!("{}, data/microarchitectures.toml: {}", units.core.name, units.core.source);
         let name = |what: &str| format!("{what} of {}", units.core.name);
+        let clock = median(clocks).unwrap_or(f64::NAN);
         inputs.extend([
             Input::new(&name("operations per cycle"), operations, "1/cycle", &row),
-            Input::new(
-                &name("clock"),
-                median(clocks).unwrap_or(f64::NAN),
-                "Hz",
-                "measured between the slices; median",
-            ),
+            Input::new(&name("clock"), clock, "Hz", "measured between the slices; median"),
             Input::new(&name("cores"), cores, "1", &format!("of CPUs {here}")),
         ]);
         facts.push(fact(&units, kernel));

@@ -67,21 +67,15 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
     let cpus: CpuSet = cpus.into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let block = block_bytes(question)?;
-    let (each, formula) = match block {
-        block if block <= ACCESS => {
-            (block as f64 * regions(question), format!("{name} × bytes of a block × clock × cores"))
-        }
-        _ => (regions(question), format!("{name} × loads and stores × clock × cores")),
+    let (each, counted, counted_in) = match block {
+        block if block <= ACCESS => (block as f64 * regions(question), "bytes of a block", "B"),
+        _ => (regions(question), "loads and stores", "1"),
     };
+    let formula = format!("{name} × {counted} × clock × cores");
     let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
     let inputs = vec![
         Input::new(name, per_cycle, unit, &from),
-        Input::new(
-            if block <= ACCESS { "bytes of a block" } else { "loads and stores" },
-            each,
-            if block <= ACCESS { "B" } else { "1" },
-            "the case: what is read and what is written both count",
-        ),
+        Input::new(counted, each, counted_in, "the case: what is read and what is written both count"),
         Input::new("clock", clock, "Hz", "measured inside each sample"),
         Input::new("cores", cores, "1", &format!("of CPUs {cpus}")),
     ];

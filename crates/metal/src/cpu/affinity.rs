@@ -27,10 +27,8 @@ pub fn pin_to(cpus: &[usize]) -> io::Result<()> {
     let mut mask = [0_usize; MAX_CPUS / MASK_WORD_BITS];
     for cpu in cpus {
         let past = || {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("CPU {cpu} is past the last, {}", MAX_CPUS - 1),
-            )
+            let why = format!("CPU {cpu} is past the last, {}", MAX_CPUS - 1);
+            io::Error::new(io::ErrorKind::InvalidInput, why)
         };
         *mask.get_mut(cpu / MASK_WORD_BITS).ok_or_else(past)? |= 1 << (cpu % MASK_WORD_BITS);
     }

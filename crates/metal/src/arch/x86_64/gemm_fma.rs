@@ -55,7 +55,8 @@ macro_rules! eight_steps {
 macro_rules! fetch_c {
     ($columns:literal) => {
         concat!(
-            "prefetchw [{ahead_c}]\nlea {wrapped}, [{ahead_c} + {back}]\nadd {ahead_c}, {c_bytes}\ndec {turns}\n",
+            "prefetchw [{ahead_c}]\nlea {wrapped}, [{ahead_c} + {back}]\n",
+            "add {ahead_c}, {c_bytes}\ndec {turns}\n",
             concat!("test {turns}, ", $columns, " - 1\n"),
             "cmovz {ahead_c}, {wrapped}\n",
         )
