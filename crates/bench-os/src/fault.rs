@@ -12,9 +12,8 @@ use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::fact::{CLEAR_TIME, FAULTS_PER_PAGE, PAGE_BYTES};
-use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, RATE_METRIC, with_threads};
+use crate::{LATENCY_METRIC, RATE_METRIC, kernel_state, with_threads};
 
 /// Bytes of a thread's region: beyond the caches of a core, and quickly filled.
 const REGION_BYTES: usize = 64 << 20;
@@ -104,7 +103,7 @@ impl Benchmark for PageFault {
         let file = file.map_err(failed("memfd_create(2)"))?.map(Arc::new);
         let touch = |_: &usize| Toucher::new(touched, file.clone());
         let touchers = cpus.iter().map(touch).collect::<Result<Vec<_>, _>>()?;
-        let mut facts = KernelState::facts(cx.machine);
+        let mut facts = kernel_state::facts(cx.machine);
         facts.achieved.set_some(&PAGE_BYTES, touchers.first().map(|toucher| toucher.page_bytes as u64));
         let mut threads = TimedThreads::new(&cpus, touchers, Some(RATE_METRIC), facts)?;
         if let Some(file) = &file {
@@ -160,8 +159,7 @@ struct Toucher {
     region: Option<TouchRegion>,
     page_bytes: usize,
     /// Faults in all passes over the region but the first, and the pages of these passes.
-    faults: u64,
-    pages: u64,
+    passes: [u64; 2],
     /// Faults of the thread when the current pass began.
     faults_before: Option<u64>,
     /// Shortest seconds to clear a page since the last sample.
@@ -196,18 +194,9 @@ impl Toucher {
                 (Some(region.map_err(refused)?), page)
             }
         };
-        let clock = TickClock::fastest();
-        let (faults_before, clear_seconds) = (None, None);
-        let mut made = Self {
-            region,
-            page_bytes,
-            faults: 0,
-            pages: 0,
-            faults_before,
-            clear_seconds,
-            clock,
-            _file: file,
-        };
+        let (clock, passes) = (TickClock::fastest(), [0; 2]);
+        let (faults_before, clear_seconds, _file) = (None, None, file);
+        let mut made = Self { region, page_bytes, passes, faults_before, clear_seconds, clock, _file };
         if touched == Touched::Huge && !made.is_huge() {
             return Err(CannotMeasure::not_here(
                 "requires transparent huge pages: the kernel gives none; see /sys/kernel/mm/transparent_hugepage/enabled, and free memory",
@@ -259,8 +248,8 @@ impl RepeatedOperation for Toucher {
             return Ok(());
         }
         if let Some(before) = self.faults_before {
-            self.faults += usage_of_thread().minor_faults.saturating_sub(before);
-            self.pages += (REGION_BYTES / self.page_bytes) as u64;
+            self.passes[0] += usage_of_thread().minor_faults.saturating_sub(before);
+            self.passes[1] += (REGION_BYTES / self.page_bytes) as u64;
         }
         self.clear();
         let Some(region) = &mut self.region else { return Ok(()) };
@@ -281,8 +270,7 @@ impl RepeatedOperation for Toucher {
     }
 
     fn note_facts(all: &[&Self], facts: &mut Facts) {
-        let [faults, pages] =
-            all.iter().fold([0; 2], |[faults, pages], one| [faults + one.faults, pages + one.pages]);
+        let [faults, pages] = [0, 1].map(|at| all.iter().map(|one| one.passes[at]).sum::<u64>());
         if pages > 0 {
             facts.achieved.set(&FAULTS_PER_PAGE, faults as f64 / pages as f64);
         }
@@ -292,30 +280,21 @@ impl RepeatedOperation for Toucher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
-    use plimsoll_machine::Root;
-    use plimsoll_model::sample::FailureCause;
+    use crate::fixture::with_each_case;
 
     #[test]
     fn each_kind_of_page_is_touched_and_faults() {
-        let (machine, options) = (Machine::discover(&Root::live()), Options::default());
-        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
-        for candidate in PageFault.cases(&machine, &Group::default()).unwrap() {
-            let mut touching = match PageFault.prepare(&candidate.case, &candidate.parsed, &cx) {
-                Err(why) if why.cause == FailureCause::NotHere => continue,
-                other => other.unwrap(),
-            };
+        with_each_case(&PageFault, &Group::default(), &Default::default(), |case, mut touching| {
             // Three passes over the region of ordinary pages: the first one's faults do not count.
-            let passes = if candidate.case.word("op") == Some("thp") { 40 } else { 3 * 16_384 };
-            let sample = touching.sample(SampleAmount::Work(passes)).unwrap();
-            let latency = sample.values[LATENCY_METRIC];
-            assert!((1e-9..1e-1).contains(&latency), "{}: {latency}", candidate.case);
+            let passes = if case.word("op") == Some("thp") { 40 } else { 3 * 16_384 };
+            let latency = touching.sample(SampleAmount::Work(passes)).unwrap().values[LATENCY_METRIC];
+            assert!((1e-9..1e-1).contains(&latency), "{case}: {latency}");
             let faults: Option<f64> = touching.facts().achieved.get(&FAULTS_PER_PAGE);
-            match candidate.case.word("op") {
+            match case.word("op") {
                 Some("anonymous") => assert!(faults.unwrap() > 0.5, "{faults:?}"),
                 Some("mmap") => assert_eq!(faults, None),
                 _ => {}
             }
-        }
+        });
     }
 }

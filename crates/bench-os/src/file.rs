@@ -12,9 +12,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::fact::{DIRECTORIES, FILE_SYSTEM};
-use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC};
+use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC, kernel_state};
 
 const FILES: usize = 256;
 /// Operations between two readings of the clock.
@@ -112,7 +111,7 @@ impl Benchmark for FileNames {
         let cpus = cpus_of_case(cx.machine, case);
         let worker = |index: usize| FileWorker::new(operation, &scratch, index, is_shared);
         let workers = (0..cpus.len()).map(worker).collect::<Result<Vec<_>, _>>()?;
-        let mut facts = KernelState::facts(cx.machine);
+        let mut facts = kernel_state::facts(cx.machine);
         let storage = storage_behind(&Root::live(), scratch.path());
         facts.achieved.set_some(&FILE_SYSTEM, storage.file_system.map(|one| one.fs_type));
         facts.achieved.set(&DIRECTORIES, if is_shared { 1 } else { cpus.len() });
@@ -227,26 +226,21 @@ impl RepeatedOperation for FileWorker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::with_each_case;
     use plimsoll_bench_api::{Options, WorkerCache};
-    use plimsoll_model::case::Value;
-    use plimsoll_model::sample::SampleAmount;
 
     #[test]
     fn each_operation_is_measured_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let machine = Machine::discover(&Root::live());
         let options = Options { dir: dir.path().to_owned(), ..Options::default() };
-        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
         let two = Group::default().with("threads", vec![Value::Count(1), Value::Count(2)]);
-        let candidates = FileNames.cases(&machine, &two).unwrap();
-        assert_eq!(candidates.len(), 5 * 3, "one thread is in a directory of its own");
-        for candidate in candidates {
-            let mut files = FileNames.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+        let measured = with_each_case(&FileNames, &two, &options, |case, mut files| {
             let sample = files.sample(SampleAmount::Work(600)).unwrap();
-            assert!(sample.values[RATE_METRIC] > 0.0, "{}: {sample:?}", candidate.case);
+            assert!(sample.values[RATE_METRIC] > 0.0, "{case}: {sample:?}");
             drop(files);
-            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{}", candidate.case);
-        }
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{case}");
+        });
+        assert_eq!(measured, 5 * 3, "one thread is in a directory of its own");
     }
 
     #[test]

@@ -25,64 +25,25 @@ const COSTLY_WORDS: &[&str] = &[
 const FREE_WORDS: &[&str] =
     &["Enhanced / Automatic IBRS", "Enhanced IBRS", "IBPB: conditional", "PBRSB-eIBRS"];
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KernelState {
-    pub(crate) mitigations: Vec<String>,
-    pub(crate) preemption: Option<String>,
-    pub(crate) tick_hz: Option<u64>,
-    pub(crate) nohz_full: Option<String>,
-    pub(crate) cgroup_depth: Option<u64>,
-    pub(crate) seccomp_filters: Option<u64>,
-    pub(crate) hypervisor: Option<String>,
+/// Returns the state of the running kernel and of this process as facts of a case.
+pub(crate) fn facts(machine: &Machine) -> Facts {
+    Facts { achieved: read(&Root::live(), machine), ..Facts::default() }
 }
 
-impl KernelState {
-    /// Reads the state below `root`; what is not there is left out.
-    pub(crate) fn read(root: &Root, machine: &Machine) -> Self {
-        let status = root.text("proc/self/status").unwrap_or_default();
-        let groups = root.text("proc/self/cgroup").unwrap_or_default();
-        Self {
-            mitigations: mitigations(root),
-            preemption: preemption(root, machine),
-            tick_hz: tick_hz().filter(|_| root.is_live()),
-            nohz_full: root.line("sys/devices/system/cpu/nohz_full").ok().filter(|cpus| is_list(cpus)),
-            cgroup_depth: groups.lines().filter_map(depth).max(),
-            seccomp_filters: filters(&status),
-            hypervisor: machine.virtualisation.hypervisor.clone(),
-        }
-    }
-
-    /// Returns the state that a case recorded.
-    pub(crate) fn of(achieved: &Achieved) -> Self {
-        Self {
-            mitigations: achieved.get(&MITIGATIONS).unwrap_or_default(),
-            preemption: achieved.get(&PREEMPTION),
-            tick_hz: achieved.get(&TICK_HZ),
-            nohz_full: achieved.get(&NOHZ_FULL),
-            cgroup_depth: achieved.get(&CGROUP_DEPTH),
-            seccomp_filters: achieved.get(&SECCOMP_FILTERS),
-            hypervisor: achieved.get(&HYPERVISOR),
-        }
-    }
-
-    /// Returns the state of the running kernel and of this process as facts of a case.
-    pub(crate) fn facts(machine: &Machine) -> Facts {
-        let mut facts = Facts::default();
-        Self::read(&Root::live(), machine).record(&mut facts.achieved);
-        facts
-    }
-
-    pub(crate) fn record(self, achieved: &mut Achieved) {
-        if !self.mitigations.is_empty() {
-            achieved.set(&MITIGATIONS, self.mitigations);
-        }
-        achieved.set_some(&PREEMPTION, self.preemption);
-        achieved.set_some(&TICK_HZ, self.tick_hz);
-        achieved.set_some(&NOHZ_FULL, self.nohz_full);
-        achieved.set_some(&CGROUP_DEPTH, self.cgroup_depth);
-        achieved.set_some(&SECCOMP_FILTERS, self.seccomp_filters);
-        achieved.set_some(&HYPERVISOR, self.hypervisor);
-    }
+/// Reads the state below `root`; what is not there is left out.
+fn read(root: &Root, machine: &Machine) -> Achieved {
+    let status = root.text("proc/self/status").unwrap_or_default();
+    let groups = root.text("proc/self/cgroup").unwrap_or_default();
+    let is_list = |cpus: &String| cpus.starts_with(|c: char| c.is_ascii_digit());
+    let mut state = Achieved::default();
+    state.set_some(&MITIGATIONS, Some(mitigations(root)).filter(|names| !names.is_empty()));
+    state.set_some(&PREEMPTION, preemption(root, machine));
+    state.set_some(&TICK_HZ, tick_hz().filter(|_| root.is_live()));
+    state.set_some(&NOHZ_FULL, root.line("sys/devices/system/cpu/nohz_full").ok().filter(is_list));
+    state.set_some(&CGROUP_DEPTH, groups.lines().filter_map(depth).max());
+    state.set_some(&SECCOMP_FILTERS, filters(&status));
+    state.set_some(&HYPERVISOR, machine.virtualisation.hypervisor.clone());
+    state
 }
 
 /// Returns the names of vulnerabilities whose mitigation costs time at entries or switches.
@@ -124,10 +85,6 @@ fn tick_hz() -> Option<u64> {
     (period.tv_sec == 0).then(|| (1_000_000_000 + ns / 2) / ns)
 }
 
-fn is_list(cpus: &str) -> bool {
-    cpus.starts_with(|c: char| c.is_ascii_digit())
-}
-
 /// Returns the number of groups in the path of a line of /proc/self/cgroup; 0 for the root.
 fn depth(line: &str) -> Option<u64> {
     let path = line.splitn(3, ':').nth(2)?;
@@ -161,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_read_and_comes_back_from_a_document() {
+    fn the_state_is_read() {
         let tree = r"
 proc/self/status = Seccomp:\t2\nSeccomp_filters:\t3
 proc/self/cgroup = 0::/a/b.slice/c.scope
@@ -171,19 +128,19 @@ sys/devices/system/cpu/vulnerabilities/meltdown = Mitigation: PTI
 sys/devices/system/cpu/vulnerabilities/mds = Not affected
 ";
         let fixture = Fixture::unpack(tree).unwrap();
-        let state = KernelState::read(&fixture.root, &fixture.machine());
-        assert_eq!((state.mitigations.as_slice(), state.tick_hz), (&["meltdown".to_owned()][..], None));
-        assert_eq!((state.nohz_full.as_deref(), state.cgroup_depth), (Some("1-3"), Some(3)));
-        assert_eq!(state.preemption.as_deref(), Some("preemption full"));
-        let mut achieved = Achieved::default();
-        state.clone().record(&mut achieved);
-        assert_eq!(KernelState::of(&achieved), state);
+        let mut expected = Achieved::default();
+        expected.set(&MITIGATIONS, vec!["meltdown".to_owned()]);
+        expected.set(&PREEMPTION, "preemption full");
+        expected.set(&NOHZ_FULL, "1-3");
+        expected.set(&CGROUP_DEPTH, 3_u64);
+        expected.set(&SECCOMP_FILTERS, 3_u64);
+        assert_eq!(read(&fixture.root, &fixture.machine()), expected);
     }
 
     #[test]
     fn a_system_that_shows_nothing_has_an_unknown_state() {
         let (root, machine) = (Root::at("/nonexistent"), Machine::discover(&Root::at("/nonexistent")));
-        assert_eq!(KernelState::read(&root, &machine), KernelState::default());
+        assert_eq!(read(&root, &machine), Achieved::default());
     }
 
     #[test]

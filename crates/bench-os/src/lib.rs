@@ -5,6 +5,8 @@ mod fact;
 mod fault;
 mod file;
 mod findings;
+#[cfg(test)]
+mod fixture;
 mod kernel_state;
 mod limit;
 mod noise;

@@ -13,8 +13,7 @@ use plimsoll_model::sample::Histogram;
 use plimsoll_stats::Times;
 
 use crate::fact::{FIRMWARE_INTERRUPTS, THREAD_CPUS};
-use crate::kernel_state::KernelState;
-use crate::times_in;
+use crate::{kernel_state, times_in};
 
 const DEFAULT_THRESHOLD: Duration = Duration::from_micros(5);
 const THRESHOLD_RANGE: [Duration; 2] = [Duration::from_nanos(200), Duration::from_secs(1)];
@@ -88,7 +87,7 @@ impl Benchmark for Noise {
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let threshold: Duration = parsed.read()?;
         let cpus: Vec<usize> = cx.machine.cpu.allowed.iter().collect();
-        let mut facts = KernelState::facts(cx.machine);
+        let mut facts = kernel_state::facts(cx.machine);
         facts.achieved.set(&THREAD_CPUS, cpus.clone());
         let team = Team::new(&cpus).map_err(CannotMeasure::environment)?;
         let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);

@@ -1,7 +1,8 @@
 use plimsoll_bench_api::Subsystem;
 use plimsoll_machine::Machine;
+use plimsoll_model::sample::Achieved;
 
-use crate::kernel_state::KernelState;
+use crate::fact::{PREEMPTION, TICK_HZ};
 
 /// The benchmarks of the kernel.
 pub static SUBSYSTEM: Subsystem = Subsystem {
@@ -18,18 +19,18 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     title: "Operating system",
     synonyms: &["kernel"],
     about: "System calls, switches, wake-ups, page faults, noise",
-    context: |machine, measurement| context(machine, &KernelState::of(&measurement.achieved)),
+    context: |machine, measurement| context(machine, &measurement.achieved),
     asked_first: &["op", "between", "distance", "threads"],
     ..Subsystem::USUAL
 };
 
-fn context(machine: &Machine, state: &KernelState) -> Vec<String> {
+fn context(machine: &Machine, state: &Achieved) -> Vec<String> {
     let mut parts = vec![match &machine.kernel.release {
         Some(release) => format!("Linux {release}"),
         None => "unknown kernel".to_owned(),
     }];
-    parts.extend(state.preemption.clone());
-    parts.extend(state.tick_hz.map(|hz| format!("tick {hz} Hz")));
+    parts.extend(state.get(&PREEMPTION));
+    parts.extend(state.get(&TICK_HZ).map(|hz| format!("tick {hz} Hz")));
     parts.extend(machine.virtualisation.hypervisor.clone());
     parts
 }

@@ -8,10 +8,9 @@ use plimsoll_machine::Root;
 use plimsoll_metal::os::process::fork_and_wait;
 use serde::{Deserialize, Serialize};
 
-use crate::LATENCY_METRIC;
 use crate::fact::RESIDENT_KIB;
-use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
+use crate::{LATENCY_METRIC, kernel_state};
 
 /// Program that the child becomes: it does nothing and succeeds.
 const EMPTY_PROGRAM: &str = "/bin/true";
@@ -69,10 +68,10 @@ impl Benchmark for Process {
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let creation: Creation = parsed.read()?;
-        let mut creator = Creator { creation };
+        let mut creator = Creator(creation);
         // A call that is refused, or a program that is not there, is known before the timing.
         creator.repeat()?;
-        let mut facts = KernelState::facts(cx.machine);
+        let mut facts = kernel_state::facts(cx.machine);
         facts.achieved.set_some(&RESIDENT_KIB, resident_kib(&Root::live()));
         Ok(Box::new(TimedThreads::new(&spread_cpus(cx.machine, 1), vec![creator], None, facts)?))
     }
@@ -91,17 +90,15 @@ fn resident_kib(root: &Root) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-struct Creator {
-    creation: Creation,
-}
+struct Creator(Creation);
 
-impl Creator {
-    fn create(&self) -> Result<(), CannotMeasure> {
+impl RepeatedOperation for Creator {
+    fn repeat(&mut self) -> Result<u32, CannotMeasure> {
         let missing = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => CannotMeasure::not_here(format!("requires {EMPTY_PROGRAM}")),
             _ => failed(&format!("the start of {EMPTY_PROGRAM}"))(error),
         };
-        match self.creation {
+        let created = match self.0 {
             Creation::Fork => fork_and_wait(None).map_err(failed("fork(2)")),
             Creation::ForkExec => match fork_and_wait(Some(c"/bin/true")) {
                 Err(_) if !std::path::Path::new(EMPTY_PROGRAM).exists() => {
@@ -120,30 +117,23 @@ impl Creator {
                 let thread = std::thread::Builder::new().spawn(|| ()).map_err(failed("clone(2)"))?;
                 thread.join().map_err(|_| CannotMeasure::environment("a thread panicked"))
             }
-        }
-    }
-}
-
-impl RepeatedOperation for Creator {
-    fn repeat(&mut self) -> Result<u32, CannotMeasure> {
-        self.create().map(|()| 1)
+        };
+        created.map(|()| 1)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
-    use plimsoll_model::sample::SampleAmount;
+    use crate::fixture::with_each_case;
 
     #[test]
     fn each_creation_is_measured_and_leaves_no_child() {
-        let (machine, options) = (Machine::discover(&Root::live()), Options::default());
-        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
-        for candidate in Process.cases(&machine, &Group::default()).unwrap() {
-            let mut prepared = Process.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
-            let latency = prepared.sample(SampleAmount::Work(20)).unwrap().values[LATENCY_METRIC];
-            assert!((1e-6..1.0).contains(&latency), "{}: {latency}", candidate.case);
-        }
+        let measured =
+            with_each_case(&Process, &Group::default(), &Default::default(), |case, mut prepared| {
+                let latency = prepared.sample(SampleAmount::Work(20)).unwrap().values[LATENCY_METRIC];
+                assert!((1e-6..1.0).contains(&latency), "{case}: {latency}");
+            });
+        assert_eq!(measured, CREATIONS.len());
     }
 }

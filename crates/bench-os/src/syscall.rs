@@ -8,9 +8,8 @@ use plimsoll_metal::os::call;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, findings, with_threads};
+use crate::{LATENCY_METRIC, findings, kernel_state, with_threads};
 
 /// Calls between two readings of the clock: its 10 to 30 ns are below 1 % of their time.
 const CALLS_PER_READING: u32 = 128;
@@ -79,7 +78,7 @@ impl Benchmark for Syscall {
         let kind: CallKind = parsed.read()?;
         let cpus = cpus_of_case(cx.machine, case);
         let calls = cpus.iter().map(|_| Caller::new(kind)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Box::new(TimedThreads::new(&cpus, calls, None, KernelState::facts(cx.machine))?))
+        Ok(Box::new(TimedThreads::new(&cpus, calls, None, kernel_state::facts(cx.machine))?))
     }
 }
 
@@ -162,24 +161,17 @@ impl RepeatedOperation for Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
+    use crate::fixture::with_each_case;
     use plimsoll_machine::Root;
-    use plimsoll_model::case::Value;
-    use plimsoll_model::sample::SampleAmount;
 
     #[test]
-    fn each_call_is_measured_and_entering_the_kernel_takes_longer() {
-        let (machine, options) = (Machine::discover(&Root::live()), Options::default());
-        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
-        let candidates = Syscall.cases(&machine, &Group::default()).unwrap();
-        assert_eq!(candidates.len(), CALL_KINDS.len());
-        for candidate in candidates {
-            let mut calls = Syscall.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
-            let sample = calls.sample(SampleAmount::Work(1000)).unwrap();
-            let latency = sample.values[LATENCY_METRIC];
-            assert!((1e-9..1e-4).contains(&latency), "{}: {latency}", candidate.case);
+    fn each_call_is_measured() {
+        let measured = with_each_case(&Syscall, &Group::default(), &Default::default(), |case, mut calls| {
+            let latency = calls.sample(SampleAmount::Work(1000)).unwrap().values[LATENCY_METRIC];
+            assert!((1e-9..1e-4).contains(&latency), "{case}: {latency}");
             assert!(calls.facts().achieved.names().contains(&"cpus"));
-        }
+        });
+        assert_eq!(measured, CALL_KINDS.len());
     }
 
     #[test]

@@ -10,9 +10,8 @@ use rustix::time::clock_gettime;
 use serde::{Deserialize, Serialize};
 
 use crate::fact::TIMER_SLACK_NS;
-use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, times_in, with_threads};
+use crate::{LATENCY_METRIC, kernel_state, times_in, with_threads};
 
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(1);
 const INTERVAL_RANGE: [Duration; 2] = [Duration::from_micros(10), Duration::from_secs(10)];
@@ -27,12 +26,6 @@ enum Sleep {
 
 const SLEEPS: &[(&str, Sleep)] =
     &[("sleep", Sleep::UsualSlack), ("exact", Sleep::LeastSlack), ("fifo", Sleep::Realtime)];
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct WakeJob {
-    sleep: Sleep,
-    interval_ns: u64,
-}
 
 /// The benchmark `os.wake`.
 pub struct Wake;
@@ -77,17 +70,17 @@ impl Benchmark for Wake {
             for interval in &intervals {
                 let case = Case::of(self.name()).with_word("op", op).with("interval", Value::Time(*interval));
                 let interval_ns = u64::try_from(interval.as_nanos()).map_err(|e| e.to_string())?;
-                let job = WakeJob { sleep, interval_ns };
-                let cases = with_threads(machine, group, case, &[1])?;
-                candidates.extend(cases.into_iter().map(|case| Candidate::new(case, Ok(())).parsed(&job)));
+                let cases = with_threads(machine, group, case, &[1])?.into_iter();
+                candidates
+                    .extend(cases.map(|case| Candidate::new(case, Ok(())).parsed(&(sleep, interval_ns))));
             }
         }
         Ok(candidates)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
-        let job: WakeJob = parsed.read()?;
-        if job.sleep == Sleep::Realtime {
+        let (sleep, interval_ns): (Sleep, u64) = parsed.read()?;
+        if sleep == Sleep::Realtime {
             set_realtime(true).and_then(|()| set_realtime(false)).map_err(|error| {
                 CannotMeasure::not_here(format!(
                     "requires the right to run in real time (root, CAP_SYS_NICE or ulimit -r 1): {error}"
@@ -95,10 +88,11 @@ impl Benchmark for Wake {
             })?;
         }
         let cpus = cpus_of_case(cx.machine, case);
-        let mut facts = KernelState::facts(cx.machine);
+        let mut facts = kernel_state::facts(cx.machine);
         let slack = rustix::thread::current_timer_slack().ok();
-        facts.achieved.set_some(&TIMER_SLACK_NS, slack.filter(|_| job.sleep == Sleep::UsualSlack));
-        let sleepers = cpus.iter().map(|_| Sleeper::new(job)).collect();
+        facts.achieved.set_some(&TIMER_SLACK_NS, slack.filter(|_| sleep == Sleep::UsualSlack));
+        let sleeper = |_: &usize| Sleeper { sleep, interval_ns, is_ready: false, next_ns: 0, late_ns: 0 };
+        let sleepers = cpus.iter().map(sleeper).collect();
         Ok(Box::new(TimedThreads::new(&cpus, sleepers, None, facts)?))
     }
 }
@@ -110,7 +104,9 @@ fn limits(_: &Question<'_>) -> Vec<Limit> {
 
 /// Sleeps until one time after the other.
 struct Sleeper {
-    job: WakeJob,
+    sleep: Sleep,
+    interval_ns: u64,
+    /// Whether the calling thread is set up.
     is_ready: bool,
     next_ns: u64,
     late_ns: u64,
@@ -121,33 +117,21 @@ fn now_ns() -> u64 {
     now.tv_sec.cast_unsigned() * NS_PER_SECOND + now.tv_nsec.cast_unsigned()
 }
 
-impl Sleeper {
-    fn new(job: WakeJob) -> Self {
-        Self { job, is_ready: false, next_ns: 0, late_ns: 0 }
-    }
-
-    /// Sets up the calling thread, once.
-    fn set_up(&mut self) -> Result<(), CannotMeasure> {
-        let done = match self.job.sleep {
+impl RepeatedOperation for Sleeper {
+    fn repeat(&mut self) -> Result<u32, CannotMeasure> {
+        let set_up = match self.sleep {
+            _ if self.is_ready => Ok(()),
             Sleep::UsualSlack => Ok(()),
             Sleep::LeastSlack => set_timer_slack(NonZeroU64::new(1)),
             Sleep::Realtime => set_realtime(true),
         };
+        set_up.map_err(failed("prctl(2) or sched_setscheduler(2)"))?;
         self.is_ready = true;
-        done.map_err(failed("prctl(2) or sched_setscheduler(2)"))
-    }
-}
-
-impl RepeatedOperation for Sleeper {
-    fn repeat(&mut self) -> Result<u32, CannotMeasure> {
-        if !self.is_ready {
-            self.set_up()?;
-        }
         let now = now_ns();
-        self.next_ns += self.job.interval_ns;
+        self.next_ns += self.interval_ns;
         if self.next_ns <= now {
             // The first time, and after a pause or a wake-up later than the interval.
-            self.next_ns = now + self.job.interval_ns;
+            self.next_ns = now + self.interval_ns;
         }
         let until = Timespec {
             tv_sec: (self.next_ns / NS_PER_SECOND).cast_signed(),
@@ -172,23 +156,17 @@ impl RepeatedOperation for Sleeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Options, WorkerCache};
+    use crate::fixture::with_each_case;
     use plimsoll_machine::Root;
-    use plimsoll_model::sample::{FailureCause, SampleAmount};
 
     #[test]
     fn a_sleeper_is_late_by_less_than_it_sleeps() {
-        let (machine, options) = (Machine::discover(&Root::live()), Options::default());
-        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
-        for candidate in Wake.cases(&machine, &Group::default()).unwrap() {
-            let mut sleeping = match Wake.prepare(&candidate.case, &candidate.parsed, &cx) {
-                Err(why) if why.cause == FailureCause::NotHere => continue,
-                other => other.unwrap(),
-            };
+        let measured = with_each_case(&Wake, &Group::default(), &Default::default(), |_, mut sleeping| {
             let sample = sleeping.sample(SampleAmount::Work(20)).unwrap();
             assert!(sample.elapsed > 0.015, "it slept: {sample:?}");
             assert!((1e-8..0.5).contains(&sample.values[LATENCY_METRIC]), "{sample:?}");
-        }
+        });
+        assert!(measured >= 2, "{measured}");
     }
 
     #[test]
