@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
+use crate::backing::TestFile;
 use plimsoll_metal::mapped::{AccessOrder, Mapped, MappingUse};
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::{Completion, Polling, Request, RequestKind, Ring, RingError, WaitEnd};
 use plimsoll_model::job::disk::DiskEngine;
-use rustix::io::Errno;
-
-use crate::backing::regular_file::TestFile;
 
 mod linux_aio;
 mod nothing;
@@ -169,9 +169,7 @@ pub(crate) fn open_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backing::cache::PageCacheMode;
-    use crate::backing::dir::check_dir;
-    use crate::backing::regular_file::AllocationEffect;
+    use crate::backing::{AllocationEffect, PageCacheMode, check_dir};
 
     fn file(dir: &std::path::Path) -> Arc<TestFile> {
         let facts = check_dir(dir).expect("usable");

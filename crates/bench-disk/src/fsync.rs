@@ -9,39 +9,25 @@ use std::os::unix::fs::FileExt;
 use std::thread::Builder;
 
 use crossbeam_channel::{bounded, unbounded};
-use plimsoll_metal::uring::monotonic_ns;
 use rustix::io::Errno;
 
-use crate::backing::cache::PageCacheMode;
-use crate::backing::dir::check_dir;
-use crate::backing::regular_file::{AllocationEffect, TestFile, hint};
-use crate::device::demand::DeviceDemand;
-use crate::device::io_limit;
+use crate::backing::{AllocationEffect, PageCacheMode, TestFile, check_dir, hint};
+use crate::device::{DeviceDemand, io_limit};
 use crate::display::human;
 use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
 use crate::job::MAX_THREADS;
-use crate::load::data::TestData;
+use crate::load::TestData;
 use crate::metrics::{LATENCY_METRIC, RATE_METRIC, seconds};
-use crate::storage::file::{
-    cannot_use, check_not_in_memory, in_memory_error, memory_warning, named_file_warning,
-};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    RequestedSize, counts_in_range, whole_sizes,
-};
-use plimsoll_machine::Machine;
-use plimsoll_machine::storage::Medium;
-use plimsoll_model::case::Case;
+use crate::storage::{check_not_in_memory, in_memory_error, memory_warning, named_file_warning};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_bench_api::{RequestedSize, whole_sizes};
+use plimsoll_machine::Medium;
+use plimsoll_metal::uring::monotonic_ns;
 use plimsoll_model::job::disk::FsyncLoad;
-use plimsoll_model::limit::{Limit, LimitKind, Question};
 use plimsoll_model::metric::OfTransfers;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    Achieved, CannotMeasure, Facts, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
-};
+use plimsoll_model::sample::Achieved;
 use plimsoll_model::warning::Note;
 use plimsoll_stats::Times;
-use plimsoll_units::quantity::Unit;
 
 /// The benchmark `disk.fsync`.
 pub(crate) struct DiskFsync;
@@ -171,15 +157,14 @@ struct Log {
 
 impl Log {
     fn new(block: u64, thread: u64, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let failed = |e: &dyn std::error::Error| CannotMeasure::environment(e.to_string());
-        let facts = check_dir(&cx.options.dir).map_err(|e| failed(&e))?;
+        let facts = check_dir(&cx.options.dir)?;
         if facts.file_system.medium == Some(Medium::Memory) {
             return Err(in_memory_error(facts.file_system.name.unwrap_or("memory")));
         }
-        facts.file_size(RequestedSize::Exactly(SEGMENT)).map_err(|e| failed(&e))?;
-        let file = TestFile::create(&facts, PageCacheMode::Buffered).map_err(cannot_use)?;
-        file.allocate(SEGMENT, AllocationEffect::Stays).map_err(cannot_use)?;
-        let len = usize::try_from(block).map_err(|e| failed(&e))?;
+        facts.file_size(RequestedSize::Exactly(SEGMENT))?;
+        let file = TestFile::create(&facts, PageCacheMode::Buffered)?;
+        file.allocate(SEGMENT, AllocationEffect::Stays)?;
+        let len = usize::try_from(block).map_err(CannotMeasure::environment)?;
         let warnings = [named_file_warning(&file), memory_warning(cx.machine.storage.as_ref())];
         let mut log = Log {
             noise: TestData::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
@@ -264,9 +249,9 @@ impl Log {
             return Ok(());
         }
         self.end = 0;
-        self.file.set_len(0).map_err(cannot_use)?;
-        self.file.allocate(SEGMENT, AllocationEffect::Stays).map_err(cannot_use)?;
-        self.file.sync().map_err(cannot_use)
+        self.file.set_len(0)?;
+        self.file.allocate(SEGMENT, AllocationEffect::Stays)?;
+        self.file.sync()
     }
 }
 
@@ -351,7 +336,6 @@ mod tests {
     use super::*;
     use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::Root;
-    use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
 
     fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {

@@ -1,7 +1,7 @@
 //! Validity of disk jobs: bounds of parameters, and combinations that are not supported.
 
 use crate::display::human;
-use crate::load::data::SECTOR_BYTES;
+use crate::load::SECTOR_BYTES;
 use plimsoll_bench_api::check_range;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::job::disk::{

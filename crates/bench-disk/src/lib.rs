@@ -24,31 +24,22 @@ mod words;
 
 use std::path::Path;
 
-pub use backing::dir::DirError;
-use backing::dir::{DirFacts, NoSpace, check_dir};
+use backing::{DirFacts, check_dir};
 pub use job::MAX_DEPTH;
 pub use part::SUBSYSTEM;
+
 use plimsoll_bench_api::{Candidate, RequestedSize};
 use plimsoll_machine::Machine;
-
-/// Reason why the disk cases of a plan cannot run in a directory.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The directory cannot be used: invalid input.
-    #[error(transparent)]
-    Dir(#[from] DirError),
-    /// Too little space: the environment.
-    #[error(transparent)]
-    Space(#[from] NoSpace),
-}
+use plimsoll_model::sample::CannotMeasure;
 
 /// Checks, without creating anything, that the file of each case fits into `dir` (for tmpfs, into
-/// the memory of `machine`). Returns the facts about `dir`.
+/// the memory of `machine`). Returns the facts about `dir`. The cause of a failure is `Unsafe` if
+/// another user could redirect the path.
 pub fn check<'a>(
     dir: &Path,
     machine: &Machine,
     cases: impl IntoIterator<Item = &'a Candidate>,
-) -> Result<DirFacts, Refusal> {
+) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(dir)?.within_memory(machine);
     for candidate in cases {
         file_of(candidate).map_or(Ok(()), |size| facts.file_size(size).map(drop))?;

@@ -5,36 +5,39 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use plimsoll_metal::uring::{Request, RequestKind, WaitEnd};
+use evidence::SuspectSector;
 use rustix::time::ClockId;
+use settle::{Slot, Whole};
 
-use crate::backing::regular_file::TestFile;
+use crate::backing::TestFile;
 use crate::engine::{AnyEngine, Engine, with_engine};
-use crate::load::data::TestData;
-use crate::load::ledger::Ledger;
-use crate::load::source::TransferSource;
+use plimsoll_metal::uring::{Request, RequestKind, WaitEnd};
+use plimsoll_model::job::disk::{DiskOperation, Flush, SyncCall};
 
 mod check;
 mod checked;
-pub(crate) mod data;
-pub(crate) mod driver;
+mod data;
+mod driver;
 mod evidence;
 mod fault;
-pub(crate) mod ledger;
+mod ledger;
 mod open;
-pub(crate) mod pattern;
+mod pattern;
 mod schedule;
 mod settle;
-pub(crate) mod source;
+mod source;
 mod tally;
-pub(crate) mod threads;
+mod threads;
 
-use evidence::SuspectSector;
+pub(crate) use data::{SECTOR_BYTES, Seal, SectorError, TestData, WrongSector};
+pub(crate) use driver::{DriverError, EngineInfo};
 pub(crate) use fault::{FaultCause, LoadError, TransferFault, remaining_request};
-use plimsoll_model::job::disk::{DiskOperation, Flush, SyncCall};
+pub(crate) use ledger::Ledger;
+pub(crate) use pattern::{BlockWalk, WalkExtent, derive};
 pub(crate) use schedule::StartSchedule;
-use settle::{Slot, Whole};
+pub(crate) use source::TransferSource;
 pub(crate) use tally::TransferTally;
+pub(crate) use threads::{Count, DiskThreads};
 
 /// Batches per queue. One leaves the device idle during submission, one per transfer costs a system
 /// call each; an eighth of the depth was fastest with the least CPU time on a virtio disk.

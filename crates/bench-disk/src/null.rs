@@ -2,24 +2,17 @@
 //! transfer. `engine=psync` transfers within the submitting call, like fio's null engine at depth
 //! 1; `engine=io_uring` submits and reaps separately.
 
-use plimsoll_metal::mapped::AccessOrder;
-use plimsoll_metal::ticks::TickClock;
-
 use crate::engine::open_on;
 use crate::job::MAX_DEPTH;
-use crate::load::data::TestData;
-use crate::load::pattern::{BlockWalk, WalkExtent, derive};
-use crate::load::source::TransferSource;
-use crate::load::{self, DiskLoad, LoadError, LoadOptions, Portion, TransferTally};
-use crate::metrics::{LATENCY_METRIC, seconds};
-use plimsoll_bench_api::{
-    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, counts_in_range,
+use crate::load::{
+    self, BlockWalk, DiskLoad, LoadError, LoadOptions, Portion, TestData, TransferSource, TransferTally,
+    WalkExtent, derive,
 };
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
+use crate::metrics::{LATENCY_METRIC, seconds};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::ticks::TickClock;
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Sample, SampleAmount};
 
 /// The benchmark `disk.null`.
 pub(crate) struct DiskNull;
@@ -152,13 +145,12 @@ mod tests {
             ids,
             [of("engine=psync/depth=1"), of("engine=io_uring/depth=1"), of("engine=io_uring/depth=32")]
         );
-        let deep = Group::default().with("depth", vec![plimsoll_model::case::Value::Count(8)]);
+        let deep = Group::default().with("depth", vec![Value::Count(8)]);
         assert_eq!(
             cases(&deep).expect("cases").iter().map(|c| c.feasible.is_ok()).collect::<Vec<_>>(),
             [false, true]
         );
-        let other =
-            Group::default().with("engine", vec![plimsoll_model::case::Value::Word("mmap".to_owned())]);
+        let other = Group::default().with("engine", vec![Value::Word("mmap".to_owned())]);
         assert!(cases(&other).expect_err("mmap").contains("psync or io_uring"));
     }
 }

@@ -1,16 +1,13 @@
 //! The disk benchmarks as a part of a report.
 
-use crate::device::demand::DeviceDemand;
-use crate::device::io_limit;
+use crate::device::{DeviceDemand, io_limit};
 use crate::fsync::DiskFsync;
 use crate::io::DiskIo;
 use crate::null::DiskNull;
 use crate::saturation::DiskSaturation;
-use plimsoll_bench_api::{Benchmark, Subsystem};
+use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::Storage;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{CacheMode, DiskTransfers, FsyncLoad};
-use plimsoll_model::measurement::Measurement;
 
 /// The disk benchmarks.
 pub static SUBSYSTEM: Subsystem = Subsystem {

@@ -1,7 +1,6 @@
 //! `disk.knee`: increases depth × threads until the rate stops growing. The figure is the
 //! rate at the saturation point, the fewest transfers in flight with 95 % of the highest rate.
 
-use crate::findings;
 use crate::io::sweep::SaturationSweep;
 use crate::io::transfers::Transfers;
 use crate::io::{DiskIo, limit};
@@ -9,18 +8,11 @@ use crate::job::max_depth;
 use crate::metrics::{
     CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC, THROUGHPUT_METRIC, seconds,
 };
-use crate::storage::file::requested_size;
-use crate::words;
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, PATTERN, Parsed, PreparedCase,
-    default_threads,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Value};
+use crate::storage::requested_size;
+use crate::{findings, words};
+use plimsoll_bench_api::PATTERN;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::disk::DiskTransfers;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::plan::Group;
-use plimsoll_units::quantity::Unit;
 
 /// The benchmark `disk.knee`.
 pub(crate) struct DiskSaturation;

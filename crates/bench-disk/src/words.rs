@@ -2,11 +2,8 @@
 
 use crate::fact::{self, DEEPEST_QUEUE, ENGINE, TARGET_HELD};
 use crate::metrics::{DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC};
-use plimsoll_bench_api::Curve;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::sample::CurvePoint;
-use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::format_count;
 
 pub(super) const CURVES: &[Curve] = &[

@@ -27,14 +27,15 @@ pub use cgroup::Cgroup;
 pub use cpu::{Cpu, EffectiveCache};
 pub use cpuid::Cpuid;
 pub use cpuset::CpuSet;
-pub use disk::Disk;
+pub use disk::{DeviceLink, Disk, DiskKind};
 pub use health::Health;
 pub use memory::Memory;
+pub use mounts::DeviceNumber;
 pub use network::Nic;
 pub use processes::{BusyProcess, Others, ProcessStat, Processes};
-pub use root::Root;
+pub use root::{ReadError, Root};
 pub use state::{MachineState, StateChange, StateSnapshot, StateWatch};
-pub use storage::{Storage, storage_behind};
+pub use storage::{DeviceLayer, Medium, MountedFileSystem, Storage, storage_behind};
 pub use virtualisation::Virtualisation;
 
 use serde::{Deserialize, Serialize};

@@ -5,12 +5,13 @@ use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use plimsoll_machine::mounts::DeviceNumber;
-use plimsoll_model::sample::CannotMeasure;
-use plimsoll_units::text::shown_path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Uid;
+
+use plimsoll_machine::DeviceNumber;
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_units::text::shown_path;
 
 /// Reason why a device cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,9 @@
 //! Direct or buffered access to a file or device.
 
-use plimsoll_model::job::disk::CacheMode;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
+
+use plimsoll_model::job::disk::CacheMode;
 
 /// Use of the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

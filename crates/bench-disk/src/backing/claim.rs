@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::backing::blkid;
-use crate::backing::block_device::{ProbedDevice, RawError};
+use crate::backing::block_device::ProbedDevice;
+use crate::backing::{RawError, blkid};
 use plimsoll_machine::disk::openers::{self, OpenerSearch};
 use plimsoll_machine::disk::stack::Stack;
 use plimsoll_machine::disk::thing::{FileId, FileOrDevice};
 use plimsoll_machine::disk::users::{self, DeviceUse, LowerDevice};
-use plimsoll_machine::mounts::DeviceNumber;
-use plimsoll_machine::root::Root;
+use plimsoll_machine::{DeviceNumber, Root};
 
 /// Longest wait for a process that inspects changed devices (udev, after each close by a writer).
 const UDEV_WAIT: Duration = Duration::from_secs(10);

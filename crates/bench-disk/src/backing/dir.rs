@@ -8,42 +8,13 @@ use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::backing::filesystem::FileSystemKind;
+use crate::backing::FileSystemKind;
 use crate::display::human;
 use plimsoll_bench_api::RequestedSize;
-use plimsoll_machine::storage::Medium;
-use plimsoll_machine::{Machine, Root, mounts};
+use plimsoll_machine::{Machine, Medium, Root, mounts};
+use plimsoll_model::sample::CannotMeasure;
 use plimsoll_system::links::LinkError;
 use plimsoll_units::text::shown_path;
-
-/// Reason why a directory cannot hold test files: invalid input, known before any load.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct DirError {
-    /// The reason, with a remedy.
-    pub message: String,
-    /// Whether another user could redirect the path.
-    pub is_unsafe: bool,
-}
-
-/// Too little space for the test file: an environment error.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the test file needs {}, and only {} can be used on {mount}: {why}; {remedy}",
-    human(*.needs), human(*.has)
-)]
-pub struct NoSpace {
-    /// Bytes needed.
-    pub needs: u64,
-    /// Bytes that may be used.
-    pub has: u64,
-    /// Mount point.
-    pub mount: String,
-    /// The bound that applies.
-    pub why: String,
-    /// Remedy.
-    pub remedy: &'static str,
-}
 
 /// Properties of a usable directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,12 +44,12 @@ pub struct FileSize {
 const RESERVE: u64 = 1 << 30;
 
 /// Checks, creating nothing, that `dir` can hold test files; returns file system and free space.
-pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
+/// The cause is `Unsafe` if another user could redirect the path.
+pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
     let name = shown_path(dir);
-    let error = |message: String| DirError { message, is_unsafe: false };
-    let refused = |why: &str| error(format!("--dir {name}{why}"));
+    let refused = |why: &str| CannotMeasure::environment(format!("--dir {name}{why}"));
     let other = |errno: Errno| refused(&format!(" cannot be used: {errno}; use another directory"));
-    let not_a_directory = || error(format!("--dir must be a directory: {name} is not"));
+    let not_a_directory = || CannotMeasure::environment(format!("--dir must be a directory: {name} is not"));
     let no_permission = || refused(": no permission to create files there; use a directory of your own");
     let failed = |error: &io::Error| match Errno::from_io_error(error) {
         Some(Errno::NOENT) => refused(" does not exist; create it or use another directory"),
@@ -88,7 +59,7 @@ pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     };
     let path = plimsoll_system::links::directory(dir).map_err(|error| match error {
         LinkError::Refused(why) => {
-            DirError { is_unsafe: true, ..refused(&format!(" is not used, for safety: {why}")) }
+            CannotMeasure::refused(format!("--dir {name} is not used, for safety: {why}"))
         }
         LinkError::Failed(error) => failed(&error),
     })?;
@@ -187,7 +158,7 @@ impl DirFacts {
 
     /// Returns the size of the test file: the requested maximum, or what a reserve (a tenth, at
     /// least 1 GiB) and `RLIMIT_FSIZE` leave. Fails if that is less than the requested minimum.
-    pub fn file_size(&self, size: RequestedSize) -> Result<FileSize, NoSpace> {
+    pub fn file_size(&self, size: RequestedSize) -> Result<FileSize, CannotMeasure> {
         let (least, most) = match size {
             RequestedSize::Exactly(bytes) => (bytes, bytes),
             RequestedSize::Between { least, most } => (least, most.max(least)),
@@ -206,8 +177,12 @@ impl DirFacts {
         }
         let (has, why, remedy) = bound;
         if has < least {
-            let mount = shown_path(&self.mount);
-            return Err(NoSpace { needs: least, has, mount, why, remedy });
+            return Err(CannotMeasure::environment(format!(
+                "the test file needs {}, and only {} can be used on {}: {why}; {remedy}",
+                human(least),
+                human(has),
+                shown_path(&self.mount)
+            )));
         }
         Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
     }
@@ -235,7 +210,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use plimsoll_machine::Root;
 
     const GIB: u64 = 1 << 30;
 
@@ -301,12 +275,12 @@ mod tests {
     fn a_directory_of_devices_holds_no_files() {
         if mount_point(Path::new("/dev")) == Path::new("/dev") {
             let refused = check_dir(Path::new("/dev")).expect_err("devices");
-            assert!(refused.message.starts_with("--dir /dev cannot be used: it holds devices"), "{refused}");
+            assert!(refused.reason.starts_with("--dir /dev cannot be used: it holds devices"), "{refused}");
         }
         for none in ["/proc", "/sys"] {
             let refused = check_dir(Path::new(none)).expect_err("no files");
             let why = ["its size is 0 bytes", "is mounted read-only"];
-            assert!(why.iter().any(|why| refused.message.contains(why)), "{refused}");
+            assert!(why.iter().any(|why| refused.reason.contains(why)), "{refused}");
         }
     }
 
@@ -326,10 +300,10 @@ mod tests {
         rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("fifo");
         for path in [&file, &fifo, Path::new("/dev/null"), &file.join("under")] {
             let refused = check_dir(path).expect_err("no directory");
-            assert!(refused.message.starts_with("--dir must be a directory: "), "{path:?}: {refused}");
+            assert!(refused.reason.starts_with("--dir must be a directory: "), "{path:?}: {refused}");
         }
         let missing = check_dir(&dir.path().join("none\u{1b}[31m\n")).expect_err("missing");
-        assert!(missing.message.contains(" does not exist; "), "{missing}");
+        assert!(missing.reason.contains(" does not exist; "), "{missing}");
         assert!(!missing.to_string().contains(['\u{1b}', '\n']), "{missing}");
     }
 
@@ -337,7 +311,7 @@ mod tests {
     fn proc_and_sys_take_no_files() {
         let refused = check_dir(Path::new("/proc/self")).expect_err("proc");
         let other = ["does not exist", "must be a directory"];
-        assert!(!other.iter().any(|other| refused.message.contains(other)), "{refused}");
+        assert!(!other.iter().any(|other| refused.reason.contains(other)), "{refused}");
     }
 
     #[test]
@@ -348,9 +322,9 @@ mod tests {
         assert_eq!(reduced.bytes, GIB / 2);
         assert!(reduced.reduced.is_some());
         let refused = facts(GIB + 1, None).file_size(most).expect_err("too little");
-        assert_eq!((refused.needs, refused.has), (64 << 20, 1));
         let text = refused.to_string();
-        assert!(text.contains("64 MiB") && text.contains("/data") && text.contains("1 GiB"), "{text}");
+        let start = "the test file needs 64 MiB, and only 1 B can be used on /data: ";
+        assert!(text.starts_with(start) && text.contains("1 GiB"), "{text}");
         assert_eq!(
             facts(90 * GIB, None).file_size(RequestedSize::Exactly(81 * GIB)).map(|s| s.bytes),
             Ok(81 * GIB)

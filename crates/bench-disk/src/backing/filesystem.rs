@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use plimsoll_machine::storage::Medium;
+use plimsoll_machine::Medium;
 
 /// A kind of file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,18 @@
 //! Storage of transfers: a test file in a directory, or a block device.
 
-pub(crate) mod blkid;
-pub mod block_device;
-pub mod cache;
-pub(crate) mod claim;
-pub(crate) mod dir;
-pub(crate) mod filesystem;
+mod blkid;
+mod block_device;
+mod cache;
+mod claim;
+mod dir;
+mod filesystem;
 pub mod raw;
-pub(crate) mod regular_file;
+mod regular_file;
+
+pub use block_device::RawError;
+pub use cache::PageCacheMode;
+pub use dir::DirFacts;
+pub(crate) use dir::check_dir;
+pub(crate) use filesystem::FileSystemKind;
+pub(crate) use raw::{Access, RawDevice};
+pub(crate) use regular_file::{AllocationEffect, TestFile, direct_refused, hint};

@@ -9,13 +9,12 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::backing::block_device::{ProbedDevice, RawError, probe_device};
-use crate::backing::cache::PageCacheMode;
+use crate::backing::block_device::{ProbedDevice, probe_device};
 use crate::backing::claim::Claim;
+use crate::backing::{PageCacheMode, RawError};
 use plimsoll_bench_api::{Consent, RawTarget};
 use plimsoll_machine::disk::users;
-use plimsoll_machine::mounts::DeviceNumber;
-use plimsoll_machine::root::Root;
+use plimsoll_machine::{DeviceNumber, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{DiskOperation, DiskTransfers};
 use plimsoll_model::sample::CannotMeasure;

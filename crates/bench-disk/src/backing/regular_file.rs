@@ -11,27 +11,12 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::backing::cache::PageCacheMode;
-use crate::backing::dir::DirFacts;
-use crate::backing::filesystem::FileSystemKind;
-use crate::backing::raw::{Access, RawDevice};
+use crate::backing::{Access, DirFacts, FileSystemKind, PageCacheMode, RawDevice};
 use crate::display::human;
+use plimsoll_model::sample::CannotMeasure;
 use plimsoll_system::leftover::{Registry, Unfinished};
 use plimsoll_system::links::open_directory;
 use plimsoll_units::text::shown_path;
-
-/// Reason why there is no test file.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TargetError {
-    /// The file system on this mount point does not support direct I/O.
-    #[error("{0} on {1} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir")]
-    DirectRefused(String, String),
-    /// Another user could replace the file on this mount point; the danger, and what to do.
-    #[error("the test file on {0} was refused: {1}")]
-    Planted(String, String),
-    #[error("the test file on {mount} cannot be {what}: {errno}{}", hint(*.errno))]
-    Failed { what: &'static str, mount: String, errno: Errno },
-}
 
 /// Returns the remedy for a failed file operation, such as "; raise ulimit -n"; empty if unknown.
 pub(crate) fn hint(errno: Errno) -> String {
@@ -79,8 +64,9 @@ impl TestFile {
     }
 
     /// Creates an empty file without a name in the directory of `facts`, with O_DIRECT if `cache`
-    /// is direct. Fails if the file system refuses the file or O_DIRECT.
-    pub(crate) fn create(facts: &DirFacts, cache: PageCacheMode) -> Result<Self, TargetError> {
+    /// is direct. The cause of a failure is `NotHere` if O_DIRECT is refused, `Unsafe` if another
+    /// user could interfere.
+    pub(crate) fn create(facts: &DirFacts, cache: PageCacheMode) -> Result<Self, CannotMeasure> {
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
             // The path was resolved before; a new link in it would redirect the writes.
@@ -110,7 +96,7 @@ impl TestFile {
 
     /// Creates a test file that is `device`, and keeps its claim. Fails if the device cannot be
     /// opened again with `cache` (no /proc), or refuses O_DIRECT.
-    pub(crate) fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, TargetError> {
+    pub(crate) fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, CannotMeasure> {
         let facts = DirFacts {
             path: device.name.clone().into(),
             mount: device.name.clone().into(),
@@ -142,7 +128,7 @@ impl TestFile {
 
     /// Opens the same file again, with `cache` as its use of the page cache. Fails without /proc,
     /// or if O_DIRECT is refused.
-    pub(crate) fn reopened(&self, cache: PageCacheMode) -> Result<TestFile, TargetError> {
+    pub(crate) fn reopened(&self, cache: PageCacheMode) -> Result<TestFile, CannotMeasure> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
         let file = rustix::fs::open(path, access | OFlags::CLOEXEC | cache.open_flags(), Mode::empty());
@@ -159,7 +145,7 @@ impl TestFile {
 
     /// Allocates the first `bytes` bytes, so that a lack of space shows before any timing; `end`:
     /// whether the file gets that length. No effect on a device, or without fallocate(2).
-    pub(crate) fn allocate(&self, bytes: u64, end: AllocationEffect) -> Result<(), TargetError> {
+    pub(crate) fn allocate(&self, bytes: u64, end: AllocationEffect) -> Result<(), CannotMeasure> {
         if self.is_device() {
             return Ok(());
         }
@@ -179,7 +165,7 @@ impl TestFile {
     }
 
     /// Truncates or extends the file to `bytes` with ftruncate(2); without effect on a device.
-    pub(crate) fn set_len(&self, bytes: u64) -> Result<(), TargetError> {
+    pub(crate) fn set_len(&self, bytes: u64) -> Result<(), CannotMeasure> {
         if self.is_device() {
             return Ok(());
         }
@@ -215,7 +201,7 @@ impl TestFile {
 
     /// Makes the written data durable with fdatasync(2). A failure is final: the data may be lost,
     /// and a second call would succeed.
-    pub(crate) fn sync(&self) -> Result<(), TargetError> {
+    pub(crate) fn sync(&self) -> Result<(), CannotMeasure> {
         rustix::fs::fdatasync(&self.file).map_err(|errno| failure("synced", &self.facts, errno))
     }
 
@@ -257,13 +243,18 @@ pub(crate) enum AllocationEffect {
     Stays,
 }
 
-fn failure(what: &'static str, facts: &DirFacts, errno: Errno) -> TargetError {
-    TargetError::Failed { what, mount: shown_path(&facts.mount), errno }
+fn failure(what: &str, facts: &DirFacts, errno: Errno) -> CannotMeasure {
+    let (mount, hint) = (shown_path(&facts.mount), hint(errno));
+    CannotMeasure::environment(format!("the test file on {mount} cannot be {what}: {errno}{hint}"))
 }
 
 /// Returns the error that the file system of `facts` refused O_DIRECT.
-pub(crate) fn direct_refused(facts: &DirFacts) -> TargetError {
-    TargetError::DirectRefused(facts.file_system.to_string(), shown_path(&facts.mount))
+pub(crate) fn direct_refused(facts: &DirFacts) -> CannotMeasure {
+    CannotMeasure::not_here(format!(
+        "{} on {} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir",
+        facts.file_system,
+        shown_path(&facts.mount)
+    ))
 }
 
 /// Opens an O_TMPFILE in `dir`; `O_EXCL` forbids that the file ever gets a name.
@@ -281,7 +272,7 @@ fn open_named(dir: &OwnedFd, cache: PageCacheMode, registry: &Registry) -> Resul
 }
 
 /// Fails if all users may write to `dir` and it has no sticky bit: one could rename the file.
-fn check_sticky_bit(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
+fn check_sticky_bit(dir: &OwnedFd, facts: &DirFacts) -> Result<(), CannotMeasure> {
     let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
     if mode & 0o002 == 0 || mode & 0o1000 != 0 {
         return Ok(());
@@ -290,8 +281,8 @@ fn check_sticky_bit(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> 
     Err(planted(facts, why))
 }
 
-fn planted(facts: &DirFacts, why: &str) -> TargetError {
-    TargetError::Planted(shown_path(&facts.mount), why.to_owned())
+fn planted(facts: &DirFacts, why: &str) -> CannotMeasure {
+    CannotMeasure::refused(format!("the test file on {} was refused: {why}", shown_path(&facts.mount)))
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Whether a case had exclusive use of its disk.
 
 use crate::metrics::AWAIT;
-use plimsoll_machine::Disk;
-use plimsoll_machine::Machine;
-use plimsoll_machine::disk::{DeviceLink, DiskKind};
+use plimsoll_machine::{DeviceLink, Disk, DiskKind, Machine};
 use plimsoll_model::measurement::Measurement;
 
 /// Whether a single local disk worked for the case alone: all samples have a mean request time.

@@ -5,17 +5,12 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use plimsoll_metal::residency::resident_bytes;
-
-use crate::backing::cache::PageCacheMode;
-use crate::backing::regular_file::TestFile;
+use crate::backing::{PageCacheMode, TestFile};
 use crate::display::human;
 use crate::fact::{DEVICE_SHARE, PAGE_CACHE};
 use crate::warning::FileWarning;
-use plimsoll_machine::disk::DiskKind;
-use plimsoll_machine::mounts::DeviceNumber;
-use plimsoll_machine::root::Root;
-use plimsoll_machine::storage::Storage;
+use plimsoll_machine::{DeviceNumber, DiskKind, Root, Storage};
+use plimsoll_metal::residency::resident_bytes;
 use plimsoll_model::sample::Achieved;
 
 /// Least share of the claimed bytes seen on the device; the rest allows for whole sectors.
@@ -182,11 +177,10 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::backing::dir::check_dir;
-    use crate::backing::regular_file::AllocationEffect;
-    use plimsoll_machine::disk::Disk;
+    use crate::backing::{AllocationEffect, check_dir};
     use plimsoll_machine::fixture::{Fault, Fixture};
-    use plimsoll_machine::storage::{DeviceLayer, Member};
+    use plimsoll_machine::storage::Member;
+    use plimsoll_machine::{DeviceLayer, Disk};
 
     const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
     const LOOP: DeviceNumber = DeviceNumber { major: 7, minor: 1 };

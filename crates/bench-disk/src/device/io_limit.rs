@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::device::demand::{DemandUnit, DeviceDemand, Shares};
+use crate::device::{DemandUnit, DeviceDemand, Shares};
 use crate::metrics::LATENCY_METRIC;
 use plimsoll_bench_api::setting::{self, Setting};
 use plimsoll_machine::cgroup::IoLimit;
-use plimsoll_machine::disk::DiskKind;
-use plimsoll_machine::mounts::DeviceNumber;
-use plimsoll_machine::storage::{DeviceLayer, Medium};
-use plimsoll_machine::{Machine, Storage};
+use plimsoll_machine::{DeviceLayer, DeviceNumber, DiskKind, Machine, Medium, Storage};
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};

@@ -1,7 +1,11 @@
 //! Observations of the device during a case: its limits, other users, and what it really moved.
 
 pub(crate) mod alone;
-pub(crate) mod busy;
-pub(crate) mod demand;
-pub(crate) mod device_check;
+mod busy;
+mod demand;
+mod device_check;
 pub(crate) mod io_limit;
+
+pub(crate) use busy::Busy;
+pub(crate) use demand::{DemandUnit, DeviceDemand, Shares};
+pub(crate) use device_check::{DeviceCheck, DirectionBytes};

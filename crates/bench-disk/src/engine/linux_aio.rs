@@ -1,9 +1,7 @@
 //! Asynchronous engine by io_submit(2), like libaio.
 
-use plimsoll_metal::aio::Aio;
-
 use super::*;
-use plimsoll_model::job::disk::DiskEngine;
+use plimsoll_metal::aio::Aio;
 
 /// Many transfers in flight; each batch is submitted by a call.
 pub(crate) struct LinuxAio {

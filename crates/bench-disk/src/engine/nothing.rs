@@ -4,7 +4,6 @@ use super::one::Transfer;
 use super::*;
 use plimsoll_metal::buffer::Buffer;
 use plimsoll_metal::uring::transfer_buffer;
-use plimsoll_model::job::disk::DiskEngine;
 
 /// Transfers that complete when submitted, with the timestamps of a ring.
 pub(crate) struct Nothing {

@@ -1,11 +1,12 @@
 //! Synchronous engines: one transfer at a time, within the call that submits it.
 
+use std::io::{IoSlice, IoSliceMut};
+
+use rustix::io::ReadWriteFlags;
+
 use super::*;
 use plimsoll_metal::buffer::Buffer;
 use plimsoll_metal::uring::transfer_buffer;
-use plimsoll_model::job::disk::DiskEngine;
-use rustix::io::ReadWriteFlags;
-use std::io::{IoSlice, IoSliceMut};
 
 /// Synchronous I/O of one transfer.
 pub(crate) trait Transfer {

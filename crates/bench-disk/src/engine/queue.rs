@@ -1,7 +1,6 @@
 //! Asynchronous engine by io_uring.
 
 use super::*;
-use plimsoll_model::job::disk::DiskEngine;
 
 /// Many transfers in flight, through a ring.
 pub(crate) struct Queue {
@@ -101,8 +100,7 @@ impl Engine for Queue {
 mod tests {
     use super::super::{open, with_engine};
     use super::*;
-    use crate::backing::cache::PageCacheMode;
-    use crate::backing::dir::check_dir;
+    use crate::backing::{PageCacheMode, check_dir};
 
     /// Without polling queues, as on most machines, it must fall back before any measurement.
     #[test]

@@ -4,13 +4,10 @@ use serde_json::json;
 
 use crate::fact::{self, DEEPEST_QUEUE, ENGINE, TARGET_HELD, WITHIN_TARGET};
 use crate::metrics::{DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC};
-use plimsoll_bench_api::Benchmark;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::sample::CurvePoint;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_model::words;
-use plimsoll_units::quantity::{Quantity, Unit, percent, percent_below};
+use plimsoll_units::quantity::{percent, percent_below};
 
 const LEAST_POINTS: usize = 3;
 
@@ -146,7 +143,6 @@ fn evidence(
 mod tests {
     use super::*;
     use plimsoll_model::measurement::Status;
-    use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::measured;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {

@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
-use rustix::io::Errno;
-
 use job::FioWorkload;
 pub use job::JobTarget;
 use mistake::{FileLine, Mistake};
-use plimsoll_machine::mounts::DeviceNumber;
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
+pub use syntax::JobEnvironment;
+
+use plimsoll_machine::DeviceNumber;
 use plimsoll_model::case::Value;
 use plimsoll_model::plan::file::PlanFile;
 use plimsoll_model::plan::{self, Group, PlanPositions, Position};
 use plimsoll_units::text::{read_small, read_small_file, shown_path, shown_within};
-pub use syntax::JobEnvironment;
 
 /// Extension of a job file.
 pub const ENDING: &str = ".fio";
@@ -123,7 +123,7 @@ pub fn parse(
     let place = one_place(&groups, &mut wrong);
     wrong.sort_by_key(|mistake| mistake.line.number);
     wrong.dedup();
-    if wrong.is_empty() && groups.is_empty() {
+    if wrong.is_empty() && groups.iter().all(|job| job.left_out) {
         wrong.push(Mistake::wrong(&first, "nothing is left of the job file: no job has a counterpart"));
     }
     if !wrong.is_empty() {
@@ -138,8 +138,7 @@ pub fn parse(
         places: PlanPositions { file: file.to_owned(), ..PlanPositions::default() },
         ..PlanFile::default()
     };
-    let none = || vec![format!("{file}:1: nothing is left of the job file: no job has a counterpart")];
-    if plan.groups.is_empty() { Err(none()) } else { Ok(JobFile { plan, place, writes }) }
+    Ok(JobFile { plan, place, writes })
 }
 
 /// Merges equal jobs that run at the same time, and records different ones in `wrong` (ignored ones

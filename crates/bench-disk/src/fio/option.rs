@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use OptionMeaning::{Near, Nothing, Refused, Taken};
+
 use plimsoll_model::case::nearest;
 use plimsoll_units::text::shown_within;
 

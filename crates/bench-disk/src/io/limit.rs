@@ -2,12 +2,9 @@
 //! instance type to its volumes, rotation of a spinning disk. Unknown, with the reason, if the page
 //! cache, a loop device, memory or a network is in between.
 
-use crate::device::demand::{DemandUnit, DeviceDemand, Shares};
-use crate::device::io_limit;
+use crate::device::{DemandUnit, DeviceDemand, Shares, io_limit};
 use crate::metrics::{LATENCY_METRIC, RATE_METRIC, THROUGHPUT_METRIC};
-use plimsoll_machine::disk::{DeviceLink, DiskKind};
-use plimsoll_machine::storage::Medium;
-use plimsoll_machine::{Disk, Machine};
+use plimsoll_machine::{DeviceLink, Disk, DiskKind, Machine, Medium};
 use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::limit::device::{Burstable, Device, Promise};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;

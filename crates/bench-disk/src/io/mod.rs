@@ -8,7 +8,6 @@ pub(crate) mod search;
 pub(crate) mod sweep;
 pub(crate) mod transfers;
 
-use crate::findings;
 use crate::io::search::Deepest;
 use crate::io::transfers::Transfers;
 use crate::job::{checked, fits_sectors, ineffective_parameter, max_depth, unsupported_reason};
@@ -16,21 +15,13 @@ use crate::metrics::{
     AWAIT, BUSY_METRIC, CLAT, CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, LATENCY_STDEV, RATE_METRIC, READ,
     READ_LATENCY, SLAT, SWITCHES, SYNC, THROUGHPUT_METRIC, WRITE, WRITE_LATENCY, seconds,
 };
-use crate::storage::file::{check_not_in_memory, requested_size};
-use crate::words;
+use crate::storage::{check_not_in_memory, requested_size};
+use crate::{findings, words};
 use plimsoll_bench_api::fixed::{self, AveragePace};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, OfTransfers, PATTERN, Parsed,
-    PreparedCase,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Value};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_bench_api::{OfTransfers, PATTERN};
 use plimsoll_model::job::disk::{CacheMode, DiskEngine, DiskOperation, DiskTransfers};
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::CannotMeasure;
 use plimsoll_model::words::is_neutral_value;
-use plimsoll_units::quantity::Unit;
 
 /// The benchmark `disk.io`.
 pub(crate) struct DiskIo;

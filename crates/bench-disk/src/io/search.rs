@@ -100,30 +100,26 @@ pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> CurvePoint
     ])
 }
 
-struct SearchResult {
-    deepest: Option<u64>,
+/// Returns the deepest queue after samples with the share `within` of their transfers in the bound,
+/// and a warning if they missed the target or the search is inconclusive.
+fn conclude(
+    target: &LatencyTarget,
+    most: u64,
+    found: Option<u64>,
     within: f64,
-    held: bool,
-}
-
-impl SearchResult {
-    fn of(target: &LatencyTarget, most: u64, found: Option<u64>, within: f64) -> Self {
-        let held = within >= target.share;
-        // If only depth 1 is possible, the samples decide.
-        SearchResult { deepest: found.or((held && most == 1).then_some(1)), within, held }
-    }
-
-    /// Returns a warning if the samples missed `target` or the search is inconclusive.
-    fn warning(&self, target: &LatencyTarget) -> Option<TransferWarning> {
-        let (within, shown) = (self.within, format!("{} ≤ {}", target.percentile(), target.time()));
-        match self.deepest {
-            Some(_) if self.held => None,
-            // The samples are longer than any probe.
-            None if self.held => Some(TransferWarning::TargetMissedInSearch { target: shown }),
-            None => Some(TransferWarning::TargetMissed { target: shown, within }),
-            Some(depth) => Some(TransferWarning::TargetNotHeld { target: shown, within, depth }),
-        }
-    }
+) -> (Option<u64>, Option<TransferWarning>) {
+    let held = within >= target.share;
+    // If only depth 1 is possible, the samples decide.
+    let deepest = found.or((held && most == 1).then_some(1));
+    let target = format!("{} ≤ {}", target.percentile(), target.time());
+    let warning = match deepest {
+        Some(_) if held => None,
+        // The samples are longer than any probe.
+        None if held => Some(TransferWarning::TargetMissedInSearch { target }),
+        None => Some(TransferWarning::TargetMissed { target, within }),
+        Some(depth) => Some(TransferWarning::TargetNotHeld { target, within, depth }),
+    };
+    (deepest, warning)
 }
 
 impl Prepared for Deepest {
@@ -152,11 +148,11 @@ impl Prepared for Deepest {
         let mut facts = self.transfers.facts();
         facts.achieved.set(&FIGURE_THREADS, self.transfers.job.threads);
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
-            let answer = SearchResult::of(&self.target, self.most, found, within);
-            facts.achieved.set(&DEEPEST_QUEUE, answer.deepest);
-            facts.achieved.set(&WITHIN_TARGET, answer.within);
-            facts.achieved.set(&TARGET_HELD, answer.held);
-            facts.warnings.extend(answer.warning(&self.target).map(Note::from));
+            let (deepest, warning) = conclude(&self.target, self.most, found, within);
+            facts.achieved.set(&DEEPEST_QUEUE, deepest);
+            facts.achieved.set(&WITHIN_TARGET, within);
+            facts.achieved.set(&TARGET_HELD, within >= self.target.share);
+            facts.warnings.extend(warning.map(Note::from));
             let (engine, most, asked) = (self.transfers.kind.word(), self.most, self.asked);
             let less = TransferWarning::SearchedLess { most, asked, engine };
             facts.warnings.extend((most < asked).then(|| less.into()));
@@ -239,33 +235,21 @@ mod tests {
         let answer = |found, samples: &[&[(u64, u64)]]| {
             let mut within = TargetTally::default();
             samples.iter().for_each(|buckets| within.add(&latency(buckets), target.ns));
-            SearchResult::of(&target, 32, found, within.share().expect("samples"))
+            let (deepest, warning) = conclude(&target, 32, found, within.share().expect("samples"));
+            let code = warning.as_ref().map_or("", Warn::code);
+            (deepest, code, warning.map(|warning| warning.to_string()).unwrap_or_default())
         };
         let (good, bad): (&[_], &[_]) = (&[(2_000_000, 99), (2_000_001, 1)], &[(1_000, 98), (9_000_000, 2)]);
-        let held = answer(Some(24), &[good, good]);
-        assert_eq!((held.deepest, held.held, held.within), (Some(24), true, 0.99));
-        assert!(held.warning(&target).is_none());
-
-        let code = |answer: &SearchResult| match answer.warning(&target) {
-            Some(warning) => (warning.code(), warning.to_string()),
-            None => panic!("no warning"),
-        };
-        let missed = answer(Some(24), &[good, bad]);
-        assert_eq!((missed.deepest, missed.held), (Some(24), false));
-        let (name, text) = code(&missed);
-        assert_eq!(name, "latency-target-not-held");
-        assert!(
-            text.contains("p99 ≤ 2ms") && text.contains("depth 24") && text.contains("98.50 %"),
-            "{text}"
-        );
-
-        assert_eq!(code(&answer(None, &[bad])).0, "latency-target-missed");
-        let near = code(&answer(None, &[&[(1_000, 98_998), (9_000_000, 1_002)]])).1;
+        assert_eq!(answer(Some(24), &[good, good]), (Some(24), "", String::new()));
+        let (deepest, code, text) = answer(Some(24), &[good, bad]);
+        assert_eq!((deepest, code), (Some(24), "latency-target-not-held"));
+        assert!(["p99 ≤ 2ms", "depth 24", "98.50 %"].iter().all(|part| text.contains(part)), "{text}");
+        assert_eq!(answer(None, &[bad]).1, "latency-target-missed");
+        let near = answer(None, &[&[(1_000, 98_998), (9_000_000, 1_002)]]).2;
         assert!(near.contains("98.99 % of the transfers do"), "{near}");
-        let disturbed = answer(None, &[good]);
-        assert_eq!((disturbed.deepest, disturbed.held), (None, true));
-        assert_eq!(code(&disturbed).0, "latency-search-disturbed");
-        assert_eq!(SearchResult::of(&target, 1, None, 0.99).deepest, Some(1), "nothing deeper was asked for");
+        let (deepest, code, _) = answer(None, &[good]);
+        assert_eq!((deepest, code), (None, "latency-search-disturbed"));
+        assert_eq!(conclude(&target, 1, None, 0.99).0, Some(1), "nothing deeper was asked for");
         assert!(TargetTally::default().share().is_none());
     }
 
@@ -275,18 +259,7 @@ mod tests {
         assert_eq!((target.share, target.ns, target.to_string().as_str()), (0.99, 2_000_000, "p99:2ms"));
         assert_eq!(LatencyTarget::parse("p99.9:500us").expect("a target").to_string(), "p99.9:500us");
         assert_eq!(LatencyTarget::parse("p42=1s").expect("a target").share, 0.42);
-        for wrong in [
-            "",
-            "p99",
-            "99=2ms",
-            "p0=2ms",
-            "p0.99=1s",
-            "p99.991=1s",
-            "p100=2ms",
-            "p99=0s",
-            "p99=2",
-            "pNaN=1s",
-        ] {
+        for wrong in " p99 99=2ms p0=2ms p0.99=1s p99.991=1s p100=2ms p99=0s p99=2 pNaN=1s".split(' ') {
             assert!(LatencyTarget::parse(wrong).is_err(), "{wrong}");
         }
         assert!(LatencyTarget::parse("p0=2ms").is_err_and(|why| why.contains("from p1 to p99.99")));

@@ -2,11 +2,9 @@ use std::path::Path;
 
 use super::*;
 use crate::fact::{COUNT, DEEPEST_QUEUE, ENGINE, PAGE_CACHE, TRANSFER_RATE, VOLUME};
-use crate::storage::file::Filled;
+use crate::storage::Filled;
 use plimsoll_bench_api::{Options, Prepared, WorkerCache};
-use plimsoll_machine::Root;
-use plimsoll_machine::storage::Medium;
-use plimsoll_machine::storage::{MountedFileSystem, Storage};
+use plimsoll_machine::{Medium, MountedFileSystem, Root, Storage};
 use plimsoll_model::sample::{FailureCause, Sample, SampleAmount};
 use plimsoll_model::warning::Note;
 
@@ -329,7 +327,7 @@ fn direct_io_in_memory_is_refused_by_the_file_systems_number() {
     assert_eq!(why.cause, FailureCause::NotHere);
 }
 
-fn measured(case: &Case, amount: SampleAmount) -> (Sample, plimsoll_model::sample::Facts) {
+fn measured(case: &Case, amount: SampleAmount) -> (Sample, Facts) {
     let dir = tempfile::tempdir().expect("temporary directory");
     let mut prepared = Bench::at(dir.path()).prepare(case).expect("prepare");
     prepared.sample(SampleAmount::Seconds(0.001)).expect("warm-up");

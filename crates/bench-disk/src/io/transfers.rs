@@ -1,43 +1,31 @@
 //! A prepared case of `disk.io`: its files, its threads, and the evaluation of their counts.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::mapped::AccessOrder;
-use plimsoll_metal::ticks::TickClock;
-use plimsoll_metal::uring::RingError;
-
-use crate::backing::regular_file::TestFile;
-use crate::device::busy::Busy;
-use crate::device::device_check::{DeviceCheck, DirectionBytes};
+use crate::backing::TestFile;
+use crate::device::{Busy, DeviceCheck, DirectionBytes};
 use crate::engine::{AnyEngine, open_on};
 use crate::fact::{self, COUNT, ENGINE, FILE_BYTES, PAGE_CACHE, VOLUME};
 use crate::io::reached::{Reached, depth_missed, rate_missed};
-use crate::load::data::TestData;
-use crate::load::driver::{DriverError, EngineInfo};
-use crate::load::ledger::Ledger;
-use crate::load::pattern::{BlockWalk, WalkExtent, derive};
-use crate::load::source::TransferSource;
-use crate::load::threads::{Count, DiskThreads};
-use crate::load::{self, CAP_NS, LoadError, LoadOptions, Portion, StartSchedule, TransferTally};
+use crate::job::fits_sectors;
+use crate::load::{
+    self, BlockWalk, CAP_NS, Count, DiskThreads, DriverError, EngineInfo, Ledger, LoadError, LoadOptions,
+    Portion, StartSchedule, TestData, TransferSource, TransferTally, WalkExtent, derive,
+};
 use crate::metrics;
-use crate::storage::case_files::{CaseFiles, renewal};
-use crate::storage::file::memory_warning;
-use crate::storage::tool_files::ToolFiles;
+use crate::storage::{CaseFiles, ToolFiles, memory_warning, renewal};
 use crate::warning::{FileWarning, TransferWarning};
 use plimsoll_bench_api::fixed::{Scaling, thread_amount};
-use plimsoll_bench_api::{Context, Prepared};
-use plimsoll_machine::Root;
-use plimsoll_machine::storage::Medium;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_machine::{Medium, Root};
+use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::ticks::TickClock;
+use plimsoll_metal::uring::RingError;
 use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskEngine, DiskOperation, DiskTransfers};
-use plimsoll_model::sample::{
-    CannotMeasure, Facts, Offer, Sample, SampleAmount, Writable, WrongAnswer, WrongAnswerSource,
-};
+use plimsoll_model::sample::Writable;
 use plimsoll_model::warning::Note;
-
-const DIRECT_UNIT_BYTES: u64 = 512;
 
 /// Returns the seconds of a probe: `wanted`, reduced to 1/32 of `left_ns`, the rest of the time
 /// budget, but not below 0.05 s.
@@ -74,8 +62,6 @@ pub(crate) struct Transfers {
     /// Start of a pause for reference tools, whose time is not the case's.
     paused: Option<Instant>,
     warm: bool,
-    /// Path of the test file for other processes, to read.
-    shared: Option<PathBuf>,
     bytes: u64,
     tool_files: Option<ToolFiles>,
     /// Reason why a file shared with a tool was not refilled, so its data is unusable.
@@ -92,13 +78,11 @@ impl Transfers {
         let mut facts = Facts { achieved: case_files.place, ..Facts::default() };
         let warnings = case_files.warnings.into_iter().chain(memory_warning(cx.machine.storage.as_ref()));
         facts.warnings.extend(warnings.map(Note::from));
-        let first = case_files.files.first().and_then(|files| files.first());
-        let shared = first.filter(|_| case_files.known).map(|file| file.proc_path());
-        let past = job.blocks.unit().is_multiple_of(DIRECT_UNIT_BYTES)
-            && first.is_none_or(|file| file.facts.file_system.medium != Some(Medium::Memory));
-        let own = first.cloned();
-        let device_check = first
-            .map(|file| DeviceCheck::new(Root::live(), cx.machine.storage.as_ref(), Arc::clone(file), bytes));
+        let file = case_files.files.first().and_then(|files| files.first()).cloned();
+        let avoidable = fits_sectors(&job.blocks)
+            && file.as_ref().is_none_or(|file| file.facts.file_system.medium != Some(Medium::Memory));
+        let storage = cx.machine.storage.as_ref();
+        let device_check = file.clone().map(|file| DeviceCheck::new(Root::live(), storage, file, bytes));
         let ledgers = ledgers(&job, &case_files.extents)?;
         facts.achieved.set(&FILE_BYTES, bytes);
         let clock = TickClock::fastest();
@@ -121,7 +105,7 @@ impl Transfers {
         let remark = about.remark.map(|why| TransferWarning::NotRegistered { why });
         facts.warnings.extend(fell_back.into_iter().chain(remark).map(Note::from));
         let is_buffered = job.cache != CacheMode::Direct;
-        facts.warnings.extend(is_buffered.then(|| FileWarning::PageCache { avoidable: past }.into()));
+        facts.warnings.extend(is_buffered.then(|| FileWarning::PageCache { avoidable }.into()));
         Ok(Transfers {
             team,
             kind,
@@ -130,14 +114,13 @@ impl Transfers {
             facts,
             known: case_files.known,
             device_check,
-            file: own,
+            file,
             claimed: DirectionBytes::default(),
             reached: Vec::new(),
             cut: None,
             until: cx.options.until,
             paused: None,
             warm: false,
-            shared,
             bytes,
             tool_files: case_files.tool_files,
             spoilt: None,
@@ -332,8 +315,8 @@ fn ledgers(job: &DiskTransfers, extents: &[WalkExtent]) -> Result<Vec<Option<Led
 
 impl Prepared for Transfers {
     fn offer(&self) -> Offer {
-        let file_bytes = self.shared.is_some().then_some(self.bytes);
-        Offer { file: self.shared.clone(), file_bytes, ..Offer::default() }
+        let file = self.file.as_ref().filter(|_| self.known).map(|file| file.proc_path());
+        Offer { file_bytes: file.is_some().then_some(self.bytes), file, ..Offer::default() }
     }
 
     fn provide_file(&mut self) -> Result<Writable, String> {

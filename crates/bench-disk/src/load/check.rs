@@ -1,10 +1,9 @@
 //! Verification after timing: the last reads as they arrived; the last writes, read back.
 
-use plimsoll_metal::uring::{RequestKind, WaitEnd};
-
 use super::{LoadError, Loop, Slot, Whole, remaining_request};
 use crate::engine::Engine;
-use crate::load::data::{SECTOR_BYTES, SectorError, WrongSector};
+use crate::load::{SECTOR_BYTES, SectorError, WrongSector};
+use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
 impl<E: Engine> Loop<E> {
     /// Verifies the last transfer of each slot, or the whole extent if there is a ledger. Fails at

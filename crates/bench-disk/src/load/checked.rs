@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use plimsoll_metal::uring::{RequestKind, WaitEnd};
-
 use super::{LoadError, Loop, TallyMode, Whole};
 use crate::engine::Engine;
+use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
 /// Longest final check of the whole file, in ns.
 const REREAD_NS: u64 = 60_000_000_000;
@@ -84,15 +83,10 @@ mod tests {
     use std::time::Duration;
 
     use super::super::{CAP_NS, DiskLoad, LoadOptions, Portion, TransferTally, create_load};
-    use crate::backing::cache::PageCacheMode;
-    use crate::backing::dir::check_dir;
-    use crate::backing::regular_file::{AllocationEffect, TestFile};
+    use crate::backing::{AllocationEffect, PageCacheMode, TestFile, check_dir};
     use crate::engine::open;
-    use crate::load::data::{Seal, TestData};
-    use crate::load::ledger::Ledger;
-    use crate::load::pattern::{BlockWalk, WalkExtent};
-    use crate::load::source::TransferSource;
-    use crate::storage::fill::{CHUNK, fill};
+    use crate::load::{BlockWalk, Ledger, Seal, TestData, TransferSource, WalkExtent};
+    use crate::storage::{CHUNK, fill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
 
     const BLOCK: usize = 4096;

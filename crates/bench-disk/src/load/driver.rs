@@ -188,16 +188,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backing::cache::PageCacheMode;
-    use crate::backing::dir::check_dir;
-    use crate::backing::regular_file::{AllocationEffect, TestFile};
+    use crate::backing::{AllocationEffect, PageCacheMode, TestFile, check_dir};
     use crate::engine::open;
-    use crate::load::data::TestData;
-    use crate::load::pattern::{BlockWalk, WalkExtent};
-    use crate::load::source::TransferSource;
-    use crate::load::{self, CAP_NS, LoadOptions};
-    use crate::storage::fill::{CHUNK, fill};
+    use crate::load::{self, BlockWalk, CAP_NS, LoadOptions, TestData, TransferSource, WalkExtent};
+    use crate::storage::{CHUNK, fill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
+    use plimsoll_model::sample::CannotMeasure;
 
     struct Rig {
         driver: Driver,
@@ -270,9 +266,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_made_says_why() {
-        let why = || LoadError::Fill("none".to_owned());
-        let failed = Driver::start(TransferTally::default(), move || Err(why())).map(|_| ());
-        assert!(matches!(failed, Err(DriverError::Load(LoadError::Fill(_)))));
+        let make = || Err(LoadError::File(CannotMeasure::environment("none")));
+        let failed = Driver::start(TransferTally::default(), make).map(|_| ());
+        assert!(matches!(failed, Err(DriverError::Load(LoadError::File(_)))));
     }
 
     #[test]

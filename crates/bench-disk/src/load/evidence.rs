@@ -5,14 +5,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_metal::uring::{RequestKind, WaitEnd};
 use rustix::fs::Advice;
 
 use super::{LoadError, Loop, Whole};
-use crate::backing::cache::PageCacheMode;
-use crate::backing::regular_file::TestFile;
+use crate::backing::{PageCacheMode, TestFile};
 use crate::engine::Engine;
-use crate::load::data::{SECTOR_BYTES, SectorContent, WrongSector};
+use crate::load::data::SectorContent;
+use crate::load::{SECTOR_BYTES, WrongSector};
+use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
 /// Block size that any device can read directly, in bytes.
 const ALIGNED: usize = 4096;

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use plimsoll_metal::uring::{Completion, Request, RequestKind, RingError};
 use rustix::io::Errno;
 
 use super::evidence::SectorEvidence;
-use crate::backing::regular_file::{TargetError, hint};
+use crate::backing::hint;
 use crate::display::human;
-use crate::load::data::WrongSector;
+use crate::load::WrongSector;
+use plimsoll_metal::uring::{Completion, Request, RequestKind, RingError};
+use plimsoll_model::sample::CannotMeasure;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TransferFault {
@@ -37,12 +38,9 @@ pub(crate) enum LoadError {
     Examined(Box<SectorEvidence>),
     #[error("the I/O engine failed: {0}")]
     Engine(#[from] RingError),
-    /// The test file could not be renewed.
+    /// The test file could not be renewed or synced.
     #[error("{0}")]
-    Target(#[from] TargetError),
-    /// The test file could not be refilled.
-    #[error("the test file cannot be filled again: {0}")]
-    Fill(String),
+    File(#[from] CannotMeasure),
 }
 
 impl fmt::Display for TransferFault {

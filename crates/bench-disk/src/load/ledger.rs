@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::load::data::{SECTOR_BYTES, SectorError, TestData, WrongSector};
+use crate::load::{SECTOR_BYTES, SectorError, TestData, WrongSector};
 
 /// Most bytes of memory of a ledger.
 const MAX_LEDGER_BYTES: u64 = 1 << 30;
@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::load::data::Seal;
+    use crate::load::Seal;
 
     const BLOCK: usize = 4096;
 

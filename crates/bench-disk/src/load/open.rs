@@ -1,9 +1,8 @@
 //! The open loop: transfers start at their intended times, independent of completions.
 
-use plimsoll_metal::uring::WaitEnd;
-
 use super::{LoadError, Loop, StartSchedule, TallyMode};
 use crate::engine::Engine;
+use plimsoll_metal::uring::WaitEnd;
 
 /// Time before an intended start that is spent polling, in ns: about the wake-up latency.
 const AWAKE_NS: u64 = 50_000;

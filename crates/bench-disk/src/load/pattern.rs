@@ -2,10 +2,11 @@
 //! independent draws miss 37 % of the blocks in the first pass, which favours a cache. A Feistel
 //! network over the block numbers, keyed per pass, needs no memory.
 
-use plimsoll_model::job::disk::{BlockOrder, FileZones, STRIDE_BLOCKS};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
+
+use plimsoll_model::job::disk::{BlockOrder, FileZones, STRIDE_BLOCKS};
 
 /// Returns SplitMix64 of `x`, a bijective hash (Steele, Lea, Flood, OOPSLA 2014, figure 16).
 pub(crate) fn mix(x: u64) -> u64 {

@@ -1,8 +1,9 @@
 //! Intended start times of an open loop.
 
-use plimsoll_model::job::disk::ArrivalProcess;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+
+use plimsoll_model::job::disk::ArrivalProcess;
 
 #[derive(Debug, Clone)]
 pub(crate) struct StartSchedule {

@@ -2,11 +2,10 @@
 //! device takes about 40 ns, so fields are read in place: a copy of data just written in smaller
 //! pieces waits for the store buffer.
 
-use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
-
 use super::tally::{Parts, Traffic};
 use super::{LoadError, Loop, TallyMode, remaining_request};
 use crate::engine::Engine;
+use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 use plimsoll_model::job::disk::DiskOperation;
 
 #[derive(Debug, Clone, Copy, Default)]

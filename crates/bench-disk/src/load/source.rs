@@ -1,8 +1,7 @@
 //! Sequence of transfers for one load: operation, offset, length.
 
-use plimsoll_metal::uring::RequestKind;
-
 use crate::load::pattern::{BlockWalk, derive, mix};
+use plimsoll_metal::uring::RequestKind;
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
 /// Returns the block size in bytes that the number `random` selects by weight.
@@ -110,7 +109,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::load::pattern::WalkExtent;
+    use crate::load::WalkExtent;
     use plimsoll_units::quantity::parse_sizes;
 
     fn source(operation: DiskOperation, blocks: BlockSizes) -> TransferSource {

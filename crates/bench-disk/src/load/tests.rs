@@ -4,13 +4,11 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
-
-use plimsoll_metal::uring::monotonic_ns;
-use plimsoll_metal::uring::{Completion, RingError};
 use rustix::io::Errno;
 
 use super::*;
-use crate::load::pattern::{BlockWalk, WalkExtent};
+use crate::load::{BlockWalk, WalkExtent};
+use plimsoll_metal::uring::{Completion, RingError, monotonic_ns};
 use plimsoll_model::job::disk::{
     ArrivalProcess, BlockOrder, BlockSizes, DiskEngine, DiskOperation, Flush, SyncCall, WriteThrough,
 };

@@ -1,11 +1,10 @@
 //! Threads of a case, each with a load, and the sum of their counts.
 
-use plimsoll_metal::usage::usage;
-
 use crate::load::driver::{Driver, DriverCommand, DriverError, EngineInfo};
 use crate::load::{
     DiskLoad, LoadError, Portion, TransferTally, cpu_of_this_process_ns, cpu_of_this_thread_ns,
 };
+use plimsoll_metal::usage::usage;
 
 #[derive(Debug)]
 pub(crate) struct Count<'a> {
@@ -26,28 +25,18 @@ pub(crate) struct Count<'a> {
     pub(crate) switches: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Used {
-    load_cpu_ns: u64,
-    switches: u64,
-}
-
-impl Used {
-    /// Returns the CPU time of the process without this thread, and its context switches, so far.
-    fn now() -> Self {
-        let usage = usage();
-        Used {
-            load_cpu_ns: cpu_of_this_process_ns().saturating_sub(cpu_of_this_thread_ns()),
-            switches: usage.voluntary_switches + usage.involuntary_switches,
-        }
-    }
+/// Returns the CPU time of the process without this thread in ns, and its context switches, so far.
+fn used_so_far() -> [u64; 2] {
+    let usage = usage();
+    let load_cpu_ns = cpu_of_this_process_ns().saturating_sub(cpu_of_this_thread_ns());
+    [load_cpu_ns, usage.voluntary_switches + usage.involuntary_switches]
 }
 
 pub(crate) struct DiskThreads {
     drivers: Vec<Driver>,
     total: TransferTally,
-    /// Resource use reported so far; `None` while the load is not up.
-    reported: Option<Used>,
+    /// CPU time and context switches reported so far; `None` while the load is not up.
+    reported: Option<[u64; 2]>,
 }
 
 impl DiskThreads {
@@ -72,7 +61,7 @@ impl DiskThreads {
 
     /// Measures a portion on each thread at the same time; returns summed counts and rates.
     pub(crate) fn count(&mut self, portions: &[Portion]) -> Result<Count<'_>, DriverError> {
-        let before = self.reported.unwrap_or_else(Used::now);
+        let before = self.reported.unwrap_or_else(used_so_far);
         let fixed = portions.iter().any(|portion| matches!(portion, Portion::Transfers { .. }));
         self.drivers.iter_mut().zip(portions).for_each(|(driver, portion)| driver.start_count(*portion));
         self.total.clear();
@@ -109,9 +98,9 @@ impl DiskThreads {
             traffic = [over(self.total.read.bytes), over(self.total.written.bytes)];
             depth = (self.total.submit.sum_ns() + self.total.complete.sum_ns()) as f64 * 1e-9 / elapsed;
         }
-        let after = Used::now();
+        let after = used_so_far();
         self.reported = (!fixed).then_some(after);
-        let cpu_ns = after.load_cpu_ns.saturating_sub(before.load_cpu_ns);
+        let [cpu_ns, switches] = [0, 1].map(|at| after[at].saturating_sub(before[at]));
         Ok(Count {
             elapsed,
             thread_seconds,
@@ -120,7 +109,7 @@ impl DiskThreads {
             traffic,
             depth,
             cpu_ns: cpu_ns.saturating_sub(self.total.excluded_cpu_ns),
-            switches: after.switches.saturating_sub(before.switches),
+            switches,
             tally: &self.total,
         })
     }

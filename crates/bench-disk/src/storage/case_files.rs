@@ -2,17 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::backing::cache::PageCacheMode;
-use crate::backing::dir::check_dir;
-use crate::backing::regular_file::TestFile;
+use crate::backing::{PageCacheMode, TestFile, check_dir};
 use crate::display::human;
-use crate::load::data::TestData;
-use crate::load::pattern::WalkExtent;
-use crate::load::{LoadError, Renew};
-use crate::storage::file::{FileUse, Filled, cannot_fill, cannot_use, cool, drop_pages, requested_size};
-use crate::storage::fill::{CHUNK, refill};
+use crate::load::{Renew, TestData, WalkExtent};
+use crate::storage::file::{FileUse, cool, drop_pages};
+use crate::storage::fill::refill;
 use crate::storage::precondition::precondition;
-use crate::storage::tool_files::ToolFiles;
+use crate::storage::{CHUNK, Filled, ToolFiles, requested_size};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::{Context, RawTarget, RequestedSize};
 use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers};
@@ -59,7 +55,7 @@ impl CaseFiles {
         let tool_files = (filled.known && !job.verify).then(|| ToolFiles::new(cx, &filled, all));
         let mut files = vec![Arc::clone(&filled.file)];
         if job.operation == DiskOperation::Copy {
-            files.push(Arc::new(create_copy_target(cx, job.cache.into(), filled.bytes)?));
+            files.push(create_copy_target(cx, job.cache.into(), filled.bytes)?);
         }
         let own = |thread| if job.shared { 0 } else { thread * each };
         let extents = (0..job.threads).map(|thread| WalkExtent { start: own(thread), ..extent(job, each) });
@@ -109,21 +105,20 @@ impl CaseFiles {
 
     /// Creates a file per thread, to be used up (append, trim) and renewed.
     fn for_used_up_files(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
-        let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
-        let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
-        let wanted = facts.file_size(requested_size(job)).map_err(|e| environment(&e))?;
+        let facts = check_dir(&cx.options.dir)?.within_memory(cx.machine);
+        let wanted = facts.file_size(requested_size(job))?;
         let each = wanted.bytes / job.threads;
         let each = each - each % job.blocks.unit();
         if each < job.blocks.largest() {
             return Err(too_small(job, wanted.bytes));
         }
         let make = |_| TestFile::create(&facts, job.cache.into()).map(|file| vec![Arc::new(file)]);
-        let files = (0..job.threads).map(make).collect::<Result<Vec<_>, _>>().map_err(cannot_use)?;
+        let files = (0..job.threads).map(make).collect::<Result<Vec<_>, _>>()?;
         if job.operation == DiskOperation::Trim {
             crate::storage::trim::check_dir_trims(cx)?;
             for (thread, files) in files.iter().enumerate() {
                 let mut noise = TestData::new(cx.options.seed, &format!("trim {thread}"));
-                refill(&files[0], 0, each, cx.options.until, &mut noise).map_err(cannot_fill)?;
+                refill(&files[0], 0, each, cx.options.until, &mut noise)?;
             }
         }
         let warnings = wanted.reduced.map(|why| FileWarning::Small { bytes: each * job.threads, why });
@@ -173,14 +168,16 @@ fn too_small(job: &DiskTransfers, bytes: u64) -> CannotMeasure {
 }
 
 /// Creates a second file of `bytes` bytes, the destination of a copy, filled like the first.
-fn create_copy_target(cx: &Context<'_>, cache: PageCacheMode, bytes: u64) -> Result<TestFile, CannotMeasure> {
-    let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
-    let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
-    facts.file_size(RequestedSize::Exactly(bytes)).map_err(|e| environment(&e))?;
-    let file = Arc::new(TestFile::create(&facts, cache).map_err(cannot_use)?);
-    let mut noise = TestData::new(cx.options.seed, "copy");
-    refill(&file, 0, bytes, cx.options.until, &mut noise).map_err(cannot_fill)?;
-    Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
+fn create_copy_target(
+    cx: &Context<'_>,
+    cache: PageCacheMode,
+    bytes: u64,
+) -> Result<Arc<TestFile>, CannotMeasure> {
+    let facts = check_dir(&cx.options.dir)?.within_memory(cx.machine);
+    facts.file_size(RequestedSize::Exactly(bytes))?;
+    let file = Arc::new(TestFile::create(&facts, cache)?);
+    refill(&file, 0, bytes, cx.options.until, &mut TestData::new(cx.options.seed, "copy"))?;
+    Ok(file)
 }
 
 /// Returns a function that renews a thread's file before another pass: truncates it (append),
@@ -198,8 +195,9 @@ pub(crate) fn renewal(
         DiskOperation::Trim => {
             let mut noise = TestData::new(seed, &format!("trim {thread} again"));
             Some(Box::new(move || {
-                refill(&file, extent.start, extent.bytes, None, &mut noise)
-                    .map_err(|error| LoadError::Fill(error.to_string()))
+                let refilled = refill(&file, extent.start, extent.bytes, None, &mut noise);
+                let again = "the test file cannot be filled again: ";
+                refilled.map_err(|why| CannotMeasure { reason: format!("{again}{why}"), ..why }.into())
             }))
         }
         _ if job.cache == CacheMode::Cold => Some(Box::new(move || {

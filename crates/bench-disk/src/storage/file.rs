@@ -7,21 +7,17 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::Advice;
 
-use crate::backing::cache::PageCacheMode;
-use crate::backing::dir::{DirFacts, check_dir};
-use crate::backing::raw::{Access, RawDevice};
-use crate::backing::regular_file::{AllocationEffect, TargetError, TestFile};
+use crate::backing::{Access, AllocationEffect, DirFacts, PageCacheMode, RawDevice, TestFile, check_dir};
 use crate::display::human;
 use crate::fact::{DEVICE, FILE_SYSTEM};
-use crate::load::data::{Seal, TestData};
-use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
+use crate::load::{Seal, TestData};
+use crate::storage::CHUNK;
+use crate::storage::fill::{Filling, fill_within};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::{Context, RawTarget, RequestedSize};
-use plimsoll_machine::disk::DiskKind;
-use plimsoll_machine::storage::{Medium, Storage};
-use plimsoll_machine::{Disk, Machine, Root};
+use plimsoll_machine::{Disk, DiskKind, Machine, Medium, Root, Storage};
 use plimsoll_model::job::disk::DiskTransfers;
-use plimsoll_model::sample::{Achieved, CannotMeasure};
+use plimsoll_model::sample::{Achieved, CannotMeasure, FailureCause};
 
 /// Largest default size in bytes: more than a device's own cache, and filled in seconds.
 pub(crate) const MAX_DEFAULT_BYTES: u64 = 1 << 30;
@@ -113,7 +109,7 @@ impl Filled {
             cx.keep.put(KEPT_FILE_KEY, filled.clone());
         }
         if filled.file.cache != cache {
-            filled.file = Arc::new(filled.file.reopened(cache).map_err(cannot_use)?);
+            filled.file = Arc::new(filled.file.reopened(cache)?);
         }
         match cache {
             PageCacheMode::Buffered => fill_page_cache(&filled.file, filled.bytes),
@@ -129,18 +125,20 @@ impl Filled {
         until: Option<Instant>,
         noise: &mut TestData,
     ) -> Result<Filled, CannotMeasure> {
-        let wanted = facts.file_size(size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let wanted = facts.file_size(size)?;
         let file = match (TestFile::create(facts, PageCacheMode::Direct), cache) {
             // If direct I/O is refused, the file is filled through the page cache.
-            (Err(TargetError::DirectRefused(..)), PageCacheMode::Buffered) => TestFile::create(facts, cache),
+            (Err(why), PageCacheMode::Buffered) if why.cause == FailureCause::NotHere => {
+                TestFile::create(facts, cache)
+            }
             (made, _) => made,
         };
-        let file = Arc::new(file.map_err(cannot_use)?);
+        let file = Arc::new(file?);
         let (bytes, patience) = match size {
             RequestedSize::Exactly(_) => (wanted.bytes.next_multiple_of(CHUNK as u64), Duration::MAX),
             RequestedSize::Between { .. } => (wanted.bytes, MAX_FILL_TIME),
         };
-        file.allocate(bytes, AllocationEffect::Moves).map_err(cannot_use)?;
+        file.allocate(bytes, AllocationEffect::Moves)?;
         let filled = filled_up(&file, Filling { from: 0, bytes, patience, until }, noise)?;
         let slow = || format!("filling was ended after {} s", MAX_FILL_TIME.as_secs());
         // An incomplete last chunk is left out.
@@ -160,7 +158,7 @@ impl Filled {
         noise: &mut TestData,
     ) -> Result<Filled, CannotMeasure> {
         let (name, has, access) = (&device.name, device.bytes, device.access);
-        let file = Arc::new(TestFile::of_device(device, cache).map_err(cannot_use)?);
+        let file = Arc::new(TestFile::of_device(device, cache)?);
         let wanted = match size {
             RequestedSize::Exactly(bytes) if bytes > has => {
                 return Err(CannotMeasure::environment(format!(
@@ -254,7 +252,7 @@ pub(crate) fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
 }
 
 fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Result<u64, CannotMeasure> {
-    let filled = fill_within(file, filling, noise).map_err(cannot_fill)?;
+    let filled = fill_within(file, filling, noise)?;
     match file.first_hole() {
         Some(hole) if hole < filled => Err(CannotMeasure::environment(format!(
             "the test file has a hole at offset {hole} although all of it was written, and reads of a hole do not reach the device; use a --dir on another file system"
@@ -263,19 +261,9 @@ fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Re
     }
 }
 
-/// Converts a failed fill to the failure of a case: `OutOfTime` at the deadline, `Environment` if a
-/// write failed, else see [`cannot_use`].
-pub(crate) fn cannot_fill(error: FillError) -> CannotMeasure {
-    match error {
-        FillError::Target(error) => cannot_use(error),
-        FillError::Load(_) => CannotMeasure::environment(error.to_string()),
-        FillError::Late { .. } => CannotMeasure::out_of_time(error.to_string()),
-    }
-}
-
 /// Returns the facts of the test directory. Fails if unusable, or in memory with a direct `cache`.
 fn check_test_dir(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
-    let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+    let facts = check_dir(&cx.options.dir)?;
     match (facts.file_system.medium, cache) {
         (Some(Medium::Memory), PageCacheMode::Direct) => {
             Err(in_memory_error(facts.file_system.name.unwrap_or("memory")))
@@ -327,21 +315,11 @@ fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<FileWarning> {
     Some(FileWarning::SpaceSaved { bytes, taken, file_system: file.facts.file_system.to_string() })
 }
 
-/// Converts a failure of the test file to that of a case: `NotHere` if O_DIRECT is refused,
-/// `Unsafe` if another user could interfere, else `Environment`.
-pub(crate) fn cannot_use(error: TargetError) -> CannotMeasure {
-    match error {
-        TargetError::DirectRefused(..) => CannotMeasure::not_here(error.to_string()),
-        TargetError::Planted(..) => CannotMeasure::refused(error.to_string()),
-        TargetError::Failed { .. } => CannotMeasure::environment(error.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use plimsoll_machine::fixture::Fixture;
-    use plimsoll_machine::storage::{DeviceLayer, MountedFileSystem};
+    use plimsoll_machine::{DeviceLayer, MountedFileSystem};
 
     #[test]
     fn what_may_be_memory_is_named() {

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 use rustix::io::Errno;
 
-use crate::backing::cache::PageCacheMode;
-use crate::backing::regular_file::{AllocationEffect, TargetError, TestFile, direct_refused};
+use crate::backing::{AllocationEffect, PageCacheMode, TestFile, direct_refused};
 use crate::display::human;
 use crate::engine::open;
-use crate::load::data::TestData;
-use crate::load::{FaultCause, LoadError, TransferFault, remaining_request};
+use crate::load::{FaultCause, LoadError, TestData, TransferFault, remaining_request};
+use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 use plimsoll_model::job::disk::DiskEngine;
+use plimsoll_model::sample::CannotMeasure;
 
 /// Bytes of a fill write: large enough for any device's full rate.
 pub(crate) const CHUNK: usize = 1 << 20;
@@ -27,21 +26,6 @@ const QUICK: Duration = Duration::from_millis(20);
 
 /// Duration of a write above which writes become smaller and fewer.
 const SLOW_WRITE_TIME: Duration = Duration::from_millis(500);
-
-/// Reason why a file was not filled.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FillError {
-    /// The file could not be synced or truncated, or refuses direct I/O.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    #[error("filling the test file: {0}")]
-    Load(#[from] LoadError),
-    #[error(
-        "the budget ended while the test file was being filled ({} of {} were written); use a smaller --size or a larger --budget",
-        human(*.filled), human(*.bytes)
-    )]
-    Late { filled: u64, bytes: u64 },
-}
 
 /// A range to fill, with time limits.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +53,7 @@ pub(crate) fn fill(
     bytes: u64,
     patience: Duration,
     noise: &mut TestData,
-) -> Result<u64, FillError> {
+) -> Result<u64, CannotMeasure> {
     fill_within(file, Filling { patience, ..Filling::of(bytes) }, noise)
 }
 
@@ -80,9 +64,9 @@ pub(crate) fn fill_within(
     file: &Arc<TestFile>,
     filling: Filling,
     noise: &mut TestData,
-) -> Result<u64, FillError> {
+) -> Result<u64, CannotMeasure> {
     let Filling { from, bytes, patience, until } = filling;
-    let mut opened = open(DiskEngine::PLAIN, file, FILL_DEPTH, CHUNK).map_err(LoadError::from)?;
+    let mut opened = open(DiskEngine::PLAIN, file, FILL_DEPTH, CHUNK).map_err(failed)?;
     let engine = opened.engine.as_dyn();
     let begun = Instant::now();
     let late = || until.is_some_and(|until| Instant::now() >= until);
@@ -97,8 +81,8 @@ pub(crate) fn fill_within(
             if let Some(buffer) = engine.buffer(slot) {
                 noise.fill(buffer, from + filled);
             }
-            engine.push(pace.piece_of(slot, from + filled, 0)).map_err(LoadError::from)?;
-            engine.submit().map_err(LoadError::from)?;
+            engine.push(pace.piece_of(slot, from + filled, 0)).map_err(failed)?;
+            engine.submit().map_err(failed)?;
             filled += CHUNK as u64;
             in_flight += 1;
             continue;
@@ -106,7 +90,7 @@ pub(crate) fn fill_within(
         if in_flight == 0 {
             break;
         }
-        engine.wait(WaitEnd::Endless).map_err(LoadError::from)?;
+        engine.wait(WaitEnd::Endless).map_err(failed)?;
         for completion in engine.done() {
             in_flight -= 1;
             match settle(file, completion)?.or_else(|| pace.next(completion)) {
@@ -120,13 +104,17 @@ pub(crate) fn fill_within(
             again.clear();
         }
         for more in again.drain(..) {
-            engine.push(more).map_err(LoadError::from)?;
+            engine.push(more).map_err(failed)?;
             in_flight += 1;
         }
         pace.sync(file)?;
     }
     if cut || (late() && filled < bytes - bytes % CHUNK as u64) {
-        return Err(FillError::Late { filled: pace.written, bytes });
+        return Err(CannotMeasure::out_of_time(format!(
+            "the budget ended while the test file was being filled ({} of {} were written); use a smaller --size or a larger --budget",
+            human(pace.written),
+            human(bytes)
+        )));
     }
     file.set_len(from + filled)?;
     file.sync()?;
@@ -167,7 +155,7 @@ impl Pace {
     }
 
     /// Syncs before the page cache holds more than the device writes in a moment.
-    fn sync(&mut self, file: &TestFile) -> Result<(), FillError> {
+    fn sync(&mut self, file: &TestFile) -> Result<(), CannotMeasure> {
         if file.cache == PageCacheMode::Direct || self.written - self.synced < self.sync_after {
             return Ok(());
         }
@@ -183,15 +171,19 @@ impl Pace {
     }
 }
 
-fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, FillError> {
+fn failed(error: impl Into<LoadError>) -> CannotMeasure {
+    CannotMeasure::environment(format!("filling the test file: {}", error.into()))
+}
+
+fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, CannotMeasure> {
     match remaining_request(completion) {
         // Some file systems refuse O_DIRECT only at the first transfer.
         Err(TransferFault { what: FaultCause::Errno(Errno::INVAL), .. })
             if file.cache == PageCacheMode::Direct =>
         {
-            Err(direct_refused(&file.facts).into())
+            Err(direct_refused(&file.facts))
         }
-        Err(fault) => Err(LoadError::Fault(fault).into()),
+        Err(fault) => Err(failed(LoadError::Fault(fault))),
         Ok(rest) => Ok(rest),
     }
 }
@@ -203,7 +195,7 @@ pub(crate) fn refill(
     bytes: u64,
     until: Option<Instant>,
     noise: &mut TestData,
-) -> Result<(), FillError> {
+) -> Result<(), CannotMeasure> {
     let whole = bytes.next_multiple_of(CHUNK as u64);
     file.allocate(from + whole, AllocationEffect::Moves)?;
     fill_within(file, Filling { from, until, ..Filling::of(whole) }, noise).map(|_| ())
@@ -214,7 +206,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::backing::dir::check_dir;
+    use crate::backing::check_dir;
 
     #[test]
     fn every_sector_of_a_filled_file_carries_its_address_and_the_file_ends_there() {

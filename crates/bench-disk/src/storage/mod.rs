@@ -1,8 +1,17 @@
 //! Files of a case: filled, shared by the cases of a run, lent to reference tools.
 
-pub(crate) mod case_files;
-pub(crate) mod file;
-pub(crate) mod fill;
-pub(crate) mod precondition;
-pub(crate) mod tool_files;
-pub(crate) mod trim;
+mod case_files;
+mod file;
+mod fill;
+mod precondition;
+mod tool_files;
+mod trim;
+
+pub(crate) use case_files::{CaseFiles, renewal};
+pub(crate) use file::{
+    Filled, check_not_in_memory, in_memory_error, memory_warning, named_file_warning, requested_size,
+};
+pub(crate) use fill::CHUNK;
+#[cfg(test)]
+pub(crate) use fill::fill;
+pub(crate) use tool_files::ToolFiles;

@@ -5,17 +5,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use plimsoll_metal::mapped::AccessOrder;
-use plimsoll_metal::ticks::TickClock;
-
 use crate::engine::open_on;
-use crate::load::data::TestData;
-use crate::load::pattern::{BlockWalk, WalkExtent, derive};
-use crate::load::source::TransferSource;
-use crate::load::{self, LoadError, LoadOptions, Portion, TransferTally};
-use crate::storage::file::{Filled, requested_size};
+use crate::load::{
+    self, BlockWalk, LoadError, LoadOptions, Portion, TestData, TransferSource, TransferTally, WalkExtent,
+    derive,
+};
+use crate::storage::{Filled, requested_size};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::{Context, RequestedSize};
+use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::ticks::TickClock;
 use plimsoll_model::job::disk::{BlockOrder, DiskEngine, DiskOperation, DiskTransfers, WriteThrough};
 use plimsoll_model::sample::CannotMeasure;
 

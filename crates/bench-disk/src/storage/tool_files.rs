@@ -6,16 +6,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::backing::dir::check_dir;
-use crate::backing::regular_file::TestFile;
+use crate::backing::{TestFile, check_dir};
 use crate::display::human;
-use crate::load::data::TestData;
-use crate::storage::file::{Filled, SecondFile, TOOL_FILE_KEY};
-use crate::storage::fill::{CHUNK, FillError, Filling, fill_within, refill};
+use crate::load::TestData;
+use crate::storage::file::{SecondFile, TOOL_FILE_KEY};
+use crate::storage::fill::{Filling, fill_within, refill};
+use crate::storage::{CHUNK, Filled};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::{Context, RequestedSize};
-use plimsoll_machine::storage::Medium;
-use plimsoll_model::sample::Writable;
+use plimsoll_machine::Medium;
+use plimsoll_model::sample::{CannotMeasure, Writable};
 
 pub(crate) struct ToolFiles {
     own: Arc<TestFile>,
@@ -73,12 +73,11 @@ impl ToolFiles {
                 if self.own.facts.file_system.medium == Some(Medium::Memory) {
                     return Ok(Err("the test file is in memory".to_owned()));
                 }
-                let facts = check_dir(&self.own.facts.path).map_err(|e| e.to_string())?;
+                let facts = check_dir(&self.own.facts.path).map_err(|e| e.reason)?;
                 if let Err(no_space) = facts.file_size(RequestedSize::Exactly(self.bytes)) {
-                    return Ok(Err(no_space.to_string()));
+                    return Ok(Err(no_space.reason));
                 }
-                let file = TestFile::create(&facts, self.own.cache).map_err(|e| e.to_string())?;
-                let file = Arc::new(file);
+                let file = Arc::new(TestFile::create(&facts, self.own.cache).map_err(|e| e.reason)?);
                 refill(&file, 0, self.bytes, until, &mut TestData::new(self.seed, "lent")).map_err(cannot)?;
                 (file, self.bytes)
             }
@@ -89,7 +88,7 @@ impl ToolFiles {
     }
 
     /// Refills the case's own file if a tool wrote to it; fails if that lasts beyond `until`.
-    pub(crate) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
+    pub(crate) fn take_back(&mut self, until: Option<Instant>) -> Result<(), CannotMeasure> {
         if !self.shares_case_file() {
             return Ok(());
         }
@@ -115,14 +114,15 @@ impl ToolFiles {
     }
 }
 
-fn cannot(error: FillError) -> String {
+fn cannot(error: CannotMeasure) -> String {
     format!("its file cannot be made: {error}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backing::cache::PageCacheMode;
+    use crate::backing::PageCacheMode;
+    use plimsoll_model::sample::FailureCause;
 
     #[test]
     fn a_budget_that_is_over_ends_lending_and_filling_anew() {
@@ -138,7 +138,7 @@ mod tests {
             assert!(why.contains("the budget ended"), "{why}");
         }
         tool_files.shared = Some(String::new());
-        assert!(matches!(tool_files.take_back(over), Err(FillError::Late { .. })));
+        assert!(tool_files.take_back(over).is_err_and(|why| why.cause == FailureCause::OutOfTime));
         assert!(tool_files.take_back(None).is_ok());
     }
 }

@@ -4,10 +4,8 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::display::human;
 use plimsoll_bench_api::{Context, RawTarget};
-use plimsoll_machine::Root;
 use plimsoll_machine::disk::users;
-use plimsoll_machine::mounts::DeviceNumber;
-use plimsoll_machine::storage::Storage;
+use plimsoll_machine::{DeviceNumber, Root, Storage};
 use plimsoll_model::job::disk::BlockSizes;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown_path;
@@ -15,7 +13,8 @@ use plimsoll_units::text::shown_path;
 /// Fails, with what is missing, unless trims in the test directory reach its device.
 pub(crate) fn check_dir_trims(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     let Some(storage) = cx.machine.storage.as_ref() else { return Ok(()) };
-    let most = storage.device.as_deref().and_then(max_trim_bytes);
+    let limit = |number| users::queue_number(&Root::live(), number, "discard_max_bytes");
+    let most = storage.number.and_then(limit);
     refusal(storage, most).map_or(Ok(()), |reason| Err(CannotMeasure::not_here(reason)))
 }
 
@@ -59,22 +58,10 @@ fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     (!file_system.options.iter().any(passes_on)).then(why)
 }
 
-/// Returns the largest trim of `device` (for `sda1`, of its disk) in bytes; `None` if unknown.
-fn max_trim_bytes(device: &str) -> Option<u64> {
-    if device.contains("..") || device.contains('/') {
-        return None;
-    }
-    let of = |queue: &str| {
-        let path = format!("/sys/class/block/{device}/{queue}/discard_max_bytes");
-        std::fs::read_to_string(path).ok()?.trim().parse().ok()
-    };
-    of("queue").or_else(|| of("../queue"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_machine::storage::{Medium, MountedFileSystem};
+    use plimsoll_machine::{Medium, MountedFileSystem};
 
     #[test]
     fn trims_must_get_through_file_system_and_device() {

@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
+use super::plans::{notes, usage};
+use super::{Failure, code};
+use crate::output;
 use plimsoll_bench::{Benchmark, Candidate, Options, RawTarget};
 use plimsoll_bench_cpu::Peak;
-use plimsoll_bench_disk::backing::block_device::RawError;
-use plimsoll_bench_disk::backing::cache::PageCacheMode;
-use plimsoll_bench_disk::backing::raw;
-use plimsoll_bench_disk::{DirError, Refusal};
+use plimsoll_bench_disk::backing::{PageCacheMode, RawError, raw};
 use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_compare::Requirement;
@@ -24,14 +24,9 @@ use plimsoll_model::plan::{Plan, Sampling};
 use plimsoll_model::sample::{CannotMeasure, FailureCause};
 use plimsoll_output::report;
 use plimsoll_result::evaluate::Maker;
-use plimsoll_run::Planned;
-use plimsoll_run::expected_of;
+use plimsoll_run::{Planned, expected_of};
 use plimsoll_server::wire::SharedKey;
 use plimsoll_units::text::{format_count, shown_path};
-
-use super::plans::{notes, usage};
-use super::{Failure, code};
-use crate::output;
 
 const MARGIN: f64 = 0.03;
 
@@ -261,7 +256,7 @@ fn checked_dir(
             for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(on_files) {
                 candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
             }
-            let is_refused = matches!(refusal, Refusal::Dir(DirError { is_unsafe: true, .. }));
+            let is_refused = refusal.cause == FailureCause::Unsafe;
             return match named || planned.iter().all(|p| p.candidate.feasible.is_err()) {
                 true if is_refused => Err(Failure { line: refusal.to_string(), code: code::REFUSED }),
                 true => Err(Failure::usage(refusal.to_string())),

@@ -1,7 +1,5 @@
 use super::*;
-use plimsoll_machine::storage::Storage;
-use plimsoll_machine::storage::{DeviceLayer, MountedFileSystem};
-use plimsoll_machine::{Machine, Root};
+use plimsoll_machine::{DeviceLayer, Machine, MountedFileSystem, Root, Storage};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::LimitEvidence;
 
