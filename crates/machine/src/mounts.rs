@@ -126,7 +126,7 @@ pub fn read_all_namespaces(root: &Root) -> Result<Tables, ReadError> {
                     seen.insert(namespace);
                     all.push(MountTable { process: Some(thread), mounts: parse(&bytes) });
                 }
-                Err(ReadError::TooLong { .. }) => {
+                Err(ReadError::TooLong(..)) => {
                     seen.insert(namespace);
                     unseen.insert(process);
                 }

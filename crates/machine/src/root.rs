@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::tree::{FoundEntry, Tree};
+use super::tree::Tree;
 
 /// Largest size of a file in bytes.
 pub const FILE_CAP: u64 = 1 << 20;
@@ -35,7 +35,7 @@ enum RootFiles {
 
 enum RootPath<'a> {
     Disk(PathBuf),
-    Memory(FoundEntry<'a>),
+    Memory(&'a Tree),
 }
 
 /// Reason why a file was not read. Paths are those on the machine, sanitised.
@@ -51,31 +51,14 @@ pub enum ReadError {
     #[error("{0} is not a regular file")]
     NotAFile(String),
     /// Longer than plausible.
-    #[error("{path} is longer than {cap} bytes")]
-    TooLong {
-        /// The file.
-        path: String,
-        /// Limit in bytes.
-        cap: u64,
-    },
-    /// Another system error.
-    #[error("{path}: {cause}")]
-    Failed {
-        /// The file.
-        path: String,
-        /// Message of the system.
-        cause: String,
-    },
-    /// Unexpected content.
-    #[error("{path} holds \"{text}\", not {wanted}")]
-    Garbled {
-        /// The file.
-        path: String,
-        /// Content, sanitised and cut.
-        text: String,
-        /// Expected content.
-        wanted: &'static str,
-    },
+    #[error("{0} is longer than {1} bytes")]
+    TooLong(String, u64),
+    /// Another system error, with its message.
+    #[error("{0}: {1}")]
+    Failed(String, String),
+    /// Unexpected content: it, sanitised and cut, and what was expected.
+    #[error("{0} holds \"{1}\", not {2}")]
+    Garbled(String, String, &'static str),
 }
 
 impl Root {
@@ -129,7 +112,7 @@ impl Root {
     pub fn bytes(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
         let bytes = self.head(path, cap.saturating_add(1))?;
         if bytes.len() as u64 > cap {
-            return Err(ReadError::TooLong { path: name_of(path), cap });
+            return Err(ReadError::TooLong(name_of(path), cap));
         }
         Ok(bytes)
     }
@@ -144,11 +127,11 @@ impl Root {
         let failed = |error: io::Error| failure(path, &error);
         let place = match self.find(path)? {
             RootPath::Disk(place) => place,
-            RootPath::Memory(FoundEntry::File(bytes)) => {
+            RootPath::Memory(Tree::File(bytes)) => {
                 let [start, cap] = [start, cap].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
                 return Ok(bytes.iter().skip(start).take(cap).copied().collect());
             }
-            RootPath::Memory(FoundEntry::Directory(_)) => return Err(ReadError::NotAFile(name_of(path))),
+            RootPath::Memory(_) => return Err(ReadError::NotAFile(name_of(path))),
         };
         // Non-blocking, so that a FIFO in an untrusted tree cannot block.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -191,10 +174,8 @@ impl Root {
                 let entries = fs::read_dir(place).map_err(|e| failure(path, &e))?;
                 Ok(entries.take(most).filter_map(|entry| Some(entry.ok()?.file_name())).collect())
             }
-            RootPath::Memory(FoundEntry::Directory(tree)) => {
-                Ok(tree.names().take(most).map(std::ffi::OsStr::to_owned).collect())
-            }
-            RootPath::Memory(FoundEntry::File(_)) => Err(failure(path, &ErrorKind::NotADirectory.into())),
+            RootPath::Memory(Tree::Directory(all)) => Ok(all.keys().take(most).cloned().collect()),
+            RootPath::Memory(_) => Err(failure(path, &ErrorKind::NotADirectory.into())),
         }
     }
 
@@ -294,7 +275,7 @@ fn below(path: &Path) -> PathBuf {
 }
 
 pub(super) fn garbled(path: impl AsRef<Path>, text: &str, wanted: &'static str) -> ReadError {
-    ReadError::Garbled { path: name_of(path.as_ref()), text: shown_within(text.trim(), 40), wanted }
+    ReadError::Garbled(name_of(path.as_ref()), shown_within(text.trim(), 40), wanted)
 }
 
 fn name_of(path: &Path) -> String {
@@ -307,7 +288,7 @@ fn failure(path: &Path, error: &io::Error) -> ReadError {
         ErrorKind::NotFound | ErrorKind::NotADirectory => ReadError::Missing(path),
         ErrorKind::PermissionDenied => ReadError::Denied(path),
         ErrorKind::IsADirectory => ReadError::NotAFile(path),
-        _ => ReadError::Failed { path, cause: error.to_string() },
+        _ => ReadError::Failed(path, error.to_string()),
     }
 }
 

@@ -54,13 +54,8 @@ const TABLE_HEAD: u64 = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
     /// A file or directory cannot be created or read.
-    #[error("{path}: {cause}; use another")]
-    File {
-        /// The path, sanitised.
-        path: String,
-        /// The error.
-        cause: io::Error,
-    },
+    #[error("{0}: {1}; use another")]
+    File(String, io::Error),
     /// The path exists already.
     #[error("{0} exists; use a new name")]
     Exists(String),
@@ -70,13 +65,8 @@ pub enum SavedError {
     )]
     Archive(String),
     /// Not a saved machine, or a malicious one.
-    #[error("{path} is not a saved machine: {why}")]
-    Refused {
-        /// The path, sanitised.
-        path: String,
-        /// The reason.
-        why: String,
-    },
+    #[error("{0} is not a saved machine: {1}")]
+    Refused(String, String),
 }
 
 impl SavedError {
@@ -84,8 +74,8 @@ impl SavedError {
     pub fn is_of_the_name(&self) -> bool {
         use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
         match self {
-            Self::Exists(_) | Self::Archive(_) | Self::Refused { .. } => true,
-            Self::File { cause, .. } => {
+            Self::Exists(_) | Self::Archive(_) | Self::Refused(..) => true,
+            Self::File(_, cause) => {
                 matches!(cause.kind(), NotFound | NotADirectory | IsADirectory | PermissionDenied)
             }
         }
@@ -233,7 +223,7 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
     if to.extension().is_some_and(|end| OTHER_ARCHIVES.iter().any(|known| end == *known)) {
         return Err(SavedError::Archive(shown_path(to)));
     }
-    let failed = |path: &Path, cause: io::Error| SavedError::File { path: shown_path(path), cause };
+    let failed = |path: &Path, cause: io::Error| SavedError::File(shown_path(path), cause);
     match std::fs::create_dir(to) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown_path(to))),
         made => made.map_err(|e| failed(to, e))?,
@@ -258,9 +248,8 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
 /// Opens a saved machine: a directory, or an archive that is read into memory. Fails for the live
 /// root and for anything else.
 pub fn open(from: &Path) -> Result<Root, SavedError> {
-    let refused = |why: &str| Err(SavedError::Refused { path: shown_path(from), why: why.to_owned() });
-    let about =
-        std::fs::metadata(from).map_err(|cause| SavedError::File { path: shown_path(from), cause })?;
+    let refused = |why: &str| Err(SavedError::Refused(shown_path(from), why.to_owned()));
+    let about = std::fs::metadata(from).map_err(|cause| SavedError::File(shown_path(from), cause))?;
     let root = match about.is_dir() {
         true => Root::at(from),
         false if about.is_file() => Root::in_memory(archive::read(from)?),

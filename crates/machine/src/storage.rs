@@ -160,7 +160,7 @@ impl StoragePath {
             return Ok(Self { path: path.into(), of_file_system: None, itself: None });
         }
         let path = root.resolve(std::path::absolute(path).unwrap_or_else(|_| path.into()))?;
-        let failed = |e: std::io::Error| ReadError::Failed { path: shown_path(&path), cause: e.to_string() };
+        let failed = |e: std::io::Error| ReadError::Failed(shown_path(&path), e.to_string());
         let status = fs::metadata(&path).map_err(failed)?;
         let itself = status.file_type().is_block_device().then(|| DeviceNumber::from_raw(status.rdev()));
         Ok(Self { of_file_system: Some(DeviceNumber::from_raw(status.dev())), itself, path })
@@ -353,7 +353,7 @@ pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, Re
     let source = Path::new(OsStr::from_bytes(if mount.fs_type == BCACHEFS { first } else { bytes }));
     if !source.starts_with("/dev") {
         let cause = format!("{} on {} names no device", mount.fs_type, shown_path(&mount.source));
-        return Err(ReadError::Failed { path: shown_path(&mount.point), cause });
+        return Err(ReadError::Failed(shown_path(&mount.point), cause));
     }
     device_named(root, source)
 }

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
@@ -12,14 +11,18 @@ const MAX_LINKS: usize = 40;
 /// Longest path and link text in bytes; those of a saved machine have some 200.
 const MAX_PATH: usize = 1024;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Tree(BTreeMap<OsString, TreeEntry>);
-
+/// A directory with all below it, a file or a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TreeEntry {
-    Directory(Tree),
+pub(super) enum Tree {
+    Directory(BTreeMap<OsString, Tree>),
     File(Vec<u8>),
     Link(PathBuf),
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self::Directory(BTreeMap::new())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -35,119 +38,89 @@ pub(super) enum Misplaced {
 impl Tree {
     /// Adds an entry and missing parents; returns the number of new entries. Fails if it exists, is
     /// too long, or leads out of the tree or through a non-directory.
-    pub(super) fn insert(&mut self, path: &Path, node: TreeEntry) -> Result<usize, Misplaced> {
-        let target = if let TreeEntry::Link(target) = &node { target.as_path() } else { path };
+    pub(super) fn insert(&mut self, path: &Path, node: Self) -> Result<usize, Misplaced> {
+        let target = if let Self::Link(target) = &node { target.as_path() } else { path };
         if [path, target].iter().any(|path| path.as_os_str().len() > MAX_PATH) {
             return Err(Misplaced::TooLong);
         }
-        let mut names: Vec<&OsStr> = Vec::new();
-        for part in path.components() {
-            match part {
-                Component::Normal(name) => names.push(name),
-                Component::CurDir => {}
-                _ => return Err(Misplaced::Outside),
-            }
+        if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Err(Misplaced::Outside);
         }
-        let is_directory = matches!(node, TreeEntry::Directory(_));
-        let Some((name, above)) = names.split_last() else {
-            return if is_directory { Ok(0) } else { Err(Misplaced::Taken) };
-        };
-        let (mut here, mut added) = (self, 0);
-        for name in above {
-            let below = here.0.entry((*name).to_owned()).or_insert_with(|| {
-                added += 1;
-                TreeEntry::Directory(Self::default())
-            });
-            here = match below {
-                TreeEntry::Directory(tree) => tree,
-                _ => return Err(Misplaced::Taken),
-            };
+        let (mut here, mut added, mut is_new) = (self, 0, false);
+        for part in path.components().filter(|part| *part != Component::CurDir) {
+            let Self::Directory(below) = here else { return Err(Misplaced::Taken) };
+            let name = part.as_os_str();
+            is_new = !below.contains_key(name);
+            added += usize::from(is_new);
+            here = below.entry(name.to_owned()).or_default();
         }
-        match here.0.entry((*name).to_owned()) {
-            Entry::Vacant(free) => {
-                free.insert(node);
-                Ok(added + 1)
-            }
-            Entry::Occupied(same) if is_directory && matches!(same.get(), TreeEntry::Directory(_)) => {
-                Ok(added)
-            }
-            Entry::Occupied(_) => Err(Misplaced::Taken),
+        match (&*here, &node) {
+            (Self::Directory(_), Self::Directory(_)) => {}
+            _ if is_new => *here = node,
+            _ => return Err(Misplaced::Taken),
         }
+        Ok(added)
     }
 
-    pub(super) fn only_directory(mut self) -> Self {
-        match self.0.pop_first() {
-            Some((_, TreeEntry::Directory(only))) if self.0.is_empty() => only,
-            Some((name, node)) => {
-                self.0.insert(name, node);
-                self
+    pub(super) fn only_directory(self) -> Self {
+        match self {
+            Self::Directory(mut all)
+                if all.len() == 1 && matches!(all.values().next(), Some(Self::Directory(_))) =>
+            {
+                all.pop_first().map_or_else(Self::default, |(_, only)| only)
             }
-            None => self,
+            other => other,
         }
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(OsStr::new(name))
-    }
-
-    pub(super) fn names(&self) -> impl Iterator<Item = &OsStr> {
-        self.0.keys().map(OsString::as_os_str)
+        matches!(self, Self::Directory(all) if all.contains_key(OsStr::new(name)))
     }
 
     /// Returns the entry at `path` and its path without links; links must not leave the tree.
-    pub(super) fn find<'a>(&'a self, path: &Path) -> io::Result<(PathBuf, FoundEntry<'a>)> {
-        let mut walked: Vec<(&OsStr, FoundEntry<'a>)> = Vec::new();
+    pub(super) fn find<'a>(&'a self, path: &Path) -> io::Result<(PathBuf, &'a Self)> {
+        let mut walked: Vec<(&OsStr, &Self)> = Vec::new();
         let mut ahead: Vec<Component<'_>> = path.components().rev().collect();
+        let mut here = self;
         let mut links = 0;
         while let Some(part) = ahead.pop() {
-            let name = match part {
-                Component::Normal(name) => name,
-                Component::CurDir => continue,
-                Component::ParentDir if walked.pop().is_some() => continue,
+            match part {
+                Component::Normal(name) => match here.entry(name)? {
+                    Self::Link(target) if links < MAX_LINKS => {
+                        links += 1;
+                        ahead.extend(target.components().rev());
+                    }
+                    Self::Link(_) => return Err(Errno::LOOP.into()),
+                    found => walked.push((name, found)),
+                },
+                Component::CurDir => {}
+                Component::ParentDir if walked.pop().is_some() => {}
                 _ => return Err(io::Error::other(LEAVES)),
-            };
-            let FoundEntry::Directory(here) =
-                walked.last().map_or(FoundEntry::Directory(self), |(_, found)| *found)
-            else {
-                return Err(ErrorKind::NotADirectory.into());
-            };
-            match here.0.get(name).ok_or(ErrorKind::NotFound)? {
-                TreeEntry::Directory(tree) => walked.push((name, FoundEntry::Directory(tree))),
-                TreeEntry::File(bytes) => walked.push((name, FoundEntry::File(bytes))),
-                TreeEntry::Link(target) if links < MAX_LINKS => {
-                    links += 1;
-                    ahead.extend(target.components().rev());
-                }
-                TreeEntry::Link(_) => return Err(Errno::LOOP.into()),
             }
+            here = walked.last().map_or(self, |(_, found)| *found);
         }
-        let found = walked.last().map_or(FoundEntry::Directory(self), |(_, found)| *found);
-        Ok((walked.iter().map(|(name, _)| *name).collect(), found))
+        Ok((walked.iter().map(|(name, _)| *name).collect(), here))
+    }
+
+    fn entry(&self, name: &OsStr) -> io::Result<&Self> {
+        let Self::Directory(all) = self else { return Err(ErrorKind::NotADirectory.into()) };
+        Ok(all.get(name).ok_or(ErrorKind::NotFound)?)
     }
 
     pub(super) fn link_text(&self, path: &Path) -> io::Result<&Path> {
         let (parent, name) = path.parent().zip(path.file_name()).ok_or(ErrorKind::InvalidInput)?;
-        match self.find(parent)?.1 {
-            FoundEntry::Directory(here) => match here.0.get(name).ok_or(ErrorKind::NotFound)? {
-                TreeEntry::Link(target) => Ok(target),
-                _ => Err(ErrorKind::InvalidInput.into()),
-            },
-            FoundEntry::File(_) => Err(ErrorKind::NotADirectory.into()),
+        match self.find(parent)?.1.entry(name)? {
+            Self::Link(target) => Ok(target),
+            _ => Err(ErrorKind::InvalidInput.into()),
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FoundEntry<'a> {
-    Directory(&'a Tree),
-    File(&'a [u8]),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tree(entries: &[(&str, TreeEntry)]) -> Tree {
+    fn tree(entries: &[(&str, Tree)]) -> Tree {
         let mut tree = Tree::default();
         for (path, node) in entries {
             tree.insert(Path::new(path), node.clone()).unwrap();
@@ -155,33 +128,32 @@ mod tests {
         tree
     }
 
-    fn link(target: &str) -> TreeEntry {
-        TreeEntry::Link(target.into())
+    fn link(target: &str) -> Tree {
+        Tree::Link(target.into())
     }
 
     #[test]
     fn entries_are_added_once_and_inside() {
-        let mut tree = tree(&[("a/b", TreeEntry::File(vec![1])), ("l", link("a"))]);
-        let directory = || TreeEntry::Directory(Tree::default());
-        let mut add = |path: &str, node: TreeEntry| tree.insert(Path::new(path), node);
-        assert_eq!(add("./a/", directory()), Ok(0));
-        assert_eq!(add("./", directory()), Ok(0));
-        assert_eq!(add("x/y/z", directory()), Ok(3));
+        let mut tree = tree(&[("a/b", Tree::File(vec![1])), ("l", link("a"))]);
+        let mut add = |path: &str, node: Tree| tree.insert(Path::new(path), node);
+        assert_eq!(add("./a/", Tree::default()), Ok(0));
+        assert_eq!(add("./", Tree::default()), Ok(0));
+        assert_eq!(add("x/y/z", Tree::default()), Ok(3));
         for path in ["a/b", "a/b/c", "l/c", "a", "l", "."] {
-            assert_eq!(add(path, TreeEntry::File(Vec::new())), Err(Misplaced::Taken), "{path}");
+            assert_eq!(add(path, Tree::File(Vec::new())), Err(Misplaced::Taken), "{path}");
         }
         let long = "x/".repeat(600);
-        assert_eq!(add(&long, directory()), Err(Misplaced::TooLong));
+        assert_eq!(add(&long, Tree::default()), Err(Misplaced::TooLong));
         assert_eq!(add("long", link(&long)), Err(Misplaced::TooLong));
         for path in ["../x", "/x", "a/../../x"] {
-            assert_eq!(add(path, directory()), Err(Misplaced::Outside), "{path}");
+            assert_eq!(add(path, Tree::default()), Err(Misplaced::Outside), "{path}");
         }
     }
 
     #[test]
     fn links_are_followed_inside_alone() {
         let tree = tree(&[
-            ("a/b", TreeEntry::File(vec![1])),
+            ("a/b", Tree::File(vec![1])),
             ("c/up", link("../a/./b")),
             ("c/out", link("../../a")),
             ("c/absolute", link("/a")),
@@ -197,16 +169,16 @@ mod tests {
         assert!(found("loop").is_err());
         assert_eq!(found("a/b/c"), Err(ErrorKind::NotADirectory));
         assert_eq!(found("a/c"), Err(ErrorKind::NotFound));
-        assert_eq!(tree.find(Path::new("d/up")).unwrap().1, FoundEntry::File(&[1]));
+        assert_eq!(tree.find(Path::new("d/up")).unwrap().1, &Tree::File(vec![1]));
         assert_eq!(tree.link_text(Path::new("d/up")).unwrap(), Path::new("../a/./b"));
         assert!(tree.link_text(Path::new("a/b")).is_err());
     }
 
     #[test]
     fn one_directory_alone_is_taken_for_the_tree() {
-        let one = tree(&[("m/proc/x", TreeEntry::File(Vec::new()))]).only_directory();
+        let one = tree(&[("m/proc/x", Tree::File(Vec::new()))]).only_directory();
         assert!(one.has("proc"));
-        let two = tree(&[("m/proc/x", TreeEntry::File(Vec::new())), ("n", link("m"))]);
+        let two = tree(&[("m/proc/x", Tree::File(Vec::new())), ("n", link("m"))]);
         assert_eq!(two.clone().only_directory(), two);
     }
 }

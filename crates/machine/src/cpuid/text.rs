@@ -9,16 +9,11 @@ const MOST_LEAVES: usize = 128;
 /// Reason why a text is no CPUID dump.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadText {
-    /// The line is neither a CPU heading nor a leaf.
+    /// The line of this number from 1, sanitised and cut, is neither a CPU heading nor a leaf.
     #[error(
-        "line {line} is \"{text}\"; a line is \"CPU N:\" or \"0xLEAF 0xSUBLEAF: eax=0x… ebx=0x… ecx=0x… edx=0x…\""
+        "line {0} is \"{1}\"; a line is \"CPU N:\" or \"0xLEAF 0xSUBLEAF: eax=0x… ebx=0x… ecx=0x… edx=0x…\""
     )]
-    Line {
-        /// Line number from 1.
-        line: usize,
-        /// Text of the line, sanitised and cut.
-        text: String,
-    },
+    Line(usize, String),
     /// The text has no leaf.
     #[error("it holds no leaf")]
     Empty,
@@ -31,7 +26,7 @@ pub fn parse(text: &str) -> Result<Cpuid, BadText> {
     let mut cpu = 0;
     let mut leaves = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let bad = || BadText::Line { line: number + 1, text: shown_within(line.trim(), 60) };
+        let bad = || BadText::Line(number + 1, shown_within(line.trim(), 60));
         let words = line.trim();
         if words.is_empty() {
             continue;

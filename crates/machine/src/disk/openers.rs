@@ -282,7 +282,7 @@ fn mapped(
 ) -> Option<Option<usize>> {
     let maps = match root.bytes(Path::new(&format!("proc/{process}/maps")), MAPS_CAP) {
         Ok(maps) => maps,
-        Err(ReadError::TooLong { .. }) => return None,
+        Err(ReadError::TooLong(..)) => return None,
         Err(_) => return Some(None),
     };
     let inode =
@@ -323,18 +323,24 @@ mod tests {
     use super::*;
     use crate::fixture::{Fault, Fixture};
 
+    fn watched(thing: FileOrDevice, name: &str, writers_only: bool) -> WatchedFile {
+        let shown_on = BlindOverlays::default();
+        WatchedFile { thing, name: name.to_owned(), writers_only, exempt: Vec::new(), shown_on }
+    }
+
+    /// Watches `/srv/disk.img` of the tree.
+    fn image(fixture: &Fixture, writers_only: bool) -> Result<WatchedFile, Fault> {
+        let path = "/srv/disk.img";
+        let thing = FileOrDevice::at(&fixture.root, Path::new(path)).ok_or("no file")?;
+        Ok(watched(thing, path, writers_only))
+    }
+
     #[test]
     fn who_holds_a_file_open_or_mapped_is_named_but_not_this_program() {
         let root = Root::live();
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         let thing = FileOrDevice::at(&root, file.path()).expect("there");
-        let watched = |writers_only| WatchedFile {
-            thing,
-            name: "file".to_owned(),
-            writers_only,
-            exempt: Vec::new(),
-            shown_on: BlindOverlays::default(),
-        };
+        let watched = |writers_only| watched(thing, "file", writers_only);
         let found = |watched: WatchedFile| find_holder(&root, &[watched]).holder;
         assert_eq!(found(watched(false)), None, "this process holds it");
         let open = file.reopen().expect("open");
@@ -360,15 +366,7 @@ mod tests {
             proc/77/task/77/fd/\nproc/77/task/78/fd/4 -> /srv/log\nproc/78/maps = x\n";
         let found = |more: &str| -> Result<_, Fault> {
             let fixture = Fixture::unpack(&format!("{process}{more}"))?;
-            let thing = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-            let watched = WatchedFile {
-                thing,
-                name: "d".to_owned(),
-                writers_only: false,
-                exempt: Vec::new(),
-                shown_on: BlindOverlays::default(),
-            };
-            let seen = find_holder(&fixture.root, &[watched]);
+            let seen = find_holder(&fixture.root, &[image(&fixture, false)?]);
             assert_eq!(seen.unseen, 0);
             Ok((seen.holder.map(|(opener, _)| opener.process), thread_with_maps(&fixture.root, 77)))
         };
@@ -384,16 +382,8 @@ mod tests {
                 "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/5 -> anon_inode:[io_uring]\n\
                  proc/77/fdinfo/5 = flags:\\t02000002\\nUserFiles:\\t1\\n    0: {paths}\\nUserBufs:\\t0\nproc/77/maps = x\n"
             ))?;
-            let thing = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-            let name = "/srv/disk.img".to_owned();
-            let watched = WatchedFile {
-                thing,
-                name,
-                writers_only: true,
-                exempt: Vec::new(),
-                shown_on: BlindOverlays::default(),
-            };
-            Ok(find_holder(&fixture.root, &[watched]).holder.map(|(opener, _)| opener.process))
+            let watched = [image(&fixture, true)?];
+            Ok(find_holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process))
         };
         assert_eq!(found("/srv/disk.img")?, Some(77));
         assert_eq!(found("disk.img")?, Some(77), "kernels before 6.7 give the name alone");
@@ -409,13 +399,8 @@ mod tests {
                 "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/task/77/fd/\nproc/77/maps = x\n\
                  proc/77/task/78/fd/5 -> anon_inode:[io_uring]\n{ring}"
             ))?;
-            let thing = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-            let name = "/srv/disk.img".to_owned();
-            let shown_on = BlindOverlays::default();
-            Ok(find_holder(
-                &fixture.root,
-                &[WatchedFile { thing, name, writers_only: true, exempt, shown_on }],
-            ))
+            let watched = WatchedFile { exempt, ..image(&fixture, true)? };
+            Ok(find_holder(&fixture.root, &[watched]))
         };
         let server = Opener { process: 77, name: "server".to_owned() };
         let held = OpenerSearch { holder: Some((server.clone(), 0)), ..OpenerSearch::default() };
@@ -443,14 +428,7 @@ mod tests {
         for number in 10_000..30_000 {
             std::os::unix::fs::symlink("/dev/null", open.join(number.to_string()))?;
         }
-        let thing = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-        let watched = [WatchedFile {
-            thing,
-            name: "d".to_owned(),
-            writers_only: false,
-            exempt: Vec::new(),
-            shown_on: BlindOverlays::default(),
-        }];
+        let watched = [image(&fixture, false)?];
         assert_eq!(find_holder(&fixture.root, &watched), OpenerSearch::default());
         std::os::unix::fs::symlink("/srv/disk.img", open.join("9"))?;
         std::os::unix::fs::symlink("/srv/disk.img", open.join("99999"))?;
@@ -458,10 +436,7 @@ mod tests {
         assert_eq!(find_holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process), Some(77));
         std::fs::remove_file(open.join("99999"))?;
         std::fs::OpenOptions::new().write(true).open(path("proc/77/maps")?)?.set_len(MAPS_CAP + 1)?;
-        assert_eq!(
-            find_holder(&fixture.root, &watched),
-            OpenerSearch { unseen: 1, ..OpenerSearch::default() }
-        );
+        assert_eq!(find_holder(&fixture.root, &watched).unseen, 1);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-use super::super::tree::{Tree, TreeEntry};
+use super::super::tree::Tree;
 use super::{MARKS_OF_A_MACHINE, SavedContent, SavedError};
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -19,7 +19,7 @@ pub(super) fn is_named(path: &Path) -> bool {
 }
 
 pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError> {
-    let failed = |cause| SavedError::File { path: shown_path(to), cause };
+    let failed = |cause| SavedError::File(shown_path(to), cause);
     let file = match OpenOptions::new().write(true).create_new(true).open(to) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown_path(to))),
         opened => opened.map_err(failed)?,
@@ -51,9 +51,9 @@ pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError>
 /// Reads an archive into memory. Fails if too large, or for anything but plain files, directories
 /// and links, a duplicate path, or a path that leads out of the archive.
 pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
-    let refused = |why: String| SavedError::Refused { path: shown_path(from), why };
+    let refused = |why: String| SavedError::Refused(shown_path(from), why);
     let no_archive = |e: io::Error| unreadable(&e, refused);
-    let file = File::open(from).map_err(|cause| SavedError::File { path: shown_path(from), cause })?;
+    let file = File::open(from).map_err(|cause| SavedError::File(shown_path(from), cause))?;
     // One byte more than allowed, so that truncation is noticed.
     let mut tar = tar::Archive::new(GzDecoder::new(file).take(MAX_BYTES + 1));
     let (mut tree, mut number) = (Tree::default(), 0);
@@ -61,14 +61,14 @@ pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
         let mut entry = entry.map_err(no_archive)?;
         let path = entry.path().map_err(no_archive)?.into_owned();
         let node = match entry.header().entry_type() {
-            EntryType::Directory => TreeEntry::Directory(Tree::default()),
+            EntryType::Directory => Tree::default(),
             EntryType::Regular | EntryType::Continuous => {
                 let mut bytes = Vec::new();
                 entry.read_to_end(&mut bytes).map_err(no_archive)?;
-                TreeEntry::File(bytes)
+                Tree::File(bytes)
             }
             EntryType::Symlink => {
-                TreeEntry::Link(entry.link_name().map_err(no_archive)?.unwrap_or_default().into_owned())
+                Tree::Link(entry.link_name().map_err(no_archive)?.unwrap_or_default().into_owned())
             }
             EntryType::XGlobalHeader => continue,
             _ => return Err(refused(format!("{} is a hard link or a device", shown_path(&path)))),

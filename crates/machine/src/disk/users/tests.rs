@@ -7,13 +7,11 @@ use crate::fixture::{Fault, Fixture};
 mod hidden;
 
 const DISKS: &str = "sys/dev/block/8:0 -> ../../devices/pci/ata1/host0/block/sda\n\
-    sys/dev/block/8:1 -> ../../devices/pci/ata1/host0/block/sda/sda1\n\
-    sys/dev/block/8:2 -> ../../devices/pci/ata1/host0/block/sda/sda2\n\
+    sys/dev/block/8:[1-2] -> ../../devices/pci/ata1/host0/block/sda/sda{n}\n\
     sys/dev/block/8:16 -> ../../devices/pci/ata2/host1/block/sdb\n\
     sys/dev/block/7:1 -> ../../devices/virtual/block/loop1\n\
     sys/class/block/sda -> ../../devices/pci/ata1/host0/block/sda\n\
-    sys/class/block/sda1 -> ../../devices/pci/ata1/host0/block/sda/sda1\n\
-    sys/class/block/sda2 -> ../../devices/pci/ata1/host0/block/sda/sda2\n\
+    sys/class/block/sda[1-2] -> ../../devices/pci/ata1/host0/block/sda/sda{n}\n\
     sys/class/block/sdb -> ../../devices/pci/ata2/host1/block/sdb\n\
     sys/class/block/loop1 -> ../../devices/virtual/block/loop1\n\
     sys/block/sda -> ../devices/pci/ata1/host0/block/sda\n\
@@ -22,16 +20,12 @@ const DISKS: &str = "sys/dev/block/8:0 -> ../../devices/pci/ata1/host0/block/sda
     sys/devices/pci/ata1/host0/block/sda/dev = 8:0\n\
     sys/devices/pci/ata1/host0/block/sda/size = 4096\n\
     sys/devices/pci/ata1/host0/block/sda/holders/\n\
-    sys/devices/pci/ata1/host0/block/sda/sda1/dev = 8:1\n\
-    sys/devices/pci/ata1/host0/block/sda/sda1/partition = 1\n\
+    sys/devices/pci/ata1/host0/block/sda/sda[1-2]/dev = 8:{n}\n\
+    sys/devices/pci/ata1/host0/block/sda/sda[1-2]/partition = {n}\n\
+    sys/devices/pci/ata1/host0/block/sda/sda[1-2]/size = 1024\n\
+    sys/devices/pci/ata1/host0/block/sda/sda[1-2]/holders/\n\
     sys/devices/pci/ata1/host0/block/sda/sda1/start = 1024\n\
-    sys/devices/pci/ata1/host0/block/sda/sda1/size = 1024\n\
-    sys/devices/pci/ata1/host0/block/sda/sda1/holders/\n\
-    sys/devices/pci/ata1/host0/block/sda/sda2/dev = 8:2\n\
-    sys/devices/pci/ata1/host0/block/sda/sda2/partition = 2\n\
     sys/devices/pci/ata1/host0/block/sda/sda2/start = 2048\n\
-    sys/devices/pci/ata1/host0/block/sda/sda2/size = 1024\n\
-    sys/devices/pci/ata1/host0/block/sda/sda2/holders/\n\
     sys/devices/pci/ata2/host1/block/sdb/dev = 8:16\n\
     sys/devices/pci/ata2/host1/block/sdb/ro = 0\n\
     sys/devices/pci/ata2/host1/block/sdb/size = 4096\n\
@@ -61,6 +55,10 @@ fn device(name: &str, number: &str) -> String {
          sys/devices/virtual/block/{name}/dev = {number}\n\
          sys/devices/virtual/block/{name}/holders/\n"
     )
+}
+
+fn loop3(path: &str) -> String {
+    device("loop3", "7:3") + &format!("sys/devices/virtual/block/loop3/loop/backing_file = {path}\n")
 }
 
 fn built(name: &str, number: &str, members: &[&str]) -> String {
@@ -100,58 +98,35 @@ fn a_lone_disk_has_no_user_and_its_serial_is_read() -> Result<(), Fault> {
 #[test]
 fn each_kind_of_user_is_named() -> Result<(), Fault> {
     let held = built("dm-0", "253:0", &[SDB]);
-    let raid = built("md0", "9:0", &[SDB]);
-    let looped = device("loop3", "7:3");
     let mount = |line: &str| format!("proc/self/mountinfo = {line}\n");
+    let sys = |line: &str| format!("{MOUNTS}sys/{line}\n");
+    let raid = built("md0", "9:0", &[SDB]) + &sys("devices/virtual/block/md0/md/level = raid1");
+    let zram = device("zram0", "252:0") + &sys("devices/virtual/block/zram0/backing_dev = /dev/sdb");
+    let bcachefs = sys(&format!("fs/bcachefs/77/dev-1/block -> ../../../../devices/{SDB}"));
+    let nvme = sys("kernel/config/nvmet/subsystems/nqn/namespaces/1/device_path = /dev/sdb");
+    let rnbd = sys(&format!("class/rnbd-server/ctl/devices/sdb/block_dev -> ../../../../../devices/{SDB}"));
     let cases = [
         (mount("5 1 8:16 / /mnt rw - ext4 /dev/sdb rw"), "is mounted on /mnt"),
         (mount("5 1 0:44 / /pool rw - btrfs /dev/sdb rw"), "is mounted on /pool"),
-        (format!("{MOUNTS}sys/fs/btrfs/1234/devices/sdb = x\n"), "is part of the mounted btrfs 1234"),
+        (sys("fs/btrfs/1234/devices/sdb = x"), "is part of the mounted btrfs 1234"),
+        (bcachefs, "is part of the mounted bcachefs 77"),
+        (sys("devices/virtual/block/dm-0/dm/name = vg-root") + &held, "is part of dm-0 (vg-root)"),
         (
-            format!("{MOUNTS}sys/fs/bcachefs/77/dev-1/block -> ../../../../devices/{SDB}\n"),
-            "is part of the mounted bcachefs 77",
-        ),
-        (
-            format!("{MOUNTS}{held}sys/devices/virtual/block/dm-0/dm/name = vg-root\n"),
-            "is part of dm-0 (vg-root)",
-        ),
-        (
-            format!("{}{held}", mount("5 1 253:0 / /home rw - ext4 /dev/dm-0 rw")),
+            mount("5 1 253:0 / /home rw - ext4 /dev/dm-0 rw") + &held,
             "is part of dm-0 (dm-0 is mounted on /home)",
         ),
-        (format!("{MOUNTS}{raid}sys/devices/virtual/block/md0/md/level = raid1\n"), "is part of md0 (raid1)"),
-        (format!("{MOUNTS}sys/devices/{SDB}/bcache/\n"), "is registered with bcache"),
+        (raid, "is part of md0 (raid1)"),
+        (sys(&format!("devices/{SDB}/bcache/")), "is registered with bcache"),
         (format!("{MOUNTS}proc/swaps = /dev/sdb partition 1 0 -2\n"), "is in use as swap"),
+        (format!("{MOUNTS}{}", loop3("/dev/sdb")), "is what loop3 reads from"),
+        (zram, "is what zram0 writes back to"),
+        (nvme, "is exported by the NVMe target"),
         (
-            format!("{MOUNTS}{looped}sys/devices/virtual/block/loop3/loop/backing_file = /dev/sdb\n"),
-            "is what loop3 reads from",
-        ),
-        (
-            format!(
-                "{MOUNTS}{}sys/devices/virtual/block/zram0/backing_dev = /dev/sdb\n",
-                device("zram0", "252:0")
-            ),
-            "is what zram0 writes back to",
-        ),
-        (
-            format!("{MOUNTS}sys/kernel/config/nvmet/subsystems/nqn/namespaces/1/device_path = /dev/sdb\n"),
-            "is exported by the NVMe target",
-        ),
-        (
-            format!("{MOUNTS}sys/kernel/config/target/core/iblock_0/disk/udev_path = /dev/sdb\n"),
+            sys("kernel/config/target/core/iblock_0/disk/udev_path = /dev/sdb"),
             "is exported by the SCSI target",
         ),
-        (
-            format!("{MOUNTS}sys/module/pstore_blk/parameters/blkdev = /dev/sdb\n"),
-            "is where pstore keeps kernel messages",
-        ),
-        (
-            format!(
-                "{MOUNTS}sys/class/rnbd-server/ctl/devices/sdb/block_dev -> \
-                 ../../../../../devices/pci/ata2/host1/block/sdb\n"
-            ),
-            "is exported by the RNBD server",
-        ),
+        (sys("module/pstore_blk/parameters/blkdev = /dev/sdb"), "is where pstore keeps kernel messages"),
+        (rnbd, "is exported by the RNBD server"),
     ];
     for (tree, expected) in cases {
         assert_eq!(reported(&tree, DISK)?, expected);
@@ -178,10 +153,8 @@ fn partitions_that_overlap_are_users_and_those_apart_are_not() -> Result<(), Fau
     let overlapping = DISKS.replace("sda2/start = 2048", "sda2/start = 2047");
     let fixture = Fixture::unpack(&format!("{overlapping}{mounted}"))?;
     let unreadable = examine(&fixture.root, PARTITION).users.join("; ");
-    assert!(
-        unreadable.contains("is a partition of sda, which has the partition sda2, which is mounted on /home"),
-        "{unreadable}"
-    );
+    let expected = "is a partition of sda, which has the partition sda2, which is mounted on /home";
+    assert!(unreadable.contains(expected), "{unreadable}");
     Ok(())
 }
 
@@ -189,9 +162,7 @@ fn partitions_that_overlap_are_users_and_those_apart_are_not() -> Result<(), Fau
 fn what_is_behind_a_loop_device_is_looked_at_like_the_device() -> Result<(), Fault> {
     let alone = format!("{MOUNTS}{ON_FILE}");
     assert_eq!(reported(&alone, LOOP)?, "");
-    let other = device("loop3", "7:3");
-    let on =
-        |path: &str| format!("{alone}{other}sys/devices/virtual/block/loop3/loop/backing_file = {path}\n");
+    let on = |path: &str| format!("{alone}{}", loop3(path));
     assert_eq!(reported(&on("/srv/other.img"), LOOP)?, "");
     let link = format!("{}srv/link.img -> disk.img\n", on("/srv/link.img"));
     for tree in [on("/srv/disk.img"), link] {
@@ -211,10 +182,8 @@ fn what_is_behind_a_loop_device_is_looked_at_like_the_device() -> Result<(), Fau
         ),
     ];
     for (more, expected) in cases {
-        assert_eq!(
-            reported(&format!("{alone}{more}"), LOOP)?,
-            format!("reads from /srv/disk.img, which {expected}")
-        );
+        let said = reported(&format!("{alone}{more}"), LOOP)?;
+        assert_eq!(said, format!("reads from /srv/disk.img, which {expected}"));
     }
     for unknown in ["/srv/gone.img", "/srv/disk.img (deleted)"] {
         let tree = format!("{MOUNTS}sys/devices/virtual/block/loop1/loop/backing_file = {unknown}\n");
@@ -229,20 +198,18 @@ fn a_loop_device_on_devices_is_followed_to_the_disks() -> Result<(), Fault> {
     let on = |path: &str| format!("sys/devices/virtual/block/loop1/loop/backing_file = {path}\n");
     let on_sdb = format!("{MOUNTS}{}", on("/dev/sdb"));
     assert_eq!(reported(&on_sdb, LOOP)?, "");
-    let mounted =
-        format!("{}{}", "proc/self/mountinfo = 5 1 8:16 / /mnt rw - ext4 /dev/sdb rw\n", on("/dev/sdb"));
-    assert_eq!(reported(&mounted, LOOP)?, "reads from sdb, which is mounted on /mnt");
-    assert_eq!(
-        reported(&format!("{MOUNTS}{}", on("/dev/sda")), LOOP)?,
-        "reads from sda, which has partitions: sda1, sda2"
-    );
+    let mounted = "proc/self/mountinfo = 5 1 8:16 / /mnt rw - ext4 /dev/sdb rw\n";
+    let said = reported(&format!("{mounted}{}", on("/dev/sdb")), LOOP)?;
+    assert_eq!(said, "reads from sdb, which is mounted on /mnt");
+    let said = reported(&format!("{MOUNTS}{}", on("/dev/sda")), LOOP)?;
+    assert_eq!(said, "reads from sda, which has partitions: sda1, sda2");
     // Stack of two loop devices, RAID and a mounted disk.
     let stack = format!(
         "{}{}{}{}sys/devices/virtual/block/loop2/loop/backing_file = /dev/md0\n",
         on("/dev/loop2"),
         device("loop2", "7:2"),
         built("md0", "9:0", &[SDB, SDA2]),
-        "proc/self/mountinfo = 5 1 8:16 / /mnt rw - ext4 /dev/sdb rw\n"
+        mounted,
     );
     assert_eq!(reported(&stack, LOOP)?, "is made of sdb, which is mounted on /mnt");
     let found = used(&stack, LOOP)?;
@@ -312,10 +279,7 @@ fn what_serves_a_network_device_is_looked_at_where_it_is_here() -> Result<(), Fa
     let found = used(&own, NBD)?;
     assert_eq!((found.users.join("; "), found.remarks.len()), (String::new(), 0));
     assert_eq!(found.watched[1].exempt, [77]);
-    let looped = format!(
-        "{}sys/devices/virtual/block/loop3/loop/backing_file = /srv/disk.img\n",
-        device("loop3", "7:3")
-    );
+    let looped = loop3("/srv/disk.img");
     assert_eq!(
         reported(&format!("{own}{looped}"), NBD)?,
         "is served from /srv/disk.img, which is what loop3 reads from"
@@ -333,10 +297,8 @@ fn what_serves_a_network_device_is_looked_at_where_it_is_here() -> Result<(), Fa
     let unreadable = reported(&format!("{client}{server}{looped}"), NBD)?;
     assert_eq!(unreadable, "may be served from /srv/disk.img, which is what loop3 reads from");
     let second = nbd("nbd1", "43:1", 78);
-    assert!(
-        reported(&format!("{client}{server}{second}"), NBD)?
-            .contains("may have the same server on this machine as nbd1")
-    );
+    let said = reported(&format!("{client}{server}{second}"), NBD)?;
+    assert!(said.contains("may have the same server on this machine as nbd1"), "{said}");
     assert_eq!(reported(&format!("{client}{second}"), NBD)?, "", "no server is here");
     Ok(())
 }
@@ -368,10 +330,7 @@ fn the_server_of_a_file_on_fuse_is_looked_at() -> Result<(), Fault> {
              proc/99/fd/4 -> /srv/other.img\nproc/99/fdinfo/4 = flags:\\t0100002\n"
         )
     };
-    let looped = format!(
-        "{}sys/devices/virtual/block/loop3/loop/backing_file = /srv/other.img\n",
-        device("loop3", "7:3")
-    );
+    let looped = loop3("/srv/other.img");
     let reported = |connection| reported(&format!("{mounts}{ON_FILE}{looped}{}", server(connection)), LOOP);
     assert_eq!(
         reported(file.system.minor)?,
@@ -388,11 +347,8 @@ fn the_same_disk_by_another_path_is_the_same_disk() -> Result<(), Fault> {
     let mounted = "proc/self/mountinfo = 5 1 8:2 / /home rw - ext4 /dev/sda2 rw\n";
     let both = format!("{mounted}{}{}", wwid(SDA), wwid(SDB));
     let unreadable = reported(&both, DISK)?;
-    assert!(
-        unreadable
-            .contains("is the same disk as sda, which has the partition sda2, which is mounted on /home"),
-        "{unreadable}"
-    );
+    let expected = "is the same disk as sda, which has the partition sda2, which is mounted on /home";
+    assert!(unreadable.contains(expected), "{unreadable}");
     assert_eq!(reported(&format!("{mounted}{}", wwid(SDB)), DISK)?, "");
     let idle = used(&format!("{MOUNTS}{}{}", wwid(SDA), wwid(SDB)), DISK)?;
     assert!(idle.below.iter().any(|below| below.name == "sda" && below.claimable), "{:?}", idle.below);
@@ -450,13 +406,9 @@ fn what_cannot_be_read_is_no_consent() -> Result<(), Fault> {
 
 #[test]
 fn a_loop_device_with_an_unknown_file_is_no_consent_for_a_file() -> Result<(), Fault> {
-    let unknown = format!(
-        "{MOUNTS}{ON_FILE}{}sys/devices/virtual/block/loop3/loop/backing_file = /gone\n",
-        device("loop3", "7:3")
-    );
-    assert!(
-        reported(&unknown, LOOP)?.contains("may be what loop3 reads from, whose file cannot be looked at")
-    );
+    let unknown = format!("{MOUNTS}{ON_FILE}{}", loop3("/gone"));
+    let said = reported(&unknown, LOOP)?;
+    assert!(said.contains("may be what loop3 reads from, whose file cannot be looked at"), "{said}");
     assert_eq!(reported(&unknown, DISK)?, "");
     Ok(())
 }
@@ -464,9 +416,9 @@ fn a_loop_device_with_an_unknown_file_is_no_consent_for_a_file() -> Result<(), F
 #[test]
 fn a_disk_that_is_used_as_a_whole_as_well_answers_for_all_its_partitions() -> Result<(), Fault> {
     let tree = format!(
-        "{}{}{}{}sys/devices/virtual/block/loop3/loop/backing_file = /dev/sda\n",
+        "{}{}{}{}",
         "proc/self/mountinfo = 5 1 8:1 / /home rw - ext4 /dev/sda1 rw\n",
-        device("loop3", "7:3"),
+        loop3("/dev/sda"),
         built("dm-0", "253:0", &[SDA2]),
         "sys/devices/virtual/block/dm-0/slaves/loop3 -> ../../loop3\n\
          sys/devices/virtual/block/loop3/holders/dm-0 -> ../../dm-0\n"
