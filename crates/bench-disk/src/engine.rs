@@ -169,13 +169,10 @@ pub(crate) fn open_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backing::{AllocationEffect, PageCacheMode, check_dir};
+    use crate::backing::fixture::test_file;
 
-    fn file(dir: &std::path::Path) -> Arc<TestFile> {
-        let facts = check_dir(dir).expect("usable");
-        let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
-        file.allocate(1 << 16, AllocationEffect::Moves).expect("allocate");
-        Arc::new(file)
+    fn request(op: RequestKind, offset: u64, len: usize) -> Request {
+        Request { slot: 0, op, file: 0, offset, start: 0, len }
     }
 
     fn waited(engine: &mut dyn Engine) -> Vec<Completion> {
@@ -185,8 +182,7 @@ mod tests {
 
     #[test]
     fn what_one_engine_writes_the_other_reads() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let file = file(dir.path());
+        let (file, _dir) = test_file(1 << 16);
         for (writer, reader) in [
             (DiskEngine::PLAIN, DiskEngine::Psync),
             (DiskEngine::Psync, DiskEngine::PLAIN),
@@ -201,18 +197,13 @@ mod tests {
             let mut done = Vec::new();
             for block in 0..8_u8 {
                 write.buffer(0).expect("idle").fill(block ^ 0x55);
-                let offset = u64::from(block) * 512;
-                write
-                    .push(Request { slot: 0, op: RequestKind::Write, file: 0, offset, start: 0, len: 512 })
-                    .expect("push");
+                write.push(request(RequestKind::Write, u64::from(block) * 512, 512)).expect("push");
                 done.extend(waited(write));
             }
             let mut read = open(reader, &file, 4, 512).expect("open").engine;
             let read = read.as_dyn();
             for block in 0..8_u8 {
-                let offset = u64::from(block) * 512;
-                read.push(Request { slot: 0, op: RequestKind::Read, file: 0, offset, start: 0, len: 512 })
-                    .expect("push");
+                read.push(request(RequestKind::Read, u64::from(block) * 512, 512)).expect("push");
                 done.extend(waited(read));
                 assert!(read.buffer(0).expect("idle").iter().all(|byte| *byte == block ^ 0x55));
             }
@@ -224,11 +215,11 @@ mod tests {
 
     #[test]
     fn synchronous_transfers_are_one_at_a_time_whatever_is_asked_for() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let mut engine = open(DiskEngine::Psync, &file(dir.path()), 32, 512).expect("open").engine;
+        let (file, _dir) = test_file(1 << 16);
+        let mut engine = open(DiskEngine::Psync, &file, 32, 512).expect("open").engine;
         let engine = engine.as_dyn();
         assert_eq!(engine.depth(), 1);
-        let read = Request { slot: 0, op: RequestKind::Read, file: 0, offset: 0, start: 0, len: 512 };
+        let read = request(RequestKind::Read, 0, 512);
         engine.push(read).expect("push");
         assert_eq!(engine.push(read), Err(RingError::Slot { slot: 0, depth: 1 }));
         engine.submit().expect("submit");
@@ -242,20 +233,11 @@ mod tests {
 
     #[test]
     fn the_end_of_the_file_is_a_short_read_in_both() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let file = file(dir.path());
+        let (file, _dir) = test_file(1 << 16);
         for (_, kind) in DiskEngine::ALL.iter().filter(|(word, _)| !word.contains("iopoll")) {
             let mut engine = open(*kind, &file, 1, 4096).expect("open").engine;
             let engine = engine.as_dyn();
-            let read = Request {
-                slot: 0,
-                op: RequestKind::Read,
-                file: 0,
-                offset: (1 << 16) - 512,
-                start: 0,
-                len: 4096,
-            };
-            engine.push(read).expect("push");
+            engine.push(request(RequestKind::Read, (1 << 16) - 512, 4096)).expect("push");
             assert_eq!(waited(engine).first().map(|completion| completion.outcome), Some(Ok(512)));
         }
     }

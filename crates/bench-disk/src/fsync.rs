@@ -376,10 +376,8 @@ mod tests {
         let dir = directory();
         let Some(mut logs) = logs(dir.path(), 3) else { return };
         let sample = logs.sample(SampleAmount::Work(8)).expect("sample");
-        assert_eq!(
-            logs.0.iter().map(length).collect::<Vec<_>>(),
-            [3 * DEFAULT_COMMIT_BYTES, 3 * DEFAULT_COMMIT_BYTES, 2 * DEFAULT_COMMIT_BYTES]
-        );
+        let said = logs.0.iter().map(length).collect::<Vec<_>>();
+        assert_eq!(said, [3 * DEFAULT_COMMIT_BYTES, 3 * DEFAULT_COMMIT_BYTES, 2 * DEFAULT_COMMIT_BYTES]);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 8);
         assert!((sample.values["rate"] * sample.elapsed - 8.0).abs() < 1e-9);
         assert_eq!((logs.verify(), logs.facts().achieved.get(&LOGS)), (Ok(()), Some(3)));

@@ -146,10 +146,8 @@ sys/devices/system/cpu/vulnerabilities/mds = Not affected
     #[test]
     fn filters_are_counted_and_old_kernels_say_only_that_there_are_some() {
         assert_eq!(filters("Seccomp:\t2\nSeccomp_filters:\t5\n"), Some(5));
-        assert_eq!(
-            (filters("Seccomp:\t2\n"), filters("Seccomp:\t0\nSeccomp_filters:\t0\n")),
-            (Some(1), Some(0))
-        );
+        let said = (filters("Seccomp:\t2\n"), filters("Seccomp:\t0\nSeccomp_filters:\t0\n"));
+        assert_eq!(said, (Some(1), Some(0)));
         assert_eq!((filters("Seccomp:\t0\n"), filters("")), (Some(0), None));
         assert_eq!((depth("0::/"), depth("3:cpu,cpuacct:/a/b"), depth("x")), (Some(0), Some(2), None));
     }

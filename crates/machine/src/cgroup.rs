@@ -280,10 +280,8 @@ mod tests {
         assert_eq!(found.cpu_version, Some(Version::V1));
         assert_eq!(found.group.as_deref(), Some("/sys/fs/cgroup/cpu/job"));
         assert_eq!(found.cpu_quota.map(|quota| quota.cpus()), Some(1.5));
-        assert_eq!(
-            found.throttling,
-            Some(Throttling { periods: 4, throttled_periods: 2, throttled_us: 5000 })
-        );
+        let said = found.throttling;
+        assert_eq!(said, Some(Throttling { periods: 4, throttled_periods: 2, throttled_us: 5000 }));
         assert_eq!(unknown, [""; 0]);
         Ok(())
     }

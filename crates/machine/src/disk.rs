@@ -238,10 +238,8 @@ mod tests {
         };
         let pci = "/sys/devices/pci0000:00/0000:00:17.0";
         assert_eq!(kind(&format!("{pci}/ata3/host2/target2:0:0/2:0:0:0/block/sda")), DiskKind::Sata);
-        assert_eq!(
-            kind(&format!("{pci}/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sdb")),
-            DiskKind::Usb
-        );
+        let said = kind(&format!("{pci}/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sdb"));
+        assert_eq!(said, DiskKind::Usb);
         assert_eq!(kind(&format!("{pci}/host0/target0:2:0/0:2:0:0/block/sda")), DiskKind::Scsi);
         assert_eq!(kind(&format!("{pci}/virtio1/block/vda")), DiskKind::Virtio);
         assert_eq!(kind(&format!("{pci}/nvme/nvme0/nvme0n1")), DiskKind::Nvme);

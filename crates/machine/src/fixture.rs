@@ -5,9 +5,11 @@
 //! a directory, `#` for a comment. `[0-3,8]` in a path repeats the line for each number `n`, which
 //! `{n}`, `{n+40}`, `{n-40}`, `{n%20}` and `{n/4}` use. Escapes are `\n`, `\t`, `\\` and `\xNN`.
 
+use super::cpu::Logical;
 use super::network::{Nic, NicKind};
+use super::root::MOUNTS_CAP;
 use super::smbios::{END, MEMORY_DEVICE};
-use super::{CpuSet, Machine, Root, cpu::Logical, root::MOUNTS_CAP};
+use super::{CpuSet, DeviceLink, Disk, DiskKind, Machine, Medium, MountedFileSystem, Root};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
@@ -53,6 +55,38 @@ impl Fixture {
         let path = self.dir.path().join(path);
         fs::create_dir_all(path.parent().ok_or("no parent")?)?;
         Ok(fs::write(path, content)?)
+    }
+}
+
+/// Returns a device of which no more than this is known.
+pub fn disk(name: &str, kind: DiskKind, link: Option<DeviceLink>) -> Disk {
+    Disk {
+        name: name.to_owned(),
+        number: None,
+        kind,
+        size_bytes: None,
+        rotational: None,
+        logical_sector_bytes: None,
+        physical_sector_bytes: None,
+        model: None,
+        scheduler: None,
+        write_cache: None,
+        queue_requests: None,
+        max_request_bytes: None,
+        read_only: None,
+        numa_node: None,
+        link,
+    }
+}
+
+/// Returns a file system of this type, mounted at `/mnt` from `/dev/x`.
+pub fn mounted(fs_type: &str) -> MountedFileSystem {
+    MountedFileSystem {
+        fs_type: fs_type.to_owned(),
+        mount_point: "/mnt".to_owned(),
+        source: "/dev/x".to_owned(),
+        options: Vec::new(),
+        medium: Medium::of(fs_type),
     }
 }
 

@@ -209,10 +209,8 @@ mod tests {
             parse(&table)
         };
         assert_eq!(one(|_| {})[0].size_bytes, 8 << 30);
-        assert_eq!(
-            one(|d| d[0x0c..0x0e].copy_from_slice(&0x8200_u16.to_le_bytes()))[0].size_bytes,
-            512 << 10
-        );
+        let said = one(|d| d[0x0c..0x0e].copy_from_slice(&0x8200_u16.to_le_bytes()))[0].size_bytes;
+        assert_eq!(said, 512 << 10);
         assert!(one(|d| d[0x0c..0x0e].copy_from_slice(&[0xff, 0xff])).is_empty(), "unknown size");
         assert_eq!(one(|d| d[0x20..0x22].copy_from_slice(&[0, 0]))[0].megatransfers, None);
         let fast = one(|d| {

@@ -6,6 +6,8 @@ mod cache;
 mod claim;
 mod dir;
 mod filesystem;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod raw;
 mod regular_file;
 

@@ -176,9 +176,11 @@ impl DeviceCheck {
 mod tests {
     use std::os::unix::fs::FileExt;
 
+    use tempfile::TempDir;
+
     use super::*;
-    use crate::backing::{AllocationEffect, check_dir};
-    use plimsoll_machine::fixture::{Fault, Fixture};
+    use crate::backing::fixture::{opened_again, test_file};
+    use plimsoll_machine::fixture::{Fault, Fixture, disk};
     use plimsoll_machine::storage::Member;
     use plimsoll_machine::{DeviceLayer, Disk};
 
@@ -188,10 +190,7 @@ mod tests {
                         sys/dev/block/7:1/stat = 5 0 20 1 2 0 8 1 0 1 2\n";
 
     fn storage(looped: bool) -> Storage {
-        let mut disks: Vec<Disk> = Fixture::open("epyc-7543-nps4").expect("fixture").machine().disks;
-        disks.truncate(1);
-        disks[0].number = Some(DISK);
-        disks[0].name = "sda".to_owned();
+        let disks = vec![Disk { number: Some(DISK), ..disk("sda", DiskKind::Nvme, None) }];
         let layer = DeviceLayer::new("loop1", DiskKind::Loop);
         Storage {
             device: Some(if looped { "loop1" } else { "sda1" }.to_owned()),
@@ -202,20 +201,13 @@ mod tests {
         }
     }
 
-    fn file(cache: PageCacheMode) -> (tempfile::TempDir, Arc<TestFile>) {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let facts = check_dir(dir.path()).expect("usable");
-        let made = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
-        made.allocate(1 << 20, AllocationEffect::Moves).expect("allocate");
-        let made = if cache == PageCacheMode::Direct { made.verified_direct() } else { made };
-        (dir, Arc::new(made))
+    fn file(cache: PageCacheMode) -> (TempDir, Arc<TestFile>) {
+        let (made, dir) = test_file(1 << 20);
+        let direct = |made: Arc<TestFile>| Arc::into_inner(made).map(|made| Arc::new(made.verified_direct()));
+        (dir, if cache == PageCacheMode::Direct { direct(made).expect("one") } else { made })
     }
 
-    fn device_check(
-        fixture: &Fixture,
-        looped: bool,
-        cache: PageCacheMode,
-    ) -> (tempfile::TempDir, DeviceCheck) {
+    fn device_check(fixture: &Fixture, looped: bool, cache: PageCacheMode) -> (TempDir, DeviceCheck) {
         let (dir, file) = file(cache);
         (dir, DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage(looped)), file, 1 << 20))
     }
@@ -268,10 +260,8 @@ mod tests {
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
         let reported = device_check.judge(READ);
         assert_eq!(reported.invalid, None);
-        assert_eq!(
-            reported.warnings.iter().map(plimsoll_model::warning::Warn::code).collect::<Vec<_>>(),
-            ["cached-below"]
-        );
+        let said = reported.warnings.iter().map(plimsoll_model::warning::Warn::code).collect::<Vec<_>>();
+        assert_eq!(said, ["cached-below"]);
         fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
         assert!(device_check.judge(READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
         Ok(())
@@ -301,9 +291,7 @@ mod tests {
             let fixture = Fixture::unpack(counters)?;
             let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
             assert_eq!(device_check.judge(READ).invalid, None, "{counters}");
-            let path =
-                format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&device_check.file.as_fd()));
-            std::fs::File::options().write(true).open(path)?.write_all_at(&vec![1; 1 << 20], 0)?;
+            opened_again(&device_check.file).write_all_at(&vec![1; 1 << 20], 0)?;
             let reported = device_check.judge(READ);
             assert!(reported.invalid.is_some_and(|why| why.starts_with("page cache: 100 %")), "{counters}");
         }

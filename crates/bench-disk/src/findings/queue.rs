@@ -153,14 +153,8 @@ mod tests {
         let mut made = measured(id, Unit::IoPerSecond, Better::Higher, &[38e3; 6]);
         let point = |(threads, depth, rate): &(f64, f64, f64)| {
             let latency = threads * depth / rate;
-            let pairs = [
-                ("threads", *threads),
-                ("depth", *depth),
-                ("rate", *rate),
-                ("latency", latency),
-                ("p99", 2.0 * latency),
-            ];
-            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            let names = ["threads", "depth", "rate", "latency", "p99"].map(str::to_owned);
+            names.into_iter().zip([*threads, *depth, *rate, latency, 2.0 * latency]).collect()
         };
         made.metrics[0].curve = Some(points.iter().map(point).collect());
         made.achieved.put("threads", chosen.0);
@@ -175,11 +169,9 @@ mod tests {
     fn a_knee_is_told_with_the_most_and_with_both_latencies() {
         let made = searched("disk.knee/op=read", &CURVE, (1, 4));
         let found = find(&[made]);
-        assert_eq!(
-            found[0].text,
-            "disk saturation point, read: depth 4 on 1 thread: 38.0 kIOPS, 95.0 % of the highest rate (40.0 kIOPS in all, at depth 4 \
-             on each of 2 threads). Mean latency 105 µs (100 µs with one transfer in flight)"
-        );
+        let expected = "disk saturation point, read: depth 4 on 1 thread: 38.0 kIOPS, 95.0 % of the highest rate (40.0 kIOPS in all, at depth 4 \
+             on each of 2 threads). Mean latency 105 µs (100 µs with one transfer in flight)";
+        assert_eq!(found[0].text, expected);
         assert_eq!(found[0].code, "queue-knee");
         assert_eq!(found[0].evidence["curve"].as_array().map(Vec::len), Some(5));
     }
@@ -192,12 +184,8 @@ mod tests {
             found[0].text,
             "disk read latency-target p99:250us: the search met p99 ≤ 250us up to depth 4 (38.0 kIOPS); depth 8 gave 410 µs"
         );
-        let found = find(&[searched(id, &CURVE[..3], (1, 4))]);
-        assert!(
-            found[0].text.contains("depth 4 (38.0 kIOPS), the deepest queue that it tried"),
-            "{}",
-            found[0].text
-        );
+        let text = find(&[searched(id, &CURVE[..3], (1, 4))]).remove(0).text;
+        assert!(text.contains("depth 4 (38.0 kIOPS), the deepest queue that it tried"), "{text}");
 
         let mut alone = searched(id, &CURVE[..1], (1, 1));
         alone.achieved.put("engine", "psync");

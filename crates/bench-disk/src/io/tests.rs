@@ -4,7 +4,8 @@ use super::*;
 use crate::fact::{COUNT, DEEPEST_QUEUE, ENGINE, PAGE_CACHE, TRANSFER_RATE, VOLUME};
 use crate::storage::Filled;
 use plimsoll_bench_api::{Options, Prepared, WorkerCache};
-use plimsoll_machine::{Medium, MountedFileSystem, Root, Storage};
+use plimsoll_machine::fixture::mounted;
+use plimsoll_machine::{Root, Storage};
 use plimsoll_model::sample::{FailureCause, Sample, SampleAmount};
 use plimsoll_model::warning::Note;
 
@@ -30,15 +31,13 @@ fn words(values: &[&str]) -> Vec<Value> {
 #[test]
 fn the_default_cases_are_latency_rate_and_two_throughputs() {
     let tail = "threads=1/engine=io_uring/cache=direct";
-    assert_eq!(
-        ids(&Group::default()),
-        [
-            format!("disk.io/op=read/pattern=random/block=4K/depth=1/{tail}"),
-            format!("disk.io/op=read/pattern=random/block=4K/depth=32/{tail}"),
-            format!("disk.io/op=read/pattern=sequential/block=1M/depth=8/{tail}"),
-            format!("disk.io/op=write/pattern=sequential/block=1M/depth=8/{tail}"),
-        ]
-    );
+    let expected = [
+        "read/pattern=random/block=4K/depth=1",
+        "read/pattern=random/block=4K/depth=32",
+        "read/pattern=sequential/block=1M/depth=8",
+        "write/pattern=sequential/block=1M/depth=8",
+    ];
+    assert_eq!(ids(&Group::default()), expected.map(|queue| format!("disk.io/op={queue}/{tail}")));
 }
 
 #[test]
@@ -51,10 +50,8 @@ fn typed_lists_replace_the_defaults_and_no_case_comes_twice() {
         .with("engine", words(&["psync"]))
         .with("size", sizes(&[1 << 20]));
     let tail = "depth=1/size=1M/threads=1/engine=psync/cache=direct";
-    assert_eq!(
-        ids(&group),
-        ["4K", "8K"].map(|block| format!("disk.io/op=write/pattern=random/block={block}/{tail}"))
-    );
+    let id = |block| format!("disk.io/op=write/pattern=random/block={block}/{tail}");
+    assert_eq!(ids(&group), ["4K", "8K"].map(id));
     assert_eq!(ids(&Group::default().with("block", sizes(&[8192]))).len(), 4);
     assert_eq!(ids(&Group::default().with("pattern", words(&["random"]))).len(), 4);
     assert_eq!(ids(&Group::default().with("depth", vec![Value::Count(1)])).len(), 3);
@@ -82,24 +79,19 @@ fn what_no_machine_can_measure_is_told_by_parameter() {
         ("volume", sizes(&[0])),
         ("size", sizes(&[512])),
     ];
-    for (key, values) in wrong {
-        let error = DiskIo.cases(&machine(), &Group::default().with(key, values)).expect_err(key);
-        assert!(
-            [" ", "-"].iter().any(|mark| error.trim_start_matches("--").starts_with(&format!("{key}{mark}"))),
-            "{error}"
-        );
+    let refused = |group: &Group, key: &str, values| {
+        let error = DiskIo.cases(&machine(), &group.clone().with(key, values)).expect_err(key);
+        let name = error.trim_start_matches("--").strip_prefix(key);
+        assert!(name.is_some_and(|rest| rest.starts_with([' ', '-'])), "{error}");
         assert_eq!(error.lines().count(), 1);
+    };
+    for (key, values) in wrong {
+        refused(&Group::default(), key, values);
     }
     let reads = Group::default().with("op", words(&["read"]));
-    for (key, values) in
-        [("read-share", count(101)), ("sync", words(&["every:0"])), ("sync", words(&["often"]))]
-    {
-        let error = DiskIo.cases(&machine(), &reads.clone().with(key, values)).expect_err(key);
-        assert!(
-            [" ", "-"].iter().any(|mark| error.trim_start_matches("--").starts_with(&format!("{key}{mark}"))),
-            "{error}"
-        );
-    }
+    refused(&reads, "read-share", count(101));
+    refused(&reads, "sync", words(&["every:0"]));
+    refused(&reads, "sync", words(&["often"]));
     let unused = DiskIo.cases(&machine(), &reads.with("read-share", count(50))).expect_err("of no use");
     assert!(unused.starts_with("--read-share requires --op mixed"), "{unused}");
     let group = Group::default().with("block", sizes(&[1 << 30])).with("depth", count(8));
@@ -174,10 +166,8 @@ fn what_cannot_go_together_is_refused() {
     let direct = ("cache", words(&["direct"]));
     assert!(why(&[("engine", words(&["mmap"])), direct.clone()]).contains("--cache buffered"));
     assert!(why(&[("block", sizes(&[8])), direct]).contains("multiple"));
-    assert!(
-        why(&[("engine", words(&["mmap"])), ("op", words(&["append"]))])
-            .contains("append is not supported with")
-    );
+    let said = why(&[("engine", words(&["mmap"])), ("op", words(&["append"]))]);
+    assert!(said.contains("append is not supported with"));
     let buffered = ("cache", words(&["buffered"]));
     assert!(why(&[("engine", words(&["io_uring+iopoll"])), buffered]).contains("requires --cache direct"));
 }
@@ -185,22 +175,13 @@ fn what_cannot_go_together_is_refused() {
 #[test]
 fn in_memory_direct_cases_are_skipped_and_buffered_ones_are_not() {
     let mut machine = machine();
-    let file_system = MountedFileSystem {
-        fs_type: "tmpfs".to_owned(),
-        mount_point: "/tmp".to_owned(),
-        source: "tmpfs".to_owned(),
-        options: Vec::new(),
-        medium: Medium::Memory,
-    };
-    machine.storage = Some(Storage { file_system: Some(file_system), ..Storage::default() });
+    machine.storage = Some(Storage { file_system: Some(mounted("tmpfs")), ..Storage::default() });
     let group = Group::default().with("cache", words(&["direct", "buffered"]));
     for candidate in DiskIo.cases(&machine, &group).expect("cases") {
         match candidate.feasible {
             Err(why) => {
-                assert_eq!(
-                    (candidate.case.word("cache"), why.cause),
-                    (Some("direct"), FailureCause::NotHere)
-                );
+                let said = (candidate.case.word("cache"), why.cause);
+                assert_eq!(said, (Some("direct"), FailureCause::NotHere));
                 assert!(why.reason.contains("tmpfs"), "{why}");
             }
             Ok(()) => assert_eq!(candidate.case.word("cache"), Some("buffered")),
@@ -264,10 +245,8 @@ fn every_combination_measures_verifies_and_leaves_nothing() {
             assert_eq!(prepared.verify(), Ok(()), "{case}");
             let facts = prepared.facts();
             let used = facts.achieved.get(&ENGINE).unwrap_or_default();
-            assert!(
-                used == engine || facts.warnings.iter().any(|w| w.code() == "engine-fell-back"),
-                "{case}: {facts:?}"
-            );
+            let holds = used == engine || facts.warnings.iter().any(|w| w.code() == "engine-fell-back");
+            assert!(holds, "{case}: {facts:?}");
             assert_eq!(sample.values.contains_key("slat"), used == "io_uring");
             if used == "psync" {
                 let reported = |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("psync");
@@ -327,7 +306,8 @@ fn direct_io_in_memory_is_refused_by_the_file_systems_number() {
     assert_eq!(why.cause, FailureCause::NotHere);
 }
 
-fn measured(case: &Case, amount: SampleAmount) -> (Sample, Facts) {
+fn measured(id: &str, amount: SampleAmount) -> (Sample, Facts) {
+    let case = &settled_case(id);
     let dir = tempfile::tempdir().expect("temporary directory");
     let mut prepared = Bench::at(dir.path()).prepare(case).expect("prepare");
     prepared.sample(SampleAmount::Seconds(0.001)).expect("warm-up");
@@ -347,18 +327,16 @@ fn settled_case(id: &str) -> Case {
 fn buffered_cases_begin_with_the_file_in_the_page_cache() {
     let case =
         "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=mmap/cache=buffered";
-    let (_, facts) = measured(&settled_case(case), SampleAmount::Work(3));
+    let (_, facts) = measured(case, SampleAmount::Work(3));
     let share = facts.achieved.get(&PAGE_CACHE).expect("a share");
     assert!(share > 0.99, "{share}");
     let warning = |case: &str| {
-        let (_, facts) = measured(&settled_case(case), SampleAmount::Work(3));
+        let (_, facts) = measured(case, SampleAmount::Work(3));
         facts.warnings.iter().find(|w| w.code() == "page-cache").expect("used").to_string()
     };
     assert!(warning(case).contains("--cache direct"));
-    assert!(
-        !warning(&case.replace("block=4K", "block=8")).contains("--cache direct"),
-        "no sector is so small"
-    );
+    let holds = !warning(&case.replace("block=4K", "block=8")).contains("--cache direct");
+    assert!(holds, "no sector is so small");
 }
 
 #[test]
@@ -391,8 +369,7 @@ fn every_operation_pattern_and_engine_counts_and_is_right() {
         "op=write/pattern=random/block=1",
         "op=read/pattern=random/block=8",
     ] {
-        let (sample, facts) =
-            measured(&settled_case(&format!("disk.io/{id}/{tail}")), SampleAmount::Work(50));
+        let (sample, facts) = measured(&format!("disk.io/{id}/{tail}"), SampleAmount::Work(50));
         assert!((sample.values["rate"] * sample.elapsed - 100.0).abs() < 1e-6, "{id}: two threads, 50 each");
         assert!(sample.histograms.iter().all(|h| h.buckets.iter().map(|b| b.1).sum::<u64>() <= 100));
         assert!(facts.warnings.iter().any(|w| w.code() == "page-cache"), "{id}");
@@ -408,7 +385,7 @@ fn every_operation_pattern_and_engine_counts_and_is_right() {
             let id = format!(
                 "disk.io/op=write/pattern=random/block=4K/depth=1/size=4M/threads=1/engine={engine}/cache=buffered/sync={sync}"
             );
-            let (sample, _) = measured(&settled_case(&id), SampleAmount::Work(7));
+            let (sample, _) = measured(&id, SampleAmount::Work(7));
             assert_eq!(sample.values.contains_key("sync"), sync != "each", "{id}");
         }
     }
@@ -421,8 +398,7 @@ fn a_fixed_amount_is_each_threads_or_all_threads() {
     for (tail, all, asked) in
         [("count=50", 150.0, 50), ("count=50/scaling=strong", 50.0, 50), ("volume=40K", 30.0, 10)]
     {
-        let (sample, facts) =
-            measured(&settled_case(&format!("{base}/{tail}")), SampleAmount::Seconds(0.001));
+        let (sample, facts) = measured(&format!("{base}/{tail}"), SampleAmount::Seconds(0.001));
         assert!((sample.values["rate"] * sample.elapsed - all).abs() < 1e-6, "{tail}");
         assert_eq!(facts.achieved.get(&COUNT), Some(f64::from(asked)), "{tail}");
         assert_eq!(facts.achieved.get(&VOLUME), Some(f64::from(asked) * 4096.0), "{tail}");
@@ -433,11 +409,10 @@ fn a_fixed_amount_is_each_threads_or_all_threads() {
 fn an_open_loop_reports_the_rate_that_it_reached() {
     let base =
         "disk.io/op=read/pattern=random/block=4K/depth=4/size=4M/threads=2/engine=io_uring/cache=buffered";
-    let (sample, facts) =
-        measured(&settled_case(&format!("{base}/rate=2000/arrivals=even")), SampleAmount::Seconds(0.05));
+    let (sample, facts) = measured(&format!("{base}/rate=2000/arrivals=even"), SampleAmount::Seconds(0.05));
     assert_eq!(sample.histograms[0].metric, "latency");
     assert!(facts.achieved.get(&TRANSFER_RATE).is_some_and(|rate| rate > 0.0));
-    let (_, facts) = measured(&settled_case(&format!("{base}/rate=9e6")), SampleAmount::Seconds(0.01));
+    let (_, facts) = measured(&format!("{base}/rate=9e6"), SampleAmount::Seconds(0.01));
     assert!(facts.warnings.iter().any(|w| w.code() == "rate-not-held"), "{:?}", facts.warnings);
 }
 
@@ -463,44 +438,29 @@ fn a_search_ends_where_the_engine_does() {
 
 #[test]
 fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
-    let of = |lists: &[(&str, &[&str])]| {
-        let group = lists.iter().fold(Group::default(), |group, (key, values)| {
-            let key_row = plimsoll_model::case::Key::find(key).unwrap();
-            group.with(key, values.iter().map(|value| key_row.parse(value).unwrap()).collect())
+    let of = |lists: &str| {
+        let group = lists.split('/').fold(Group::default(), |group, list| {
+            let (key, value) = list.split_once('=').unwrap();
+            group.with(key, vec![plimsoll_model::case::Key::find(key).unwrap().parse(value).unwrap()])
         });
         DiskIo.cases(&machine(), &group)
     };
-    let id = |lists: &[(&str, &[&str])]| of(lists).unwrap()[0].case.to_string();
-    assert!(id(&[("layout", &["shared"]), ("threads", &["4"])]).contains("/threads=4/layout=shared/"));
-    assert!(!id(&[("layout", &["private"]), ("threads", &["4"])]).contains("layout"));
-    assert!(id(&[("op", &["write"]), ("sync", &["fsync 8"])]).ends_with("/sync=fsync:8"));
-    assert!(id(&[("op", &["write"]), ("sync", &["o_sync"])]).ends_with("/sync=o_sync"));
-    assert!(id(&[("cache", &["cold"])]).contains("/cache=cold"));
-    assert!(
-        id(&[("block", &["512@1+4K@1"]), ("align", &["4K"]), ("pattern", &["random"])])
-            .contains("/align=4K/")
-    );
+    let id = |lists| of(lists).unwrap()[0].case.to_string();
+    assert!(id("layout=shared/threads=4").contains("/threads=4/layout=shared/"));
+    assert!(!id("layout=private/threads=4").contains("layout"));
+    assert!(id("op=write/sync=fsync 8").ends_with("/sync=fsync:8"));
+    assert!(id("op=write/sync=o_sync").ends_with("/sync=o_sync"));
+    assert!(id("cache=cold").contains("/cache=cold"));
+    assert!(id("block=512@1+4K@1/align=4K/pattern=random").contains("/align=4K/"));
     for (lists, why) in [
-        (
-            &[("layout", &["shared"] as &[&str]), ("op", &["append"])] as &[(&str, &[&str])],
-            "--layout shared requires --op",
-        ),
-        (
-            &[("layout", &["shared"]), ("verify", &["on"])],
-            "--verify and --layout shared are mutually exclusive",
-        ),
-        (&[("layout", &["mine"])], "layout must be one of private, shared"),
-        (
-            &[("pattern", &["sequential-each"]), ("op", &["read"])],
-            "--pattern sequential-each requires --op mixed",
-        ),
-        (&[("align", &["1000"]), ("pattern", &["random"])], "--align requires a multiple"),
-        (
-            &[("align", &["8K"]), ("block", &["4K"]), ("pattern", &["sequential"])],
-            "--align requires --pattern random",
-        ),
-        (&[("pattern", &["zoned:50-5"])], "pattern zoned must have 1 to 8 parts"),
-        (&[("op", &["write"]), ("sync", &["fsync:0"])], "sync every:N must have an N"),
+        ("layout=shared/op=append", "--layout shared requires --op"),
+        ("layout=shared/verify=on", "--verify and --layout shared are mutually exclusive"),
+        ("layout=mine", "layout must be one of private, shared"),
+        ("pattern=sequential-each/op=read", "--pattern sequential-each requires --op mixed"),
+        ("align=1000/pattern=random", "--align requires a multiple"),
+        ("align=8K/block=4K/pattern=sequential", "--align requires --pattern random"),
+        ("pattern=zoned:50-5", "pattern zoned must have 1 to 8 parts"),
+        ("op=write/sync=fsync:0", "sync every:N must have an N"),
     ] {
         let reported = of(lists).expect_err(why);
         assert!(reported.contains(why), "{reported}");

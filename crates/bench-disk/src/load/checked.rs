@@ -83,7 +83,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::{CAP_NS, DiskLoad, LoadOptions, Portion, TransferTally, create_load};
-    use crate::backing::{AllocationEffect, PageCacheMode, TestFile, check_dir};
+    use crate::backing::fixture::{opened_again, test_file};
     use crate::engine::open;
     use crate::load::{BlockWalk, Ledger, Seal, TestData, TransferSource, WalkExtent};
     use crate::storage::{CHUNK, fill};
@@ -98,29 +98,19 @@ mod tests {
     }
 
     fn rig(kind: DiskEngine, operation: DiskOperation) -> Rig {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
-        file.allocate(CHUNK as u64, AllocationEffect::Moves).expect("allocate");
+        let (file, dir) = test_file(CHUNK as u64);
         let mut noise = TestData::new(1, "fill").with(Seal::Sealed);
         fill(&file, CHUNK as u64, Duration::MAX, &mut noise).expect("fill");
-        let number = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&*file));
-        let path = format!("/proc/self/fd/{number}");
-        let plain = std::fs::File::options().read(true).write(true).open(path).expect("open");
+        let plain = opened_again(&file);
         let engine = open(kind, &file, 4, BLOCK).expect("open").engine;
         let extent = WalkExtent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);
         let blocks = BlockSizes::One(BLOCK as u64);
-        let source = TransferSource::new(
-            operation,
-            WriteThrough::No,
-            blocks,
-            BlockWalk::new(BlockOrder::Random, extent, 1),
-        );
-        let tally = TransferTally::default();
+        let walk = BlockWalk::new(BlockOrder::Random, extent, 1);
+        let source = TransferSource::new(operation, WriteThrough::No, blocks, walk);
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
         let manner =
             LoadOptions { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..LoadOptions::default() };
-        let load = create_load(engine, source, TestData::new(1, "case"), manner, tally);
+        let load = create_load(engine, source, TestData::new(1, "case"), manner, TransferTally::default());
         Rig { load, plain, _dir: dir }
     }
 

@@ -188,7 +188,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backing::{AllocationEffect, PageCacheMode, TestFile, check_dir};
+    use crate::backing::TestFile;
+    use crate::backing::fixture::test_file;
     use crate::engine::open;
     use crate::load::{self, BlockWalk, CAP_NS, LoadOptions, TestData, TransferSource, WalkExtent};
     use crate::storage::{CHUNK, fill};
@@ -202,10 +203,7 @@ mod tests {
     }
 
     fn filled() -> (Arc<TestFile>, tempfile::TempDir) {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
-        file.allocate(CHUNK as u64, AllocationEffect::Moves).expect("allocate");
+        let (file, dir) = test_file(CHUNK as u64);
         fill(&file, CHUNK as u64, Duration::MAX, &mut TestData::new(1, "fill")).expect("fill");
         (file, dir)
     }
@@ -275,10 +273,8 @@ mod tests {
     fn a_load_that_nobody_asks_about_ends() {
         let (file, _dir) = filled();
         let (mut load, _) = make(&file).expect("load");
-        assert!(
-            !keep_up_or_stop(load.as_mut(), u64::MAX).expect("tend"),
-            "it is not up before it is asked for"
-        );
+        let holds = !keep_up_or_stop(load.as_mut(), u64::MAX).expect("tend");
+        assert!(holds, "it is not up before it is asked for");
         load.count(Portion::Time(1), TransferTally::default()).expect("count");
         assert!(keep_up_or_stop(load.as_mut(), u64::MAX).expect("tend"));
         assert!(load.unasked_ns().is_some());

@@ -268,10 +268,8 @@ fn a_failure_is_reported_with_place_and_cause() {
 fn more_bytes_than_requested_are_an_error() {
     for operation in [DiskOperation::Read, DiskOperation::Write] {
         let error = rig(operation, 1, 10, &[Act::Excess]).done(1).expect_err("fails");
-        assert!(
-            matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Excess(_), .. })),
-            "{error:?}"
-        );
+        let holds = matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Excess(_), .. }));
+        assert!(holds, "{error:?}");
     }
 }
 
@@ -282,10 +280,8 @@ fn the_end_of_the_file_is_no_transfer_of_nothing() {
     // If direct I/O cannot continue at an unaligned offset, the cause is the short transfer.
     let script = [Act::Part(100), Act::Fail(Errno::INVAL)];
     let error = rig(DiskOperation::Read, 1, 10, &script).done(1).expect_err("fails");
-    assert!(
-        matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Short(100), .. })),
-        "{error:?}"
-    );
+    let holds = matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Short(100), .. }));
+    assert!(holds, "{error:?}");
 }
 
 #[test]
@@ -294,10 +290,8 @@ fn a_failed_sync_is_never_tried_again() {
     for errno in [Errno::IO, Errno::INTR, Errno::AGAIN, Errno::NOSPC] {
         let outcome = Err(errno);
         let completion = Completion { request, outcome, submitted_ns: 0, accepted_ns: 0, completed_ns: 0 };
-        assert_eq!(
-            remaining_request(&completion),
-            Err(TransferFault { request, what: FaultCause::Errno(errno) })
-        );
+        let said = remaining_request(&completion);
+        assert_eq!(said, Err(TransferFault { request, what: FaultCause::Errno(errno) }));
     }
 }
 
@@ -357,19 +351,14 @@ fn a_copy_reads_here_and_writes_there_and_counts_once() {
     assert_eq!(files[0], files[1]);
     files[1][512] ^= 1;
     drop(files);
-    assert_eq!(
-        rig.load.verify().is_err(),
-        rig.load.slots.iter().any(|slot| { slot.finished && slot.whole.offset == 0 })
-    );
+    let said = rig.load.verify().is_err();
+    assert_eq!(said, rig.load.slots.iter().any(|slot| { slot.finished && slot.whole.offset == 0 }));
 }
 
 #[test]
 fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
-    let mut rig = rig_of(
-        8,
-        16,
-        Case { operation: DiskOperation::Copy, order: BlockOrder::Sequential, ..Case::default() },
-    );
+    let case = Case { operation: DiskOperation::Copy, order: BlockOrder::Sequential, ..Case::default() };
+    let mut rig = rig_of(8, 16, case);
     rig.load.refill(8).expect("queue");
     rig.load.reap(WaitEnd::Endless, TallyMode::Yes).expect("run");
     let offsets =
@@ -406,15 +395,12 @@ fn blocks_of_several_sizes_are_written_where_they_belong() {
 fn writes_go_through_or_are_flushed_as_asked() {
     let writes = |through, flush| {
         let manner = LoadOptions { flush, ..LoadOptions::default() };
-        let mut rig =
-            rig_of(4, 50, Case { operation: DiskOperation::Write, through, manner, ..Case::default() });
+        let case = Case { operation: DiskOperation::Write, through, manner, ..Case::default() };
+        let mut rig = rig_of(4, 50, case);
         let tally = rig.done(100).expect("run");
         assert_eq!(tally.transfers, 100);
-        (
-            rig.asked(RequestKind::WriteThrough),
-            rig.asked(RequestKind::DataSync) + rig.asked(RequestKind::Sync),
-            tally.sync.count(),
-        )
+        let flushed = rig.asked(RequestKind::DataSync) + rig.asked(RequestKind::Sync);
+        (rig.asked(RequestKind::WriteThrough), flushed, tally.sync.count())
     };
     assert_eq!(writes(WriteThrough::Yes, Flush::Never), (100, 0, 0));
     assert_eq!(writes(WriteThrough::No, Flush::Never), (0, 0, 0));
@@ -425,10 +411,8 @@ fn writes_go_through_or_are_flushed_as_asked() {
 
 #[test]
 fn a_flush_waits_for_what_is_in_flight() {
-    let manner = LoadOptions {
-        flush: Flush::Every { writes: 10, call: SyncCall::DataSync },
-        ..LoadOptions::default()
-    };
+    let flush = Flush::Every { writes: 10, call: SyncCall::DataSync };
+    let manner = LoadOptions { flush, ..LoadOptions::default() };
     let mut rig = rig_of(4, 50, Case { operation: DiskOperation::Write, manner, ..Case::default() });
     rig.interval(1).expect("run");
     rig.done(100).expect("run");
@@ -463,10 +447,13 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
 
 #[test]
 fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
+    let open = |depth, arrivals, rate| {
+        let schedule = Some(StartSchedule::new(arrivals, rate, 1));
+        let manner = LoadOptions { schedule, ..LoadOptions::default() };
+        rig_of(depth, 50, Case { manner, ..Case::default() })
+    };
     for arrivals in [ArrivalProcess::Even, ArrivalProcess::Poisson] {
-        let manner =
-            LoadOptions { schedule: Some(StartSchedule::new(arrivals, 1e6, 1)), ..LoadOptions::default() };
-        let mut rig = rig_of(2, 50, Case { manner, ..Case::default() });
+        let mut rig = open(2, arrivals, 1e6);
         let tally = rig.done(100).expect("run");
         assert_eq!((tally.transfers, tally.latency.count()), (100, 100));
         assert!(*rig.deepest.borrow() <= 2);
@@ -475,21 +462,14 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
         rig.load.stop().expect("stop");
     }
     // A hundred even starts at ten per millisecond take ten milliseconds, however fast the device.
-    let manner = LoadOptions {
-        schedule: Some(StartSchedule::new(ArrivalProcess::Even, 1e4, 1)),
-        ..LoadOptions::default()
-    };
-    let mut rig = rig_of(8, 50, Case { manner, ..Case::default() });
-    assert!(rig.done(100).expect("run").elapsed() >= 9.9e-3);
+    assert!(open(8, ArrivalProcess::Even, 1e4).done(100).expect("run").elapsed() >= 9.9e-3);
 }
 
 #[test]
 fn a_sample_past_its_cap_is_cut_and_says_so() {
     let mut rig = rig(DiskOperation::Read, 2, 50, &[]);
-    let tally = rig
-        .load
-        .count(Portion::Transfers { transfers: u64::MAX / 2, cap_ns: 2_000_000 }, tally())
-        .expect("run");
+    let portion = Portion::Transfers { transfers: u64::MAX / 2, cap_ns: 2_000_000 };
+    let tally = rig.load.count(portion, tally()).expect("run");
     assert!(tally.cut && tally.transfers > 0 && tally.elapsed() >= 2e-3);
     assert_eq!(tally.latency.count(), tally.transfers);
     assert!(!rig.done(10).expect("run").cut);

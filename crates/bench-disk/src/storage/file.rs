@@ -318,23 +318,15 @@ fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<FileWarning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_machine::fixture::Fixture;
-    use plimsoll_machine::{DeviceLayer, MountedFileSystem};
+    use plimsoll_machine::DeviceLayer;
+    use plimsoll_machine::fixture::{disk, mounted};
 
     #[test]
     fn what_may_be_memory_is_named() {
         let behind = |fs_type: &str, kind: Option<DiskKind>| {
-            let mut disks = Fixture::open("epyc-7543-nps4").expect("fixture").machine().disks;
-            disks.truncate(usize::from(kind.is_some()));
-            disks.iter_mut().zip(kind).for_each(|(disk, kind)| disk.kind = kind);
-            let file_system = MountedFileSystem {
-                fs_type: fs_type.to_owned(),
-                mount_point: "/mnt".to_owned(),
-                source: "x".to_owned(),
-                options: Vec::new(),
-                medium: Medium::of(fs_type),
-            };
-            memory_warning(Some(&Storage { file_system: Some(file_system), disks, ..Storage::default() }))
+            let disks = kind.map(|kind| disk("x", kind, None)).into_iter().collect();
+            let file_system = Some(mounted(fs_type));
+            memory_warning(Some(&Storage { file_system, disks, ..Storage::default() }))
         };
         for served in ["fuse", "fuse.sshfs", "9p", "virtiofs", "vboxsf"] {
             assert_eq!(behind(served, None), Some(FileWarning::Served { file_system: served.to_owned() }));

@@ -206,21 +206,16 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::backing::check_dir;
+    use crate::backing::fixture::{opened_again, test_file};
 
     #[test]
     fn every_sector_of_a_filled_file_carries_its_address_and_the_file_ends_there() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
         let asked = 5 * CHUNK as u64 + 4096;
-        file.allocate(asked, AllocationEffect::Moves).expect("allocate");
+        let (file, _dir) = test_file(asked);
         let mut noise = TestData::new(9, "fill");
         let filled = fill(&file, asked, Duration::MAX, &mut noise).expect("fill");
         assert_eq!(filled, 5 * CHUNK as u64);
-        let path =
-            format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&*file)));
-        let plain = std::fs::File::open(path).expect("open");
+        let plain = opened_again(&file);
         assert_eq!(plain.metadata().expect("stat").len(), filled);
         let mut bytes = vec![0; filled as usize];
         plain.read_exact_at(&mut bytes, 0).expect("read");
@@ -229,16 +224,12 @@ mod tests {
 
     #[test]
     fn when_the_time_is_over_it_says_so_and_what_was_filled_in_time_counts() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
+        let (file, _dir) = test_file(0);
         let mut noise = TestData::new(9, "fill");
         let of = |chunks: u64, until| Filling { until: Some(until), ..Filling::of(chunks * CHUNK as u64) };
         let late = fill_within(&file, of(64, Instant::now()), &mut noise).expect_err("late").to_string();
-        assert!(
-            late.starts_with("the budget ended while the test file was being filled (0 B of 64 MiB "),
-            "{late}"
-        );
+        let holds = late.starts_with("the budget ended while the test file was being filled (0 B of 64 MiB ");
+        assert!(holds, "{late}");
         assert!(late.ends_with("; use a smaller --size or a larger --budget"), "{late}");
         let tomorrow = Instant::now() + Duration::from_secs(86_400);
         assert_eq!(fill_within(&file, of(3, tomorrow), &mut noise).expect("fill"), 3 * CHUNK as u64);
@@ -246,26 +237,20 @@ mod tests {
 
     #[test]
     fn a_part_of_a_file_is_filled_where_it_is() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
+        let (file, _dir) = test_file(0);
         let mut noise = TestData::new(9, "fill");
         fill(&file, 2 * CHUNK as u64, Duration::MAX, &mut noise).expect("fill");
         let part = Filling { from: 2 * CHUNK as u64, ..Filling::of(3 * CHUNK as u64) };
         let filled = fill_within(&file, part, &mut TestData::new(9, "lent")).expect("fill");
         assert_eq!(filled, 3 * CHUNK as u64);
         let mut bytes = vec![0; 5 * CHUNK];
-        let path =
-            format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&*file)));
-        std::fs::File::open(path).expect("open").read_exact_at(&mut bytes, 0).expect("read");
+        opened_again(&file).read_exact_at(&mut bytes, 0).expect("read");
         assert_eq!(noise.first_misplaced(&bytes, 0), None);
     }
 
     #[test]
     fn without_patience_one_chunk_is_filled_and_without_room_none() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
+        let (file, _dir) = test_file(0);
         let mut noise = TestData::new(9, "fill");
         assert_eq!(fill(&file, 64 << 20, Duration::ZERO, &mut noise).expect("fill"), CHUNK as u64);
         assert_eq!(fill(&file, CHUNK as u64 - 1, Duration::MAX, &mut noise).expect("fill"), 0);

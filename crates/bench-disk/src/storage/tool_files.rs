@@ -121,14 +121,12 @@ fn cannot(error: CannotMeasure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backing::PageCacheMode;
+    use crate::backing::fixture::test_file;
     use plimsoll_model::sample::FailureCause;
 
     #[test]
     fn a_budget_that_is_over_ends_lending_and_filling_anew() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let facts = check_dir(dir.path()).expect("usable");
-        let own = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("file"));
+        let (own, _dir) = test_file(0);
         let bytes = 4 * CHUNK as u64;
         let shelf = SecondFile::default();
         let mut tool_files = ToolFiles { own, bytes, all: bytes, seed: 1, shelf, shared: None, turns: 0 };

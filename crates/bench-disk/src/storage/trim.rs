@@ -61,17 +61,15 @@ fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_machine::{Medium, MountedFileSystem};
+    use plimsoll_machine::MountedFileSystem;
+    use plimsoll_machine::fixture::mounted;
 
     #[test]
     fn trims_must_get_through_file_system_and_device() {
         let storage = |options: &[&str]| Storage {
             file_system: Some(MountedFileSystem {
-                fs_type: "ext4".to_owned(),
-                mount_point: "/".to_owned(),
-                source: "/dev/vda".to_owned(),
                 options: options.iter().map(|option| (*option).to_owned()).collect(),
-                medium: Medium::Device,
+                ..mounted("ext4")
             }),
             device: Some("vda".to_owned()),
             ..Storage::default()

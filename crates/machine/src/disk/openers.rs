@@ -468,10 +468,8 @@ mod tests {
     fn a_line_of_the_mappings_is_taken_apart() {
         let of = |line: &str| mapping(line.as_bytes());
         let file = FileOrDevice::File(FileId { system: DeviceNumber { major: 254, minor: 1 }, inode: 1234 });
-        assert_eq!(
-            of("7f52-7f53 rw-s 00000000 fe:01 1234    /data/a file"),
-            Some(("7f52-7f53".to_owned(), Some(file)))
-        );
+        let said = of("7f52-7f53 rw-s 00000000 fe:01 1234    /data/a file");
+        assert_eq!(said, Some(("7f52-7f53".to_owned(), Some(file))));
         assert_eq!(of("7f52-7f53 rw-s 00000000 00:05 99 /dev/sdb"), Some(("7f52-7f53".to_owned(), None)));
         for none in ["", "7f52-7f53 rw-p 00000000 00:00 0", "7f52-7f53 rw-p 00000000 00:00 0 [heap]"] {
             assert_eq!(of(none), None, "{none}");

@@ -1,27 +1,8 @@
 use super::*;
+use plimsoll_machine::fixture::{disk, mounted};
 use plimsoll_machine::{DeviceLayer, Machine, MountedFileSystem, Root, Storage};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::LimitEvidence;
-
-fn disk(name: &str, kind: DiskKind, link: Option<DeviceLink>) -> Disk {
-    Disk {
-        name: name.to_owned(),
-        number: None,
-        kind,
-        size_bytes: None,
-        rotational: None,
-        logical_sector_bytes: None,
-        physical_sector_bytes: None,
-        model: None,
-        scheduler: None,
-        write_cache: None,
-        queue_requests: None,
-        max_request_bytes: None,
-        read_only: None,
-        numa_node: None,
-        link,
-    }
-}
 
 fn pcie(transfers_per_s: u64, lanes: u32) -> Option<DeviceLink> {
     Some(DeviceLink::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes: None })
@@ -30,13 +11,7 @@ fn pcie(transfers_per_s: u64, lanes: u32) -> Option<DeviceLink> {
 fn machine(medium: Medium, layers: &[(&str, DiskKind)], disks: Vec<Disk>) -> Machine {
     let mut machine = Machine::discover(&Root::live());
     machine.virtualisation.is_virtual = Some(false);
-    let file_system = MountedFileSystem {
-        fs_type: "somefs".to_owned(),
-        mount_point: "/".to_owned(),
-        source: "/dev/x".to_owned(),
-        options: Vec::new(),
-        medium,
-    };
+    let file_system = MountedFileSystem { medium, ..mounted("somefs") };
     machine.storage = Some(Storage {
         file_system: Some(file_system),
         layers: layers.iter().map(|(name, kind)| DeviceLayer::new(name, *kind)).collect(),
@@ -51,8 +26,7 @@ fn case(block: u64, cache: &str) -> Case {
 }
 
 fn of(machine: &Machine, case: &Case, metric: &str) -> Limit {
-    let question = Question { machine, case, metric, samples: &[], evidence: LimitEvidence::default() };
-    let limits = crate::SUBSYSTEM.limits(&question);
+    let limits = all(machine, case, metric);
     assert_eq!(limits.len(), 1, "{metric}");
     limits.into_iter().next().expect("a limit")
 }
@@ -147,15 +121,7 @@ fn latencies_and_commits_have_unknown_limits_and_costs_none() {
     assert_eq!(of(&machine, &commit, "latency").kind, LimitKind::Floor);
     assert_eq!(of(&machine, &commit, "rate").kind, LimitKind::Ceiling);
     for metric in ["slat", "cpu", "depth"] {
-        let case = case(4096, "direct");
-        let question = Question {
-            machine: &machine,
-            case: &case,
-            metric,
-            samples: &[],
-            evidence: LimitEvidence::default(),
-        };
-        assert!(crate::SUBSYSTEM.limits(&question).is_empty());
+        assert!(all(&machine, &case(4096, "direct"), metric).is_empty());
     }
 }
 
@@ -171,10 +137,8 @@ fn what_a_drive_is_rated_at_stands_beside_its_link() {
     let machine = machine(Medium::Device, &[], vec![drive]);
     let read = |block: u64| case(block, "direct").with_word("op", "read");
     let limits = all(&machine, &read(1 << 20), "throughput");
-    assert_eq!(
-        limits.iter().map(|l| l.source).collect::<Vec<_>>(),
-        [LimitSource::Rated, LimitSource::Derived]
-    );
+    let said = limits.iter().map(|l| l.source).collect::<Vec<_>>();
+    assert_eq!(said, [LimitSource::Rated, LimitSource::Derived]);
     assert_eq!(limits[0].value, Some(7.45e9));
     assert!(limits[0].inputs[0].from.contains("990 PRO"), "{:?}", limits[0].inputs);
     assert_eq!(all(&machine, &read(4096), "rate")[0].value, Some(1.6e6));

@@ -280,10 +280,8 @@ fn what_serves_a_network_device_is_looked_at_where_it_is_here() -> Result<(), Fa
     assert_eq!((found.users.join("; "), found.remarks.len()), (String::new(), 0));
     assert_eq!(found.watched[1].exempt, [77]);
     let looped = loop3("/srv/disk.img");
-    assert_eq!(
-        reported(&format!("{own}{looped}"), NBD)?,
-        "is served from /srv/disk.img, which is what loop3 reads from"
-    );
+    let said = reported(&format!("{own}{looped}"), NBD)?;
+    assert_eq!(said, "is served from /srv/disk.img, which is what loop3 reads from");
     // Another process with the file is a user, even if it is a server itself.
     let fixture = Fixture::unpack(&format!("{DISKS}{own}{}", serves(99, "qemu-nbd")))?;
     let holder = openers::find_holder(&fixture.root, &examine(&fixture.root, NBD).watched).holder;
@@ -332,10 +330,8 @@ fn the_server_of_a_file_on_fuse_is_looked_at() -> Result<(), Fault> {
     };
     let looped = loop3("/srv/other.img");
     let reported = |connection| reported(&format!("{mounts}{ON_FILE}{looped}{}", server(connection)), LOOP);
-    assert_eq!(
-        reported(file.system.minor)?,
-        "may be served from /srv/other.img, which is what loop3 reads from"
-    );
+    let said = reported(file.system.minor)?;
+    assert_eq!(said, "may be served from /srv/other.img, which is what loop3 reads from");
     assert_eq!(reported(file.system.minor + 1)?, "", "it serves another file system");
     assert!(used(&format!("{mounts}{ON_FILE}"), LOOP)?.remarks[0].contains("fuse.bindfs"));
     Ok(())

@@ -1,0 +1,26 @@
+//! Test files for tests.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::{AllocationEffect, PageCacheMode, TestFile, check_dir};
+
+/// Makes a buffered test file of `bytes` bytes in a directory of its own, which ends with the value.
+pub(crate) fn test_file(bytes: u64) -> (Arc<TestFile>, TempDir) {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let facts = check_dir(dir.path()).expect("usable");
+    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+    if bytes > 0 {
+        file.allocate(bytes, AllocationEffect::Moves).expect("allocate");
+    }
+    (Arc::new(file), dir)
+}
+
+/// Opens the file once more, to read and write it as any program does.
+pub(crate) fn opened_again(file: &TestFile) -> File {
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    File::options().read(true).write(true).open(path).expect("open")
+}
