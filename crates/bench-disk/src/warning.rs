@@ -5,9 +5,9 @@ use plimsoll_model::job::disk::{DiskEngine, Flush};
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent_below, significant};
 
-/// A warning about the file or device of a case.
+/// A warning about the file, the device or the transfers of a case.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(crate) enum FileWarning {
+pub(crate) enum DiskWarning {
     /// The file is smaller than planned.
     #[error("the test file has only {}: {why}; use another --dir for a larger one", format_size(*.bytes))]
     Small { bytes: u64, why: String },
@@ -67,29 +67,6 @@ pub(crate) enum FileWarning {
         "no room for a separate test file for the reference tool ({why}): it writes to the case's file, which is filled again after each of its samples"
     )]
     SharedWithTool { why: String },
-}
-
-impl Warn for FileWarning {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Small { .. } => "small-file",
-            Self::Named { .. } => "named-file",
-            Self::SpaceSaved { .. } => "space-saved",
-            Self::ContentsUnknown { .. } => "contents-unknown",
-            Self::UsersUnknown { .. } => "device-users-unknown",
-            Self::PreconditionCut { .. } => "precondition-cut",
-            Self::PartOfDevice { .. } => "part-of-device",
-            Self::CachedBelow { .. } => "cached-below",
-            Self::InMemory { .. } => "memory-device",
-            Self::Served { .. } => "served-file-system",
-            Self::PageCache { .. } => "page-cache",
-            Self::SharedWithTool { .. } => "tool-shares-file",
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(super) enum TransferWarning {
     /// Another engine than the requested one was used.
     #[error("{} was asked for, {} did the work: {why}", .wanted.word(), .used.word())]
     EngineFellBack { wanted: DiskEngine, used: DiskEngine, why: String },
@@ -148,9 +125,21 @@ pub(super) enum TransferWarning {
     VolumeCut { seconds: f64, done: f64, wanted: f64 },
 }
 
-impl Warn for TransferWarning {
+impl Warn for DiskWarning {
     fn code(&self) -> &'static str {
         match self {
+            Self::Small { .. } => "small-file",
+            Self::Named { .. } => "named-file",
+            Self::SpaceSaved { .. } => "space-saved",
+            Self::ContentsUnknown { .. } => "contents-unknown",
+            Self::UsersUnknown { .. } => "device-users-unknown",
+            Self::PreconditionCut { .. } => "precondition-cut",
+            Self::PartOfDevice { .. } => "part-of-device",
+            Self::CachedBelow { .. } => "cached-below",
+            Self::InMemory { .. } => "memory-device",
+            Self::Served { .. } => "served-file-system",
+            Self::PageCache { .. } => "page-cache",
+            Self::SharedWithTool { .. } => "tool-shares-file",
             Self::EngineFellBack { .. } => "engine-fell-back",
             Self::NotRegistered { .. } => "buffers-not-registered",
             Self::DepthNotReached { .. }

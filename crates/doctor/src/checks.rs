@@ -290,11 +290,8 @@ fn echo(root: &Root, _: &Machine) -> MachineCheck {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use plimsoll_machine::cgroup::IoLimit;
-    use plimsoll_machine::fixture::table;
-    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_machine::fixture::{Fault, Fixture, table};
     use plimsoll_result::fixture;
 
     use super::*;
@@ -314,38 +311,23 @@ mod tests {
 
     #[test]
     fn what_costs_something_says_what_and_what_to_do() {
-        let tree = tempfile::tempdir().unwrap();
-        let put = |path: &str, text: &str| {
-            let file = tree.path().join(path);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-        };
-        put("proc/sys/kernel/io_uring_disabled", "2\n");
-        put(
-            "proc/self/limits",
-            "Max locked memory         65536                65536                bytes\n",
-        );
-        put("sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm\n");
+        let tree = Fixture::unpack(
+            "proc/sys/kernel/io_uring_disabled = 2\n\
+             proc/self/limits = Max locked memory         65536                65536                bytes\n\
+             sys/devices/system/clocksource/clocksource0/current_clocksource = acpi_pm\n",
+        )
+        .unwrap();
         let mut machine = fixture::machine();
         machine.cpu.clock.governors = ["powersave".to_owned()].into();
         machine.state.turbo = Some(true);
         machine.state.steal_since_boot = Some(0.2);
         machine.memory.transparent_huge_pages = Some("never".to_owned());
         machine.cpu.online = "0-3".parse().unwrap();
-        machine.cgroup.io =
-            vec![IoLimit { device: "8:0".to_owned(), reads: Some(200), ..IoLimit::default() }];
-        let all = checks(&Root::at(tree.path()), &machine);
-        for name in [
-            "governor",
-            "turbo",
-            "steal",
-            "affinity",
-            "I/O limit",
-            "huge pages",
-            "time source",
-            "io_uring",
-            "locked memory",
-        ] {
+        let limit = IoLimit { device: "8:0".to_owned(), reads: Some(200), ..IoLimit::default() };
+        machine.cgroup.io = vec![limit];
+        let all = checks(&tree.root, &machine);
+        let names = "governor,turbo,steal,affinity,I/O limit,huge pages,time source,io_uring,locked memory";
+        for name in names.split(',') {
             let check = of(&all, name);
             assert_eq!(check.state, CheckState::Costs, "{check:?}");
             assert!(check.cost.as_ref().is_some_and(|c| c.len() > 20), "{check:?}");
@@ -380,16 +362,8 @@ mod tests {
         machine.state.steal_since_boot = Some(0.0);
         machine.memory.transparent_huge_pages = Some("madvise".to_owned());
         let all = checks(&Root::at("/nonexistent"), &machine);
-        for name in [
-            "governor",
-            "turbo",
-            "steal",
-            "CPU quota",
-            "I/O limit",
-            "affinity",
-            "huge pages",
-            "hardware counters",
-        ] {
+        let names = "governor,turbo,steal,CPU quota,I/O limit,affinity,huge pages,hardware counters";
+        for name in names.split(',') {
             assert_eq!(of(&all, name).state, CheckState::Good, "{name}");
         }
     }

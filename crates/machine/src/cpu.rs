@@ -455,11 +455,8 @@ mod tests {
              sys/devices/system/cpu/cpu[0-7]/topology/core_id = {n}\n\
              sys/devices/system/cpu/cpu[0-7]/topology/physical_package_id = 0\n",
         )?;
-        assert_eq!(
-            (cpu.allowed, cpu.cores, cpu.threads),
-            ("4,7".parse()?, Some(2), 2),
-            "0 and 1 are other names of 4 and 7"
-        );
+        // 0 and 1 are other names of 4 and 7.
+        assert_eq!((cpu.allowed, cpu.cores, cpu.threads), ("4,7".parse()?, Some(2), 2));
         Ok(())
     }
 

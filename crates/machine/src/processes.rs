@@ -233,11 +233,8 @@ mod tests {
     #[test]
     fn names_are_made_harmless() {
         let hostile = ProcessStat::parse(&line(7, "a) b (\u{1b}[31m\n", 1, 3)).unwrap();
-        assert!(
-            hostile.name.starts_with("a) b (") && !hostile.name.contains(['\u{1b}', '\n']),
-            "{}",
-            hostile.name
-        );
+        let name = hostile.name;
+        assert!(name.starts_with("a) b (") && !name.contains(['\u{1b}', '\n']), "{name}");
         assert_eq!((hostile.parent, hostile.ticks), (1, 3));
         assert_eq!(ProcessStat::parse("7 (a"), None);
     }

@@ -4,35 +4,22 @@ use super::storage::Medium;
 use super::*;
 use proptest::prelude::*;
 
-const PATHS: [(&str, &[&str]); 6] = [
-    ("firecracker-zen4", &["/home/user", "/dev/shm/x"]),
-    ("xeon-gold-6230-2s", &["/var/tmp", "/boot", "/home/user"]),
-    ("epyc-7543-nps4", &["/"]),
-    ("graviton2-container", &["/data/bench", "/root"]),
+/// Paths, between colons, whose storage is looked for in a saved machine.
+const PATHS: [(&str, &str); 6] = [
+    ("firecracker-zen4", "/home/user:/dev/shm/x"),
+    ("xeon-gold-6230-2s", "/var/tmp:/boot:/home/user"),
+    ("epyc-7543-nps4", "/"),
+    ("graviton2-container", "/data/bench:/root"),
     (
         "stacked-storage",
-        &[
-            "/",
-            "/srv/a",
-            "/srv/image mount/a",
-            "/bt",
-            "/mapped",
-            "/tmp",
-            "/nfs",
-            "/fuse",
-            "/pool",
-            "/multi",
-            "/lost",
-            "/circle",
-            "/gone",
-            "relative",
-        ],
+        "/:/srv/a:/srv/image mount/a:/bt:/mapped:/tmp:/nfs:/fuse:/pool:/multi:/lost:/circle:/gone:relative",
     ),
-    ("garbage", &["/", "/x/y"]),
+    ("garbage", "/:/x/y"),
 ];
 
-fn paths_of(name: &str) -> &'static [&'static str] {
-    PATHS.iter().find(|(fixture, _)| *fixture == name).map_or(&[], |(_, paths)| paths)
+fn paths_of(name: &str) -> impl Iterator<Item = &'static Path> {
+    let paths = PATHS.iter().filter(move |(fixture, _)| *fixture == name);
+    paths.flat_map(|(_, paths)| paths.split(':').map(Path::new))
 }
 
 fn snapshot(name: &str, value: &impl Serialize) {
@@ -48,8 +35,7 @@ fn checked(name: &str) -> Result<Machine, Fault> {
     let fixture = Fixture::open(name)?;
     let machine = fixture.machine();
     snapshot(name, &machine);
-    let storage: Vec<Storage> =
-        paths_of(name).iter().map(|path| storage_behind(&fixture.root, Path::new(path))).collect();
+    let storage: Vec<Storage> = paths_of(name).map(|path| storage_behind(&fixture.root, path)).collect();
     snapshot(&format!("{name}.storage"), &storage);
     assert_eq!(serde_json::from_str::<Machine>(&serde_json::to_string(&machine)?)?, machine);
     Ok(machine)
@@ -70,9 +56,8 @@ fn gvisor_is_known_by_its_kernel_and_hides_the_caches() -> Result<(), Fault> {
     assert_eq!((machine.cpu.cores, machine.cpu.last_level_bytes()), (None, None));
     assert_eq!(machine.cpu.allowed.len(), 2);
     // Linux's banner, with its builder, is neither used nor saved.
-    for banner in
-        ["6.1.0 (jane@workshop) #1 SMP", "6.1.0-gvisor (jane@gvisor) #1 SMP Sun Jan 10 15:06:54 PST 2016"]
-    {
+    let by_jane = "6.1.0-gvisor (jane@gvisor) #1 SMP Sun Jan 10 15:06:54 PST 2016";
+    for banner in ["6.1.0 (jane@workshop) #1 SMP", by_jane] {
         let fixture = Fixture::unpack(&format!("proc/version = Linux version {banner}\n"))?;
         let machine = fixture.machine();
         assert_eq!((machine.kernel.release.clone(), machine.virtualisation.container.clone()), (None, None));
@@ -191,29 +176,28 @@ const STACKS: &str = "\
     proc/self/mountinfo = 29 20 252:0 / /zram rw - ext4 /dev/zram0 rw\n\
     proc/self/mountinfo = 30 20 43:0 / /nbd rw - ext4 /dev/nbd0 rw\n";
 
-fn plain_device(name: &str, number: &str, more: &str) -> String {
+fn plain_device(name: &str, number: &str) -> String {
     let place = format!("sys/devices/virtual/block/{name}");
     format!(
         "{place}/dev = {number}\n{place}/size = 2048\nsys/block/{name} -> ../devices/virtual/block/{name}\n\
          sys/class/block/{name} -> ../../devices/virtual/block/{name}\n\
-         sys/dev/block/{number} -> ../../devices/virtual/block/{name}\n{more}"
+         sys/dev/block/{number} -> ../../devices/virtual/block/{name}\n"
     )
 }
 
 #[test]
 fn files_in_memory_and_on_several_devices_are_named() -> Result<(), Fault> {
-    let file =
-        |name: &str, file: &str| format!("sys/devices/virtual/block/{name}/loop/backing_file = {file}\n");
-    let devices = [
-        plain_device("sda", "8:0", ""),
-        plain_device("sdb", "8:16", ""),
-        plain_device("zram0", "252:0", ""),
-        plain_device("nbd0", "43:0", ""),
-        plain_device("loop1", "7:1", &file("loop1", "/run/image")),
-        plain_device("loop2", "7:2", &file("loop2", "/cdrom.squashfs")),
-        plain_device("loop3", "7:3", &file("loop3", "/nfs/image")),
-    ];
-    let fixture = Fixture::unpack(&format!("{STACKS}{}", devices.concat()))?;
+    let mut tree = STACKS.to_owned();
+    for (name, number) in [("sda", "8:0"), ("sdb", "8:16"), ("zram0", "252:0"), ("nbd0", "43:0")] {
+        tree += &plain_device(name, number);
+    }
+    for (name, number, backing) in
+        [("loop1", "7:1", "/run/image"), ("loop2", "7:2", "/cdrom.squashfs"), ("loop3", "7:3", "/nfs/image")]
+    {
+        tree += &plain_device(name, number);
+        tree += &format!("sys/devices/virtual/block/{name}/loop/backing_file = {backing}\n");
+    }
+    let fixture = Fixture::unpack(&tree)?;
     let found = |path: &str| {
         let storage = storage_behind(&fixture.root, Path::new(path));
         let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
@@ -257,9 +241,8 @@ fn an_empty_tree_is_a_machine_of_unknowns() -> Result<(), Fault> {
 fn a_file_past_the_cap_is_not_read() -> Result<(), Fault> {
     let fixture = Fixture::open("firecracker-zen4")?;
     let huge = vec![b'1'; root::FILE_CAP as usize + 1];
-    for path in
-        ["proc/meminfo", "proc/sys/kernel/hostname", "sys/devices/system/cpu/online", "proc/self/cgroup"]
-    {
+    let paths = "proc/meminfo proc/sys/kernel/hostname sys/devices/system/cpu/online proc/self/cgroup";
+    for path in paths.split(' ') {
         fixture.write(path, &huge)?;
     }
     fixture.write("proc/self/mountinfo", &vec![b' '; root::MOUNTS_CAP as usize + 1])?;
@@ -274,10 +257,8 @@ fn a_file_past_the_cap_is_not_read() -> Result<(), Fault> {
 #[test]
 fn a_single_node_has_the_memory_of_the_machine_whatever_the_kernel_has_initialised() -> Result<(), Fault> {
     let fixture = Fixture::open("firecracker-zen4")?;
-    fixture.write(
-        "sys/devices/system/node/node0/meminfo",
-        b"Node 0 MemTotal: 4681 kB\nNode 0 MemFree: 3305 kB\n",
-    )?;
+    let node = b"Node 0 MemTotal: 4681 kB\nNode 0 MemFree: 3305 kB\n";
+    fixture.write("sys/devices/system/node/node0/meminfo", node)?;
     let memory = fixture.machine().memory;
     let nodes: Vec<_> = memory.nodes.iter().map(|node| (node.total_bytes, node.free_bytes)).collect();
     assert!(memory.total_bytes.is_some());
@@ -312,51 +293,13 @@ fn holds_control(value: &serde_json::Value) -> bool {
 }
 
 fn nasty() -> impl Strategy<Value = Vec<u8>> {
-    let known = [
-        "",
-        "\n",
-        "-1",
-        "0",
-        "1",
-        "18446744073709551615",
-        "18446744073709551616",
-        "9223372036854771712",
-        "max",
-        "max max",
-        "0-8191",
-        "0-8192",
-        "0-",
-        ",",
-        "[",
-        "[]",
-        "]x[",
-        "NaN",
-        "inf",
-        "1e308",
-        ":",
-        "::",
-        "0::/..",
-        "a:b:c:d",
-        "K",
-        "0K",
-        "9999999999999G",
-        "0x",
-        "0xffffffffffffffffffff",
-        "some avg10=100.01 total=1",
-        "cpu0",
-        "\\777\\000",
-        "- - - -",
-        "1 1 0:1 / / rw - btrfs /dev/.. rw",
-        "1 1 0:1 / / rw - btrfs /dev/mapper/ rw",
-        "1 1 254:0 / / rw - ext4",
-        "@ 9999999999999999.99GHz",
-        "Node 0 MemTotal:",
-        "MemTotal: -5 kB",
-        "Cpus_allowed_list: 8191",
-        "é\u{202e}",
-    ];
+    const KNOWN: &str = "|\n|-1|0|1|18446744073709551615|18446744073709551616|9223372036854771712|max|max max|\
+        0-8191|0-8192|0-|,|[|[]|]x[|NaN|inf|1e308|:|::|0::/..|a:b:c:d|K|0K|9999999999999G|0x|\
+        0xffffffffffffffffffff|some avg10=100.01 total=1|cpu0|\\777\\000|- - - -|\
+        1 1 0:1 / / rw - btrfs /dev/.. rw|1 1 0:1 / / rw - btrfs /dev/mapper/ rw|1 1 254:0 / / rw - ext4|\
+        @ 9999999999999999.99GHz|Node 0 MemTotal:|MemTotal: -5 kB|Cpus_allowed_list: 8191|é\u{202e}";
     prop_oneof![
-        prop::sample::select(known.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
+        prop::sample::select(KNOWN.split('|').collect::<Vec<_>>()).prop_map(|text| text.as_bytes().to_vec()),
         prop::collection::vec(any::<u8>(), 0..80),
         "[0-9a-z:/ ,.\\n\\-]{0,60}".prop_map(String::into_bytes),
     ]
@@ -380,7 +323,7 @@ fn survives(name: &str, damage: &[(prop::sample::Index, Vec<u8>)]) -> Result<(),
     }
     let mut machine = fixture.machine();
     for path in paths_of(name) {
-        machine.set_storage_behind(&fixture.root, Path::new(path));
+        machine.set_storage_behind(&fixture.root, path);
         let value = serde_json::to_value(&machine)?;
         assert!(!holds_control(&value));
         // Every discovered value survives JSON: a NaN would return as null.

@@ -169,12 +169,8 @@ mod tests {
         };
         assert!(with(4).is_some());
         assert_eq!(with(40), None, "a third of the requests");
-        let few = Counters { taken_ms: 9, ..counted };
-        assert_eq!(
-            DeviceWork { counted: few, ..done }.request_seconds(4_096_000),
-            None,
-            "too few milliseconds to tell"
-        );
+        let few = DeviceWork { counted: Counters { taken_ms: 9, ..counted }, ..done };
+        assert_eq!(few.request_seconds(4_096_000), None, "too few milliseconds to tell");
         let idle = DeviceWork { passed_ms: 100.0, counted: Counters::default() };
         assert_eq!((idle.busy(), idle.request_seconds(0)), (Some(0.0), None));
     }

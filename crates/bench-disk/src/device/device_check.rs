@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::backing::{PageCacheMode, TestFile};
 use crate::display::human;
 use crate::fact::{DEVICE_SHARE, PAGE_CACHE};
-use crate::warning::FileWarning;
+use crate::warning::DiskWarning;
 use plimsoll_machine::{DeviceNumber, DiskKind, Root, Storage};
 use plimsoll_metal::residency::resident_bytes;
 use plimsoll_model::sample::Achieved;
@@ -75,7 +75,7 @@ impl DirectionBytes {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct DeviceTraffic {
     pub(crate) achieved: Achieved,
-    pub(crate) warnings: Vec<FileWarning>,
+    pub(crate) warnings: Vec<DiskWarning>,
     pub(crate) invalid: Option<String>,
 }
 
@@ -166,7 +166,7 @@ impl DeviceCheck {
         };
         let far = self.far.as_ref().and_then(|far| Some((far, far.seen(&self.root)?.share_of(claimed)?)));
         reported.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| {
-            FileWarning::CachedBelow { below: far.names.clone(), share, above: self.near.names.clone() }
+            DiskWarning::CachedBelow { below: far.names.clone(), share, above: self.near.names.clone() }
         }));
         reported
     }

@@ -154,13 +154,9 @@ mod tests {
         let mut machine = Machine::discover(&Root::live());
         let number = "254:0".parse().ok();
         machine.storage = Some(Storage { number, ..Storage::default() });
-        let of = |read_bytes, reads| IoLimit {
-            device: device.to_owned(),
-            read_bytes,
-            reads,
-            ..IoLimit::default()
-        };
-        machine.cgroup.io = vec![of(Some(BYTES), None), of(None, Some(500))];
+        let of = || IoLimit { device: device.to_owned(), ..IoLimit::default() };
+        let bytes = IoLimit { read_bytes: Some(BYTES), ..of() };
+        machine.cgroup.io = vec![bytes, IoLimit { reads: Some(500), ..of() }];
         let mut measurement = plimsoll_model::view::testing::peak(1, 1.0);
         measurement.case = case.parse().unwrap();
         measurement.metrics[0].unit = unit;

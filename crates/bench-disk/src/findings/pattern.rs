@@ -106,13 +106,11 @@ mod tests {
             io("read", "sequential", "4K", 100e3),
         ]);
         let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
-        assert_eq!(
-            texts,
-            [
-                "disk: random write of 4K reaches 21 % of the sequential rate: 21.0 kIOPS, sequential 100 kIOPS",
-                "disk: random read of 4K reaches 50 % of the sequential rate: 50.0 kIOPS, sequential 100 kIOPS",
-            ]
-        );
+        let expected = [
+            "disk: random write of 4K reaches 21 % of the sequential rate: 21.0 kIOPS, sequential 100 kIOPS",
+            "disk: random read of 4K reaches 50 % of the sequential rate: 50.0 kIOPS, sequential 100 kIOPS",
+        ];
+        assert_eq!(texts, expected);
         assert!((found[0].evidence["ratio"].as_f64().unwrap() - 0.21).abs() < 1e-12);
         assert!(found[0].evidence["sequential"].as_str().unwrap().contains("pattern=sequential"));
     }

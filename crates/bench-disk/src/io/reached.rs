@@ -1,6 +1,6 @@
 //! Depth and rate that samples reached, and warnings if they fell short.
 
-use crate::warning::TransferWarning;
+use crate::warning::DiskWarning;
 use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 
 /// Least mean depth, as a share of the requested one, without a warning.
@@ -31,7 +31,7 @@ pub(crate) fn depth_missed(
     job: &DiskTransfers,
     kind: DiskEngine,
     samples: &[Reached],
-) -> Option<TransferWarning> {
+) -> Option<DiskWarning> {
     let mean = |of: fn(&Reached) -> f64| samples.iter().map(of).sum::<f64>() / samples.len().max(1) as f64;
     let (wanted, queue) = (job.depth, (job.depth * job.threads) as f64);
     let depth = mean(|sample| sample.depth);
@@ -41,22 +41,22 @@ pub(crate) fn depth_missed(
     if kind.is_one_at_a_time() {
         // A requested asynchronous engine fell back, so there is none to suggest.
         let deeper = !matches!(job.engine, DiskEngine::IoUring(_) | DiskEngine::Libaio);
-        return (wanted > 1).then_some(TransferWarning::OneAtATime { wanted, engine: kind, deeper });
+        return (wanted > 1).then_some(DiskWarning::OneAtATime { wanted, engine: kind, deeper });
     }
     if job.amount.is_some() && mean(|sample| sample.transfers as f64) <= FEW_QUEUES * queue {
         return None;
     }
     let got = depth / job.threads as f64;
     Some(match samples.iter().any(|sample| sample.flushed) {
-        true => TransferWarning::EmptiedBySyncs { wanted, got, flush: job.flush },
+        true => DiskWarning::EmptiedBySyncs { wanted, got, flush: job.flush },
         // At depth 1 the queue is empty between two transfers anyway.
         false if wanted == 1 => return None,
-        false => TransferWarning::DepthNotReached { wanted, got },
+        false => DiskWarning::DepthNotReached { wanted, got },
     })
 }
 
 /// Returns a warning if `samples` clearly miss `per_second`, the target rate of all `threads`.
-pub(crate) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<TransferWarning> {
+pub(crate) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<DiskWarning> {
     let thread_seconds: f64 = samples.iter().map(|sample| sample.thread_seconds).sum();
     let done = samples.iter().map(|sample| sample.transfers).sum::<u64>() as f64;
     let expected = per_second / threads as f64 * thread_seconds;
@@ -65,7 +65,7 @@ pub(crate) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) ->
     let by_chance = SCATTER * expected.sqrt() + samples.len() as f64 * threads as f64;
     let done = done / thread_seconds * threads as f64;
     (missing > RATE_MISSED * expected && missing > by_chance)
-        .then_some(TransferWarning::RateNotHeld { offered: per_second, done })
+        .then_some(DiskWarning::RateNotHeld { offered: per_second, done })
 }
 
 #[cfg(test)]

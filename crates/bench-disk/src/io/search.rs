@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::fact::{DEEPEST_QUEUE, FIGURE_THREADS, TARGET_HELD, WITHIN_TARGET};
 use crate::io::transfers::{Probe, Transfers};
 use crate::metrics;
-use crate::warning::TransferWarning;
+use crate::warning::DiskWarning;
 use plimsoll_bench_api::Prepared;
 use plimsoll_model::job::disk::LatencyTarget;
 use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount};
@@ -107,7 +107,7 @@ fn conclude(
     most: u64,
     found: Option<u64>,
     within: f64,
-) -> (Option<u64>, Option<TransferWarning>) {
+) -> (Option<u64>, Option<DiskWarning>) {
     let held = within >= target.share;
     // If only depth 1 is possible, the samples decide.
     let deepest = found.or((held && most == 1).then_some(1));
@@ -115,9 +115,9 @@ fn conclude(
     let warning = match deepest {
         Some(_) if held => None,
         // The samples are longer than any probe.
-        None if held => Some(TransferWarning::TargetMissedInSearch { target }),
-        None => Some(TransferWarning::TargetMissed { target, within }),
-        Some(depth) => Some(TransferWarning::TargetNotHeld { target, within, depth }),
+        None if held => Some(DiskWarning::TargetMissedInSearch { target }),
+        None => Some(DiskWarning::TargetMissed { target, within }),
+        Some(depth) => Some(DiskWarning::TargetNotHeld { target, within, depth }),
     };
     (deepest, warning)
 }
@@ -154,7 +154,7 @@ impl Prepared for Deepest {
             facts.achieved.set(&TARGET_HELD, within >= self.target.share);
             facts.warnings.extend(warning.map(Note::from));
             let (engine, most, asked) = (self.transfers.kind.word(), self.most, self.asked);
-            let less = TransferWarning::SearchedLess { most, asked, engine };
+            let less = DiskWarning::SearchedLess { most, asked, engine };
             facts.warnings.extend((most < asked).then(|| less.into()));
         }
         facts

@@ -16,7 +16,7 @@ use crate::load::{
 };
 use crate::metrics;
 use crate::storage::{CaseFiles, ToolFiles, memory_warning, renewal};
-use crate::warning::{FileWarning, TransferWarning};
+use crate::warning::DiskWarning;
 use plimsoll_bench_api::fixed::{Scaling, thread_amount};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::{Medium, Root};
@@ -100,12 +100,10 @@ impl Transfers {
             .map_err(|error| failed(&error, &path, false))?;
         let (kind, wanted) = (about.kind, job.engine);
         facts.achieved.set(&ENGINE, kind.word());
-        let fell_back =
-            about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used: kind, why });
-        let remark = about.remark.map(|why| TransferWarning::NotRegistered { why });
-        facts.warnings.extend(fell_back.into_iter().chain(remark).map(Note::from));
-        let is_buffered = job.cache != CacheMode::Direct;
-        facts.warnings.extend(is_buffered.then(|| FileWarning::PageCache { avoidable }.into()));
+        let fell_back = about.fell_back.map(|why| DiskWarning::EngineFellBack { wanted, used: kind, why });
+        let remark = about.remark.map(|why| DiskWarning::NotRegistered { why });
+        let cached = (job.cache != CacheMode::Direct).then_some(DiskWarning::PageCache { avoidable });
+        facts.warnings.extend([fell_back, remark, cached].into_iter().flatten().map(Note::from));
         Ok(Transfers {
             team,
             kind,
@@ -202,7 +200,7 @@ impl Transfers {
         facts.achieved.set(&VOLUME, bytes.round());
         if let Some(seconds) = self.cut {
             let wanted = wanted as f64 * self.job.blocks.mean();
-            let cut = TransferWarning::VolumeCut { seconds, done: bytes, wanted };
+            let cut = DiskWarning::VolumeCut { seconds, done: bytes, wanted };
             facts.warnings.push(cut.into());
         }
     }

@@ -114,12 +114,8 @@ mod tests {
 
     fn source(operation: DiskOperation, blocks: BlockSizes) -> TransferSource {
         let extent = WalkExtent { start: 0, bytes: 1 << 30, unit: blocks.unit(), largest: blocks.largest() };
-        TransferSource::new(
-            operation,
-            WriteThrough::No,
-            blocks,
-            BlockWalk::new(BlockOrder::Random, extent, 3),
-        )
+        let walk = BlockWalk::new(BlockOrder::Random, extent, 3);
+        TransferSource::new(operation, WriteThrough::No, blocks, walk)
     }
 
     fn mixed(text: &str) -> BlockSizes {

@@ -9,7 +9,7 @@ use crate::storage::file::{FileUse, cool, drop_pages};
 use crate::storage::fill::refill;
 use crate::storage::precondition::precondition;
 use crate::storage::{CHUNK, Filled, ToolFiles, requested_size};
-use crate::warning::FileWarning;
+use crate::warning::DiskWarning;
 use plimsoll_bench_api::{Context, RawTarget, RequestedSize};
 use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::sample::{Achieved, CannotMeasure};
@@ -18,7 +18,7 @@ pub(crate) struct CaseFiles {
     /// Files per thread; the first is read or written.
     pub(crate) files: Vec<Vec<Arc<TestFile>>>,
     pub(crate) extents: Vec<WalkExtent>,
-    pub(crate) warnings: Vec<FileWarning>,
+    pub(crate) warnings: Vec<DiskWarning>,
     pub(crate) place: Achieved,
     /// Whether the expected contents of reads are known.
     pub(crate) known: bool,
@@ -121,7 +121,7 @@ impl CaseFiles {
                 refill(&files[0], 0, each, cx.options.until, &mut noise)?;
             }
         }
-        let warnings = wanted.reduced.map(|why| FileWarning::Small { bytes: each * job.threads, why });
+        let warnings = wanted.reduced.map(|why| DiskWarning::Small { bytes: each * job.threads, why });
         Ok(CaseFiles {
             extents: vec![extent(job, each); job.threads as usize],
             files,

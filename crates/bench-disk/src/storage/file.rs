@@ -13,7 +13,7 @@ use crate::fact::{DEVICE, FILE_SYSTEM};
 use crate::load::{Seal, TestData};
 use crate::storage::CHUNK;
 use crate::storage::fill::{Filling, fill_within};
-use crate::warning::FileWarning;
+use crate::warning::DiskWarning;
 use plimsoll_bench_api::{Context, RawTarget, RequestedSize};
 use plimsoll_machine::{Disk, DiskKind, Machine, Medium, Root, Storage};
 use plimsoll_model::job::disk::DiskTransfers;
@@ -74,7 +74,7 @@ pub(crate) struct Filled {
     /// Whether plimsoll wrote the contents, unlike those of a read-only device.
     pub(crate) known: bool,
     /// Warnings, such as a reduced size.
-    pub(crate) warnings: Vec<FileWarning>,
+    pub(crate) warnings: Vec<DiskWarning>,
     size: RequestedSize,
 }
 
@@ -143,7 +143,7 @@ impl Filled {
         let slow = || format!("filling was ended after {} s", MAX_FILL_TIME.as_secs());
         // An incomplete last chunk is left out.
         let why = if filled + CHUNK as u64 <= bytes { Some(slow()) } else { wanted.reduced };
-        let small = why.map(|why| FileWarning::Small { bytes: filled, why });
+        let small = why.map(|why| DiskWarning::Small { bytes: filled, why });
         let warnings = [small, named_file_warning(&file), space_saved_warning(&file, filled)];
         let warnings = warnings.into_iter().flatten().collect();
         Ok(Filled { file, bytes: filled, known: true, warnings, size })
@@ -172,7 +172,7 @@ impl Filled {
             RequestedSize::Between { .. } => has,
         };
         if access == Access::Read {
-            let warnings = vec![FileWarning::ContentsUnknown { device: name.clone() }];
+            let warnings = vec![DiskWarning::ContentsUnknown { device: name.clone() }];
             return Ok(Filled { file, bytes: wanted, known: false, warnings, size });
         }
         let patience = if matches!(size, RequestedSize::Exactly(_)) { Duration::MAX } else { MAX_FILL_TIME };
@@ -185,7 +185,7 @@ impl Filled {
             )));
         }
         let remarks = device.claim.iter().flat_map(|claim| claim.remarks.clone());
-        let warnings = remarks.map(|why| FileWarning::UsersUnknown { why }).collect();
+        let warnings = remarks.map(|why| DiskWarning::UsersUnknown { why }).collect();
         Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size })
     }
 
@@ -289,30 +289,30 @@ pub(crate) fn in_memory_error(file_system: &str) -> CannotMeasure {
 }
 
 /// Returns a warning if the file had a name for a moment, because the file system lacks O_TMPFILE.
-pub(crate) fn named_file_warning(file: &TestFile) -> Option<FileWarning> {
-    file.named.then(|| FileWarning::Named { file_system: file.facts.file_system.to_string() })
+pub(crate) fn named_file_warning(file: &TestFile) -> Option<DiskWarning> {
+    file.named.then(|| DiskWarning::Named { file_system: file.facts.file_system.to_string() })
 }
 
 /// Returns a warning if memory may be behind the files: a RAM disk, a loop device on a file in
 /// memory, or a file system served by a process or the host.
-pub(crate) fn memory_warning(storage: Option<&Storage>) -> Option<FileWarning> {
+pub(crate) fn memory_warning(storage: Option<&Storage>) -> Option<DiskWarning> {
     let storage = storage?;
     let is_memory = |disk: &&Disk| matches!(disk.kind, DiskKind::Zram | DiskKind::Ram);
     if let Some(disk) = storage.disks.iter().find(is_memory) {
         let is_compressed = disk.kind == DiskKind::Zram;
-        return Some(FileWarning::InMemory { device: disk.name.clone(), is_compressed });
+        return Some(DiskWarning::InMemory { device: disk.name.clone(), is_compressed });
     }
     if let Some(layer) = storage.layers.iter().find(|layer| layer.medium == Some(Medium::Memory)) {
-        return Some(FileWarning::InMemory { device: layer.name.clone(), is_compressed: false });
+        return Some(DiskWarning::InMemory { device: layer.name.clone(), is_compressed: false });
     }
     let file_system = storage.file_system.as_ref().filter(|fs| fs.is_served())?;
-    Some(FileWarning::Served { file_system: file_system.fs_type.clone() })
+    Some(DiskWarning::Served { file_system: file_system.fs_type.clone() })
 }
 
 /// Returns a warning if a file of `bytes` incompressible bytes takes clearly less space.
-fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<FileWarning> {
+fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<DiskWarning> {
     let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
-    Some(FileWarning::SpaceSaved { bytes, taken, file_system: file.facts.file_system.to_string() })
+    Some(DiskWarning::SpaceSaved { bytes, taken, file_system: file.facts.file_system.to_string() })
 }
 
 #[cfg(test)]
@@ -329,9 +329,9 @@ mod tests {
             memory_warning(Some(&Storage { file_system, disks, ..Storage::default() }))
         };
         for served in ["fuse", "fuse.sshfs", "9p", "virtiofs", "vboxsf"] {
-            assert_eq!(behind(served, None), Some(FileWarning::Served { file_system: served.to_owned() }));
+            assert_eq!(behind(served, None), Some(DiskWarning::Served { file_system: served.to_owned() }));
         }
-        let memory = |kind| matches!(behind("ext4", Some(kind)), Some(FileWarning::InMemory { .. }));
+        let memory = |kind| matches!(behind("ext4", Some(kind)), Some(DiskWarning::InMemory { .. }));
         assert!(memory(DiskKind::Zram) && memory(DiskKind::Ram) && !memory(DiskKind::Nvme));
         assert_eq!(behind("fuseblk", Some(DiskKind::Nvme)), None, "ntfs-3g is on a disk");
         assert_eq!(behind("overlay", None), None);
@@ -340,7 +340,7 @@ mod tests {
             let layer = DeviceLayer { medium, ..DeviceLayer::new("loop0", DiskKind::Loop) };
             memory_warning(Some(&Storage { layers: vec![layer], ..Storage::default() }))
         };
-        assert!(matches!(on(Some(Medium::Memory)), Some(FileWarning::InMemory { .. })));
+        assert!(matches!(on(Some(Medium::Memory)), Some(DiskWarning::InMemory { .. })));
         assert_eq!((on(None), on(Some(Medium::Network))), (None, None));
     }
 }

@@ -11,7 +11,7 @@ use crate::load::{
     derive,
 };
 use crate::storage::{Filled, requested_size};
-use crate::warning::FileWarning;
+use crate::warning::DiskWarning;
 use plimsoll_bench_api::{Context, RequestedSize};
 use plimsoll_metal::mapped::AccessOrder;
 use plimsoll_metal::ticks::TickClock;
@@ -33,7 +33,7 @@ pub(crate) fn precondition(
     cx: &Context<'_>,
     filled: &Filled,
     bytes: u64,
-) -> Result<Vec<FileWarning>, CannotMeasure> {
+) -> Result<Vec<DiskWarning>, CannotMeasure> {
     if !filled.known {
         let why = "--steady requires --destroy-data-on with --target: it writes first";
         return Err(CannotMeasure::not_here(why));
@@ -43,8 +43,8 @@ pub(crate) fn precondition(
     let has: u64 = disks.iter().filter_map(|disk| disk.size_bytes).sum();
     let part = (bytes as f64) < WHOLE * has as f64;
     let mut warnings = Vec::new();
-    warnings.extend((written < bytes).then_some(FileWarning::PreconditionCut { written, bytes }));
-    warnings.extend(part.then_some(FileWarning::PartOfDevice { bytes, device: has }));
+    warnings.extend((written < bytes).then_some(DiskWarning::PreconditionCut { written, bytes }));
+    warnings.extend(part.then_some(DiskWarning::PartOfDevice { bytes, device: has }));
     Ok(warnings)
 }
 

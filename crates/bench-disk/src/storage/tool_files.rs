@@ -12,7 +12,7 @@ use crate::load::TestData;
 use crate::storage::file::{SecondFile, TOOL_FILE_KEY};
 use crate::storage::fill::{Filling, fill_within, refill};
 use crate::storage::{CHUNK, Filled};
-use crate::warning::FileWarning;
+use crate::warning::DiskWarning;
 use plimsoll_bench_api::{Context, RequestedSize};
 use plimsoll_machine::Medium;
 use plimsoll_model::sample::{CannotMeasure, Writable};
@@ -109,8 +109,8 @@ impl ToolFiles {
         self.shared.is_some()
     }
 
-    pub(crate) fn warning(&self) -> Option<FileWarning> {
-        self.shared.clone().map(|why| FileWarning::SharedWithTool { why })
+    pub(crate) fn warning(&self) -> Option<DiskWarning> {
+        self.shared.clone().map(|why| DiskWarning::SharedWithTool { why })
     }
 }
 

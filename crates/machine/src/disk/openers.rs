@@ -343,21 +343,19 @@ mod tests {
         let watched = |writers_only| watched(thing, "file", writers_only);
         let found = |watched: WatchedFile| find_holder(&root, &[watched]).holder;
         assert_eq!(found(watched(false)), None, "this process holds it");
-        let open = file.reopen().expect("open");
-        let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
-        let opener = Opener { process: sleep.id(), name: "sleep".to_owned() };
-        let by_both = [found(watched(false)), found(watched(true))];
-        let exempt = found(WatchedFile { exempt: vec![sleep.id()], ..watched(false) });
-        sleep.kill().expect("end");
-        sleep.wait().expect("end");
-        assert_eq!(by_both, [Some((opener.clone(), 0)), Some((opener, 0))]);
+        let held = |open: std::fs::File| {
+            let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
+            let by_both = [found(watched(false)), found(watched(true))];
+            let exempt = found(WatchedFile { exempt: vec![sleep.id()], ..watched(false) });
+            sleep.kill().expect("end");
+            sleep.wait().expect("end");
+            (Some((Opener { process: sleep.id(), name: "sleep".to_owned() }, 0)), by_both, exempt)
+        };
+        let (sleep, by_both, exempt) = held(file.reopen().expect("open"));
+        assert_eq!(by_both, [sleep.clone(), sleep]);
         assert_eq!((exempt, found(watched(false))), (None, None));
-        let open = std::fs::File::open(file.path()).expect("open");
-        let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
-        let reads = [found(watched(false)).is_some(), found(watched(true)).is_some()];
-        sleep.kill().expect("end");
-        sleep.wait().expect("end");
-        assert_eq!(reads, [true, false], "it only reads");
+        let (sleep, by_both, _) = held(std::fs::File::open(file.path()).expect("open"));
+        assert_eq!(by_both, [sleep, None], "it only reads");
     }
 
     #[test]

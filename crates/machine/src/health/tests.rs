@@ -108,16 +108,14 @@ fn faults_have_a_code_and_a_short_sentence() -> Result<(), Wrong> {
     fixture.write("smart/nvme0", &made(0b1010, 350, 130, u64::MAX))?;
     let faults = Health::read(&fixture.root).faults();
     let stated: Vec<String> = faults.iter().map(|fault| format!("{}: {fault}", fault.code())).collect();
-    assert_eq!(
-        stated,
-        [
-            "edac-uncorrected: memory controller mc0: uncorrected errors: 18446744073709551615",
-            "nvme-critical-warning: nvme0: critical warning 0x0a: temperature past its limit and more",
-            "nvme-media-errors: nvme0: media errors: 18446744073709551615",
-            "nvme-worn: nvme0: 130 % of its expected endurance used",
-            "too-hot: coretemp Package id 0: 100 °C; critical from 100 °C",
-        ]
-    );
+    let expected = [
+        "edac-uncorrected: memory controller mc0: uncorrected errors: 18446744073709551615",
+        "nvme-critical-warning: nvme0: critical warning 0x0a: temperature past its limit and more",
+        "nvme-media-errors: nvme0: media errors: 18446744073709551615",
+        "nvme-worn: nvme0: 130 % of its expected endurance used",
+        "too-hot: coretemp Package id 0: 100 °C; critical from 100 °C",
+    ];
+    assert_eq!(stated, expected);
     Ok(())
 }
 
@@ -125,6 +123,7 @@ fn faults_have_a_code_and_a_short_sentence() -> Result<(), Wrong> {
 fn no_sentence_is_longer_than_80_characters() {
     let long = || "W".repeat(20);
     let pace = |lanes| LinkPace { transfers_per_s: 2_500_000_000, lanes };
+    let (now, possible) = (pace(16), pace(32));
     let (what, device) = (|| "storage device".to_owned(), || "0000:41:00.0".to_owned());
     let faults = [
         HardwareFault::EdacUncorrected { controller: "W".repeat(16), count: u64::MAX },
@@ -132,14 +131,8 @@ fn no_sentence_is_longer_than_80_characters() {
         HardwareFault::NvmeMediaErrors { drive: "W".repeat(16), count: u64::MAX },
         HardwareFault::NvmeWorn { drive: "W".repeat(16), percent: 255 },
         HardwareFault::TooHot { sensor: format!("{} {}", long(), long()), celsius: 150.0, critical: 150.0 },
-        HardwareFault::PcieLink {
-            what: what(),
-            device: device(),
-            now: pace(16),
-            possible: pace(32),
-            saves_power: false,
-        },
-        HardwareFault::PcieSpeed { what: what(), device: device(), now: pace(16), possible: pace(32) },
+        HardwareFault::PcieLink { what: what(), device: device(), now, possible, saves_power: false },
+        HardwareFault::PcieSpeed { what: what(), device: device(), now, possible },
         HardwareFault::MicrocodeDiffers { revisions: 8 },
     ];
     let codes: Vec<&str> = faults.iter().map(HardwareFault::code).collect();
