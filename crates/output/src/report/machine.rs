@@ -11,7 +11,7 @@ mod storage;
 
 pub use core::cores;
 pub use health::health;
-pub use layout::{FactRow, FactSection, text};
+pub use layout::{FactSection, text};
 pub use limits::limits;
 
 use plimsoll_machine::smbios::Module;
@@ -48,9 +48,7 @@ fn system(machine: &Machine) -> FactSection {
     let words = [kernel.release.as_deref(), kernel.architecture.as_deref()];
     section.row("kernel", or_unknown(joined(words.into_iter().flatten(), " ")));
     let Virtualisation { system_vendor, product, .. } = &machine.virtualisation;
-    if let Some(made) = joined([system_vendor, product].into_iter().flatten(), " ") {
-        section.row("product", made);
-    }
+    section.known("product", joined([system_vendor, product].into_iter().flatten(), " "));
     section.row("virtual", virtualisation(&machine.virtualisation));
     section
 }
@@ -73,14 +71,12 @@ fn memory(memory: &Memory) -> FactSection {
     let mut section = FactSection::new("memory");
     section.row("total", size(memory.total_bytes));
     section.row("available", size(memory.available_bytes));
-    section.row(
-        "swap",
-        match (memory.swap_total_bytes, memory.swap_free_bytes) {
-            (Some(0), _) => "none".into(),
-            (None, _) => UNKNOWN_VALUE.into(),
-            (total, free) => format!("{}, {} free", size(total), size(free)),
-        },
-    );
+    let swap = match (memory.swap_total_bytes, memory.swap_free_bytes) {
+        (Some(0), _) => "none".to_owned(),
+        (None, _) => UNKNOWN_VALUE.to_owned(),
+        (total, free) => format!("{}, {} free", size(total), size(free)),
+    };
+    section.row("swap", swap);
     let pools = memory.huge_pages.iter().map(|pool| {
         let count = |pages: Option<u64>| pages.map_or(UNKNOWN_VALUE.into(), |n| n.to_string());
         let page = size(Some(pool.size_bytes));
@@ -90,16 +86,12 @@ fn memory(memory: &Memory) -> FactSection {
         format!("{page}: {}, {} free", count(pool.total), count(pool.free))
     });
     section.row("huge pages", or_unknown(joined(pools, "; ")));
-    if let Some(modules) = &memory.modules {
-        section.row("modules", modules_by_kind(modules));
-    }
+    section.known("modules", memory.modules.as_deref().map(modules_by_kind));
     let page = memory.transparent_huge_page_bytes.map(|bytes| format!(", {}", size(Some(bytes))));
-    let setting =
-        memory.transparent_huge_pages.as_ref().map(|set| format!("{set}{}", page.unwrap_or_default()));
+    let setting = memory.transparent_huge_pages.as_ref();
+    let setting = setting.map(|set| format!("{set}{}", page.unwrap_or_default()));
     section.row("transparent", or_unknown(setting));
-    if let Some(bytes) = memory.page_bytes {
-        section.row("ordinary pages", size(Some(bytes)));
-    }
+    section.known("ordinary pages", memory.page_bytes.map(|bytes| size(Some(bytes))));
     for node in &memory.nodes {
         let cpus = if node.cpus.is_empty() { "no CPU".into() } else { format!("CPUs {}", node.cpus) };
         let distances = joined(node.distances.values(), " ").filter(|_| memory.nodes.len() > 1);
@@ -112,41 +104,27 @@ fn memory(memory: &Memory) -> FactSection {
 fn cgroup(machine: &Machine) -> FactSection {
     let Cgroup { cpu_quota, memory, cpuset, throttling, group, io, .. } = &machine.cgroup;
     let mut section = FactSection::new("control groups");
-    if let Some(group) = group {
-        section.row("group", group);
-    }
-    section.row(
-        "CPU quota",
-        match cpu_quota {
-            Some(quota) => {
-                let cpus = machine.cpu.allowed.len();
-                let binds = if quota.cpus() < cpus as f64 { "" } else { ", no fewer than are allowed" };
-                format!("{}{binds}, set on {}", format_cpus(quota.cpus(), 3), quota.group)
-            }
-            None => none_or_unknown(machine, "cgroup.cpu"),
-        },
-    );
-    section.row(
-        "memory limit",
-        match memory {
-            Some(limit) => {
-                let (whole, left) = (size(Some(limit.limit_bytes)), size(Some(limit.available_bytes())));
-                format!("{whole}, {left} left, set on {}", limit.group)
-            }
-            None => none_or_unknown(machine, "cgroup.memory"),
-        },
-    );
+    section.known("group", group.as_ref());
+    let quota = cpu_quota.as_ref().map(|quota| {
+        let is_bound = quota.cpus() < machine.cpu.allowed.len() as f64;
+        let binds = if is_bound { "" } else { ", no fewer than are allowed" };
+        format!("{}{binds}, set on {}", format_cpus(quota.cpus(), 3), quota.group)
+    });
+    section.row("CPU quota", quota.unwrap_or_else(|| none_or_unknown(machine, "cgroup.cpu")));
+    let limit = memory.as_ref().map(|limit| {
+        let [whole, left] = [limit.limit_bytes, limit.available_bytes()].map(|bytes| size(Some(bytes)));
+        format!("{whole}, {left} left, set on {}", limit.group)
+    });
+    section.row("memory limit", limit.unwrap_or_else(|| none_or_unknown(machine, "cgroup.memory")));
     for limit in io {
         section.row("I/O limit", format!("{}: {limit}", machine.device_name(&limit.device)));
     }
-    if let Some(cpus) = cpuset {
-        section.row("CPUs", cpus.to_string());
-    }
-    if let Some(t) = throttling.filter(|t| t.throttled_periods > 0) {
+    section.known("CPUs", cpuset.as_ref().map(ToString::to_string));
+    let throttled = throttling.filter(|t| t.throttled_periods > 0).map(|t| {
         let time = Quantity::new(t.throttled_us as f64 / 1e6, Unit::Second);
-        section
-            .row("throttled", format!("in {} of {} periods, {time} in all", t.throttled_periods, t.periods));
-    }
+        format!("in {} of {} periods, {time} in all", t.throttled_periods, t.periods)
+    });
+    section.known("throttled", throttled);
     section
 }
 
@@ -169,12 +147,10 @@ fn state(state: &MachineState) -> FactSection {
     section.row("steal", or_unknown(steal));
     let p = state.pressure;
     let waits = [("CPU", p.cpu), ("memory", p.memory), ("I/O", p.io)];
-    if waits.iter().any(|(_, wait)| wait.is_some()) {
-        let waits = waits.map(|(what, wait)| format!("{what} {}", share(wait)));
-        section.row("pressure", format!("{} of the last 10 s", waits.join(", ")));
-    } else {
-        section.row("pressure", UNKNOWN_VALUE);
-    }
+    let is_known = waits.iter().any(|(_, wait)| wait.is_some());
+    let waits = waits.map(|(what, wait)| format!("{what} {}", share(wait)));
+    let waits = is_known.then(|| format!("{} of the last 10 s", waits.join(", ")));
+    section.row("pressure", or_unknown(waits));
     let turbo = state.turbo.map(|on| if on { "allowed" } else { "switched off" });
     section.row("turbo", or_unknown(turbo));
     section

@@ -52,9 +52,7 @@ fn has(cpu: &Cpu, of: CoreRate, bits: u32) -> bool {
 
 fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> FactSection {
     let mut section = FactSection::new("core");
-    if let Some(cpus) = cpus {
-        section.row("CPUs", cpus.to_string());
-    }
+    section.known("CPUs", cpus.map(ToString::to_string));
     let core = match found {
         Ok(core) => core,
         Err(why) => {
@@ -67,12 +65,8 @@ fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Fa
         Identity::Inferred => "inferred",
     };
     section.row("microarchitecture", format!("{} ({certainty})", core.name));
-    if let Some(note) = &core.note {
-        section.row("because", note);
-    }
-    for (label, text) in rates(core, cpu) {
-        section.row(label, text);
-    }
+    section.known("because", core.note.as_ref());
+    section.rows.extend(rates(core, cpu));
     section.row("source", &core.source);
     section
 }

@@ -22,10 +22,8 @@ pub(super) fn processors(cpu: &Cpu) -> FactSection {
     let source = clock.base_source.as_ref().map(|source| format!(" (by {source})")).unwrap_or_default();
     let base = format!("nominal {}{source}", hertz(clock.base_hz));
     section.row("clock", format!("{base}, highest {}", hertz(clock.max_hz)));
-    if let Some(driver) = &clock.driver {
-        let governors = or_unknown(joined(&clock.governors, ", "));
-        section.row("governor", format!("{governors} ({driver})"));
-    }
+    let governors = or_unknown(joined(&clock.governors, ", "));
+    section.known("governor", clock.driver.as_ref().map(|driver| format!("{governors} ({driver})")));
     let vector = VECTOR_FLAGS.split(' ').filter(|flag| cpu.has(flag));
     section.row("vectors", or_unknown(joined(vector, " ")));
     section
@@ -76,20 +74,13 @@ fn one(cache: &CpuCache) -> String {
     }
     let mut sharers: Vec<usize> = cache.instances.iter().map(|cpus| cpus.len()).collect();
     sharers.sort_unstable();
-    match (sharers.first(), sharers.last()) {
-        (Some(&least), Some(&most)) if least == most => {
-            text += &format!(", each for {}", format_count(most, "CPU"))
-        }
-        (Some(least), Some(most)) => text += &format!(", each for {least} to {most} CPUs"),
-        _ => {}
+    if let (Some(&least), Some(&most)) = (sharers.first(), sharers.last()) {
+        let one = if least == most { String::new() } else { format!("{least} to ") };
+        text += &format!(", each for {one}{}", format_count(most, "CPU"));
     }
     if !cache.sharing_unknown.is_empty() {
         text += &format!(", sharing unknown of CPUs {}", cache.sharing_unknown);
     }
-    match (cache.ways, cache.line_bytes) {
-        (Some(ways), Some(line)) => text += &format!(", {ways} ways of {line} B lines"),
-        (None, Some(line)) => text += &format!(", {line} B lines"),
-        _ => {}
-    }
-    text
+    let ways = cache.ways.map(|ways| format!("{ways} ways of ")).unwrap_or_default();
+    text + &cache.line_bytes.map(|line| format!(", {ways}{line} B lines")).unwrap_or_default()
 }

@@ -1,37 +1,25 @@
 //! Section about the health of the hardware.
 
 use plimsoll_machine::Health;
-use plimsoll_machine::health::{Drive, PcieLink, Sensor, Throttled};
+use plimsoll_machine::health::{Controller, Drive, PcieLink, Sensor, Throttled};
 use plimsoll_units::quantity::significant;
 use plimsoll_units::text::format_count;
 
-use super::FactSection;
+use super::{FactSection, joined};
 
 const MAX_DEVICES_SHOWN: usize = 8;
 
 /// Returns a section on microcode, mitigations, temperature and errors; `None` if all are unknown.
 pub fn health(health: &Health) -> Option<FactSection> {
     let mut section = FactSection::new("health");
-    if !health.microcode.is_empty() {
-        section.row("microcode", health.microcode.join(", "));
-    }
-    if !health.mitigations.is_empty() {
-        section.row("mitigations", mitigations(health));
-    }
-    let hottest = hottest(&health.sensors);
-    if !hottest.is_empty() {
-        section.row("temperature", hottest.into_iter().map(sensor).collect::<Vec<_>>().join("; "));
-    }
-    if let Some(throttled) = &health.counters.throttled {
-        section.row("throttled by heat", throttle_counts(throttled));
-    }
+    section.known("microcode", joined(&health.microcode, ", "));
+    section.known("mitigations", (!health.mitigations.is_empty()).then(|| mitigations(health)));
+    section.known("temperature", joined(hottest(&health.sensors).into_iter().map(sensor), "; "));
+    section.known("throttled by heat", health.counters.throttled.as_ref().map(throttle_counts));
     let controllers = &health.counters.controllers;
     if !controllers.is_empty() {
-        let sum = |each: &dyn Fn(usize) -> u64| {
-            (0..controllers.len()).fold(0, |sum: u64, n| sum.saturating_add(each(n)))
-        };
-        let (corrected, uncorrected) =
-            (sum(&|n| controllers[n].corrected), sum(&|n| controllers[n].uncorrected));
+        let sum = |each: fn(&Controller) -> u64| controllers.iter().map(each).fold(0, u64::saturating_add);
+        let (corrected, uncorrected) = (sum(|one| one.corrected), sum(|one| one.uncorrected));
         section.row("memory errors", format!("{corrected} corrected, {uncorrected} uncorrected since boot"));
     }
     for one in health.drives.iter().take(MAX_DEVICES_SHOWN) {
@@ -43,9 +31,7 @@ pub fn health(health: &Health) -> Option<FactSection> {
     for fault in health.faults() {
         section.row(format!("fault {}", fault.code()), fault.to_string());
     }
-    if !health.missing.is_empty() {
-        section.row("only for root", health.missing.join("; "));
-    }
+    section.known("only for root", joined(&health.missing, "; "));
     (!section.rows.is_empty()).then_some(section)
 }
 
@@ -55,10 +41,9 @@ fn mitigations(health: &Health) -> String {
         let with = health.mitigations.iter().filter(|(_, text)| text.starts_with(word));
         with.map(|(name, _)| name.as_str()).collect()
     };
-    let (open, unknown) = (begin("Vulnerable"), begin("Unknown"));
-    let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
-    let unknown =
-        if unknown.is_empty() { String::new() } else { format!("; unknown: {}", unknown.join(", ")) };
+    let open = joined(begin("Vulnerable"), ", ").unwrap_or_else(|| "none".to_owned());
+    let unknown = joined(begin("Unknown"), ", ").map(|names| format!("; unknown: {names}"));
+    let unknown = unknown.unwrap_or_default();
     format!("{} on; vulnerable: {open}{unknown}", begin("Mitigation").len())
 }
 
@@ -110,7 +95,7 @@ fn link(link: &PcieLink) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_machine::health::{Controller, LinkPace, Smart};
+    use plimsoll_machine::health::{LinkPace, Smart};
 
     use super::*;
 
@@ -145,7 +130,7 @@ mod tests {
         shown.missing = vec!["energy".to_owned()];
         let section = health(&shown).unwrap();
         let rows: Vec<String> =
-            section.rows.iter().map(|row| format!("{}: {}", row.label, row.value)).collect();
+            section.rows.iter().map(|(label, value)| format!("{label}: {value}")).collect();
         assert_eq!(
             rows,
             [

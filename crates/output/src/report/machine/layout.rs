@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::report::wrap::wrapped;
+use crate::report::wrap::{pad, wrapped};
 
 const WIDEST_LABEL: usize = 24;
 const NARROWEST_VALUE: usize = 16;
@@ -13,17 +13,8 @@ const LABEL_GAP: usize = 2;
 pub struct FactSection {
     /// Heading.
     pub title: &'static str,
-    /// Rows, in order.
-    pub rows: Vec<FactRow>,
-}
-
-/// Labelled value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FactRow {
-    /// Label.
-    pub label: String,
-    /// Value.
-    pub value: String,
+    /// Labels and values, in order.
+    pub rows: Vec<(String, String)>,
 }
 
 impl FactSection {
@@ -32,7 +23,11 @@ impl FactSection {
     }
 
     pub(super) fn row(&mut self, label: impl Into<String>, value: impl Into<String>) {
-        self.rows.push(FactRow { label: label.into(), value: value.into() });
+        self.rows.push((label.into(), value.into()));
+    }
+
+    pub(super) fn known(&mut self, label: &str, value: Option<impl Into<String>>) {
+        value.into_iter().for_each(|value| self.row(label, value));
     }
 }
 
@@ -43,21 +38,18 @@ pub fn text(sections: &[FactSection], width: usize) -> String {
 }
 
 fn block(section: &FactSection, width: usize) -> String {
-    let labels = section.rows.iter().map(|row| row.label.width()).filter(|&w| w <= WIDEST_LABEL);
+    let labels = section.rows.iter().map(|(label, _)| label.width()).filter(|&w| w <= WIDEST_LABEL);
     let column = LABEL_GAP + labels.max().unwrap_or(0) + LABEL_GAP;
     let room = width.saturating_sub(column).max(NARROWEST_VALUE);
     let mut out = format!("{}\n", section.title);
-    for row in &section.rows {
-        let mut lead = format!("{:LABEL_GAP$}{}", "", row.label);
-        if row.label.width() > WIDEST_LABEL {
-            out.push_str(&lead);
-            out.push('\n');
-            lead.clear();
+    for (label, value) in &section.rows {
+        let mut lead = format!("{:LABEL_GAP$}{label}", "");
+        if label.width() > WIDEST_LABEL {
+            out += &(std::mem::take(&mut lead) + "\n");
         }
-        for line in wrapped(&row.value, room) {
-            let pad = column.saturating_sub(lead.width());
-            out.push_str(format!("{lead}{:pad$}{line}", "").trim_end());
-            out.push('\n');
+        for line in wrapped(value, room) {
+            let line = format!("{lead}{}{line}", pad(&lead, column));
+            out += &format!("{}\n", line.trim_end());
             lead.clear();
         }
     }

@@ -9,7 +9,7 @@ use plimsoll_model::sample::{Conditions, Sample};
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use super::FactSection;
+use super::{FactSection, joined};
 
 const EXAMPLE_HZ: f64 = 1e9;
 
@@ -26,8 +26,8 @@ pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>
     for Candidate { case, .. } in candidates {
         let Some((metric, limit)) = headline(machine, case, Some(clock_hz)) else { continue };
         let text = derivation(&limit, metric) + &at_other_clocks(machine, case, &limit);
-        let earlier =
-            section.rows.iter().find(|row| row.value == text).map(|row| format!("as {}", row.label));
+        let earlier = section.rows.iter().find(|(_, known)| *known == text);
+        let earlier = earlier.map(|(label, _)| format!("as {label}"));
         section.row(label(case), earlier.unwrap_or(text));
         for input in &limit.inputs {
             let from = match input.unit.as_str() {
@@ -35,7 +35,7 @@ pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>
                 "Hz" => "measured just now on one CPU; a run measures it in every sample, and takes no other",
                 _ => input.from.as_str(),
             };
-            if !sources.rows.iter().any(|row| row.label == input.name && row.value == from) {
+            if !sources.rows.iter().any(|(label, known)| *label == input.name && known == from) {
                 sources.row(&input.name, from);
             }
         }
@@ -57,8 +57,7 @@ fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
         let [value, hertz] = [Quantity::new(value, metric.unit), Quantity::new(hertz, Unit::Hertz)];
         Some(format!("{value} at the {name} clock of {hertz}"))
     });
-    let at: Vec<String> = at.collect();
-    if at.is_empty() { String::new() } else { format!("; {}", at.join(", ")) }
+    joined(at, ", ").map(|at| format!("; {at}")).unwrap_or_default()
 }
 
 /// Returns the first metric of a case with a known limit at `clock_hz`, else the first metric with
@@ -79,16 +78,12 @@ fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Me
 /// Formats a limit: `≤ 118 GFLOP/s = FORMULA, with INPUTS`, or `unknown (REASON)`.
 fn derivation(limit: &Limit, metric: Metric) -> String {
     let because = limit.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-    let Some(value) = limit.value else {
+    let Some(value) = limit.quantity(metric.unit) else {
         return format!("unknown{because}");
     };
-    let bound = match limit.kind {
-        LimitKind::Ceiling => "≤",
-        LimitKind::Floor => "≥",
-    };
-    let inputs: Vec<String> = limit.inputs.iter().map(input).collect();
-    let bound = format!("{bound} {}", Quantity { value, unit: metric.unit });
-    format!("{bound} = {}, with {}{because}", limit.formula, inputs.join(", "))
+    let bound = if limit.kind == LimitKind::Ceiling { "≤" } else { "≥" };
+    let inputs = joined(limit.inputs.iter().map(input), ", ").unwrap_or_default();
+    format!("{bound} {value} = {}, with {inputs}{because}", limit.formula)
 }
 
 fn input(input: &Input) -> String {

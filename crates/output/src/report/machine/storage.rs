@@ -37,9 +37,8 @@ fn behind(section: &mut FactSection, storage: &Storage) {
         section
             .row("file system", format!("{}{medium}, mounted on {} ({options})", fs.fs_type, fs.mount_point));
     }
-    let layers = storage.layers.iter().map(|DeviceLayer { name, detail, .. }| match detail {
-        Some(detail) => format!("{name} ({detail})"),
-        None => name.clone(),
+    let layers = storage.layers.iter().map(|DeviceLayer { name, detail, .. }| {
+        detail.as_ref().map_or_else(|| name.clone(), |detail| format!("{name} ({detail})"))
     });
     let disks = storage.disks.iter().map(|Disk { name, kind, .. }| match kind {
         DiskKind::Zram | DiskKind::Ram => format!("{name} ({})", kind.word()),
@@ -80,11 +79,8 @@ fn one_disk(disk: &Disk) -> String {
     parts.extend(disk.model.clone());
     parts.push(size(disk.size_bytes));
     if let (Some(logical), Some(physical)) = (disk.logical_sector_bytes, disk.physical_sector_bytes) {
-        parts.push(if logical == physical {
-            format!("{logical} B sectors")
-        } else {
-            format!("{logical}/{physical} B sectors")
-        });
+        let both = if logical == physical { String::new() } else { format!("/{physical}") };
+        parts.push(format!("{logical}{both} B sectors"));
     }
     if disk.rotational == Some(true) {
         // Virtual disks usually claim this by default.

@@ -19,38 +19,17 @@ fn shown(name: &str, dir: &str) -> Result<String, Fault> {
 }
 
 #[test]
-fn a_firecracker_vm() -> Result<(), Fault> {
-    insta::assert_snapshot!(shown("firecracker-zen4", "/home")?);
-    Ok(())
-}
-
-#[test]
-fn a_two_socket_xeon() -> Result<(), Fault> {
-    insta::assert_snapshot!(shown("xeon-gold-6230-2s", "/var/tmp")?);
-    Ok(())
-}
-
-#[test]
-fn an_epyc() -> Result<(), Fault> {
-    insta::assert_snapshot!(shown("epyc-7543-nps4", "/")?);
-    Ok(())
-}
-
-#[test]
-fn a_graviton_in_a_container() -> Result<(), Fault> {
-    insta::assert_snapshot!(shown("graviton2-container", "/root")?);
-    Ok(())
-}
-
-#[test]
-fn stacked_storage() -> Result<(), Fault> {
-    insta::assert_snapshot!(shown("stacked-storage", "/srv/image mount/x")?);
-    Ok(())
-}
-
-#[test]
-fn garbage() -> Result<(), Fault> {
-    insta::assert_snapshot!(shown("garbage", "/")?);
+fn saved_machines() -> Result<(), Fault> {
+    for (snapshot, name, dir) in [
+        ("a_firecracker_vm", "firecracker-zen4", "/home"),
+        ("a_two_socket_xeon", "xeon-gold-6230-2s", "/var/tmp"),
+        ("an_epyc", "epyc-7543-nps4", "/"),
+        ("a_graviton_in_a_container", "graviton2-container", "/root"),
+        ("stacked_storage", "stacked-storage", "/srv/image mount/x"),
+        ("garbage", "garbage", "/"),
+    ] {
+        insta::assert_snapshot!(snapshot, shown(name, dir)?);
+    }
     Ok(())
 }
 
@@ -105,19 +84,13 @@ fn rates_of_instructions_that_are_missing_are_not_listed() -> Result<(), Fault> 
     let mut machine = Fixture::open("xeon-gold-6230-2s")?.machine();
     let rates = |machine: &Machine| {
         let text = text(&cores(machine), 200);
-        text.lines()
-            .filter(|line| line.contains("per cycle"))
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-            .join("\n")
+        text.lines().filter(|line| line.contains("per cycle")).collect::<Vec<_>>().join("\n")
     };
     assert!(rates(&machine).contains("FMA per cycle") && rates(&machine).contains("of 512 bits"));
-    machine
-        .cpu
-        .flags
-        .retain(|flag| !["fma", "avx", "avx2"].contains(&flag.as_str()) && !flag.starts_with("avx512"));
+    let is_kept = |flag: &str| !["fma", "avx", "avx2"].contains(&flag) && !flag.starts_with("avx512");
+    machine.cpu.flags.retain(|flag| is_kept(flag));
     let left = rates(&machine);
-    assert!(!left.contains("FMA") && left.contains("of 128 bits") && !left.contains("of 256 bits"), "{left}");
-    assert!(!left.contains("of 512 bits"), "{left}");
+    assert!(left.contains("of 128 bits"), "{left}");
+    assert!(["FMA", "of 256 bits", "of 512 bits"].iter().all(|lost| !left.contains(lost)), "{left}");
     Ok(())
 }
