@@ -10,7 +10,9 @@ use plimsoll_history::{HistoryEnvironment, Location, Store, StoreError, StoreErr
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_output::report::html;
 use plimsoll_output::report::json;
-use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout, open_incremental};
+use plimsoll_output::report::target::{
+    LAST_PATIENCE, OutputTarget, UnwritableTarget, Waits, is_stdout, open_incremental,
+};
 use plimsoll_output::report::terminal::{self, Live, RunPlace, SHORT_ID};
 use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
@@ -45,7 +47,7 @@ struct RunHistory {
 }
 
 /// Writes what `fill` produces, a document of `run`, to `target`. If the run is partial, waits only
-/// briefly for a reader ([`OutputTarget::fill_after_interrupt`]).
+/// briefly for a reader ([`OutputTarget::fill_within`]).
 fn filled(
     target: &OutputTarget,
     run: &Run,
@@ -53,7 +55,7 @@ fn filled(
 ) -> Result<(), UnwritableTarget> {
     match run.status {
         RunStatus::Complete => target.fill(fill),
-        RunStatus::Partial => target.fill_after_interrupt(fill),
+        RunStatus::Partial => target.fill_within(Some(LAST_PATIENCE), fill),
     }
 }
 
@@ -340,8 +342,8 @@ fn page(target: &OutputTarget, run: &Run, leaving: &Run, history: Option<&RunHis
         let id = h.store.run_before(run).ok()??;
         h.store.load(&id).ok()
     });
-    let references = before.iter().flat_map(html::last_run).collect();
-    let page = html::page(std::slice::from_ref(leaving), &html::PageExtras { references });
+    let references: Vec<_> = before.iter().flat_map(html::last_run).collect();
+    let page = html::page(std::slice::from_ref(leaving), &references);
     let page = page.map_err(|e| format!("--html: {e}"))?;
     let fill = |file: &mut dyn Write| file.write_all(page.as_bytes());
     filled(target, run, fill).map_err(|e| format!("--html: {e}"))

@@ -14,7 +14,7 @@ use std::path::Path;
 use plimsoll_model::case::{Case, Pattern};
 use plimsoll_model::measurement::SamplePoint;
 use plimsoll_model::plan::built_in;
-use plimsoll_output::report::html::{PageExtras, page};
+use plimsoll_output::report::html::page;
 use plimsoll_published::{PublishedReport, find, names};
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
@@ -67,7 +67,7 @@ impl Replayed {
                 (0..40).map(|t| SamplePoint { t: f64::from(t), ..SamplePoint::default() }).collect();
             run.measurements.push(timed);
         }
-        let page = page(&[run], &PageExtras::default()).unwrap();
+        let page = page(&[run], &[]).unwrap();
         let (page, _) = page.split_once("id=\"d0-rest\"").unwrap();
         Self { baseline, cases, page: text(page) }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource};
 use plimsoll_model::measurement::{Measurement, Status, ToolResult};
-use plimsoll_output::report::html::{PageExtras, page};
+use plimsoll_output::report::html::page;
 use plimsoll_published::{PublishedReport, find, names, tables};
 use plimsoll_result::document::Run;
 use plimsoll_result::fixture;
@@ -51,7 +51,7 @@ pub(crate) fn replay(baseline: &PublishedReport) -> Run {
 
 fn written(dir: &Path, run: Run) -> PathBuf {
     let file = dir.join("page.html");
-    fs::write(&file, page(&[run], &PageExtras::default()).unwrap()).unwrap();
+    fs::write(&file, page(&[run], &[]).unwrap()).unwrap();
     file.canonicalize().unwrap()
 }
 

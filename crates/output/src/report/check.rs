@@ -1,13 +1,13 @@
 //! Verdicts on results of other tools, as text. Pure functions.
 
-use plimsoll_check::{Checked, CheckedFigure, LimitShown, Plausibility};
+use plimsoll_check::{Checked, CheckedFigure, Plausibility};
 use plimsoll_model::limit::LimitKind;
 use plimsoll_units::quantity::{Quantity, percent};
 use plimsoll_units::text::format_count;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Style, TextRole};
-use super::wrap::{pad, paragraph, widths};
+use super::wrap::{left, paragraph, right, widths};
 
 const COLUMN_TITLES: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
 
@@ -31,20 +31,19 @@ fn one(file: &Checked, style: &Style) -> String {
     if file.rows.is_empty() {
         return text + &paragraph(style, TextRole::Dim, "", "no figure in it");
     }
-    let mut cells = vec![COLUMN_TITLES.map(str::to_owned)];
-    cells.extend(file.rows.iter().map(self::cells));
-    let stated: Vec<Vec<String>> =
-        cells.iter().map(|row| row.iter().map(|cell| style.styled(cell)).collect()).collect();
+    let head = COLUMN_TITLES.map(|cell| style.styled(cell));
+    let body = file.rows.iter().map(|row| cells(row).map(|cell| style.styled(&cell)));
+    let stated: Vec<[String; 5]> = std::iter::once(head).chain(body).collect();
     let widths = widths(&stated);
-    for (index, row) in stated.iter().enumerate() {
-        let reported = index.checked_sub(1).and_then(|index| file.rows.get(index));
-        let role = reported.map_or(TextRole::Dim, role);
-        text += &line(row, &widths, role, style);
-        let before = index.checked_sub(2).and_then(|index| file.rows.get(index));
-        let same = before.zip(reported).is_some_and(|(before, reported)| before.reason == reported.reason);
-        let reason = reported.map(|row| row.reason.as_str()).filter(|reason| !reason.is_empty());
-        let reason = reason.map(|reason| if same { "for the same reason" } else { reason });
-        text += &reason.map(|reason| paragraph(style, TextRole::Plain, "    ", reason)).unwrap_or_default();
+    text += &line(&stated[0], &widths, TextRole::Dim, style);
+    let mut before = "";
+    for (cells, row) in stated.iter().skip(1).zip(&file.rows) {
+        text += &line(cells, &widths, role(row), style);
+        let reason = if row.reason == before { "for the same reason" } else { &row.reason };
+        if !row.reason.is_empty() {
+            text += &paragraph(style, TextRole::Plain, "    ", reason);
+        }
+        before = &row.reason;
     }
     text
 }
@@ -59,17 +58,13 @@ pub fn title(file: &str, document: Option<usize>) -> String {
 /// little room gets its own line. `widths`: columns before the verdict.
 fn line(row: &[String], widths: &[usize], role: TextRole, style: &Style) -> String {
     const MIN_NAME_COLUMNS: usize = 12;
-    let [name, numbers @ .., verdict] = row else { return String::new() };
-    let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
-    let longest = widths.first().copied().unwrap_or(0);
-    let room = Some(style.width.saturating_sub(others)).filter(|room| *room >= MIN_NAME_COLUMNS).unwrap_or(0);
-    let room = room.min(longest);
-    let mut out = match name.width() <= room {
-        true => format!("{name}{}", pad(name, room)),
-        false => format!("{name}\n{}", " ".repeat(room)),
-    };
-    for (cell, width) in numbers.iter().zip(widths.iter().skip(1)) {
-        out += &format!("  {}{cell}", pad(cell, *width));
+    let ([name, numbers @ .., verdict], [longest, others @ ..]) = (row, widths) else { return String::new() };
+    let room = style.width.saturating_sub(others.iter().map(|width| width + 2).sum());
+    let room = if room >= MIN_NAME_COLUMNS { room.min(*longest) } else { 0 };
+    let mut out =
+        if name.width() <= room { left(name, room) } else { format!("{name}\n{}", " ".repeat(room)) };
+    for (cell, width) in numbers.iter().zip(others) {
+        out += &format!("  {}", right(cell, *width));
     }
     format!("{out}  {}\n", style.paint(role, verdict))
 }
@@ -84,41 +79,34 @@ fn role(row: &CheckedFigure) -> TextRole {
 
 fn cells(row: &CheckedFigure) -> [String; 5] {
     let quantity = |value| Quantity::new(value, row.unit).to_string();
-    let limit = row.limit.as_ref().map(|bound: &LimitShown| {
+    let limit = row.limit.as_ref().map_or("unknown".to_owned(), |bound| {
         let sign = if bound.kind == LimitKind::Floor { "≥" } else { "≤" };
         format!("{sign} {}", quantity(bound.value))
     });
-    let limit = limit.unwrap_or_else(|| "unknown".to_owned());
-    let share = row.of_limit.map_or_else(|| "-".to_owned(), |share| percent(share, 3));
-    [row.name.clone(), quantity(row.value), limit, share, verdict(row)]
-}
-
-fn verdict(row: &CheckedFigure) -> String {
-    match (row.verdict, row.cause) {
+    let share = row.of_limit.map_or("-".to_owned(), |share| percent(share, 3));
+    let verdict = match (row.verdict, row.cause) {
         (Plausibility::Fine, _) => "fine".to_owned(),
         (Plausibility::Unjudged, _) => "cannot be judged".to_owned(),
         (Plausibility::Impossible, Some(cause)) => format!("IMPOSSIBLE: {}", cause.word()),
         (Plausibility::Impossible, None) => "IMPOSSIBLE".to_owned(),
-    }
+    };
+    [row.name.clone(), quantity(row.value), limit, share, verdict]
 }
 
 fn tally(files: &[Checked]) -> String {
     let count = |verdict| files.iter().map(|file| file.count(verdict)).sum::<usize>();
     let all: usize = files.iter().map(|file| file.rows.len()).sum();
     let several = files.iter().any(|file| file.document.is_some());
-    format!(
-        "{} in {}: {} impossible, {} fine, {} cannot be judged",
-        format_count(all as u64, "figure"),
-        format_count(files.len() as u64, if several { "result" } else { "file" }),
-        count(Plausibility::Impossible),
-        count(Plausibility::Fine),
-        count(Plausibility::Unjudged)
-    )
+    let files = format_count(files.len() as u64, if several { "result" } else { "file" });
+    let [impossible, fine, unjudged] =
+        [Plausibility::Impossible, Plausibility::Fine, Plausibility::Unjudged].map(count);
+    let all = format_count(all as u64, "figure");
+    format!("{all} in {files}: {impossible} impossible, {fine} fine, {unjudged} cannot be judged")
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_check::ImpossibleCause;
+    use plimsoll_check::{ImpossibleCause, LimitShown};
     use plimsoll_units::quantity::Unit;
 
     use super::*;
@@ -145,33 +133,20 @@ mod tests {
     }
 
     fn at(width: usize) -> String {
+        let cached = |name| {
+            let cause = Some(ImpossibleCause::PageCache);
+            row(name, Plausibility::Impossible, cause, "buffered: the disk moved less")
+        };
         let rows = vec![
             row("seq: read bandwidth", Plausibility::Fine, None, ""),
-            row(
-                "cached: read bandwidth",
-                Plausibility::Impossible,
-                Some(ImpossibleCause::PageCache),
-                "buffered: the disk moved less",
-            ),
-            row(
-                "cached: read IOPS",
-                Plausibility::Impossible,
-                Some(ImpossibleCause::PageCache),
-                "buffered: the disk moved less",
-            ),
+            cached("cached: read bandwidth"),
+            cached("cached: read IOPS"),
             row("4 jobs of group 0: read bandwidth", Plausibility::Unjudged, None, "no limit is known"),
         ];
-        let trouble = Some("interrupted".to_owned());
-        let file = Checked {
-            file: "x.json".to_owned(),
-            document: None,
-            tool: "fio",
-            version: Some("3.33".to_owned()),
-            trouble,
-            rows,
-        };
-        let style = Style::plain(width);
-        text(&[file], &style)
+        let (version, trouble) = (Some("3.33".to_owned()), Some("interrupted".to_owned()));
+        let file = "x.json".to_owned();
+        let file = Checked { file, document: None, tool: "fio", version, trouble, rows };
+        text(&[file], &Style::plain(width))
     }
 
     #[test]

@@ -4,7 +4,7 @@ pub(super) mod csv;
 pub(super) mod left;
 pub(super) mod rows;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_bench::label;
 use plimsoll_compare::{
@@ -42,9 +42,8 @@ pub fn table(
     for (index, side) in sides(comparison).iter().enumerate() {
         text += &paragraph(style, TextRole::Strong, &format!("{:<3}", letter(index)), side);
     }
-    for line in warnings(comparison) {
-        text += &paragraph(style, TextRole::Warning, "! ", &line);
-    }
+    let warning = |line: String| paragraph(style, TextRole::Warning, "! ", &line);
+    text += &warnings(comparison).into_iter().map(warning).collect::<String>();
     let table = ComparisonTable::of(comparison, shown);
     text += &match table.lines.is_empty() {
         true => format!("\n{NOTHING}\n"),
@@ -64,11 +63,8 @@ pub fn table(
         let (mark, role) = if one.met { ("met: ", TextRole::Good) } else { ("NOT MET: ", TextRole::Bad) };
         text += &paragraph(style, role, mark, &describe_requirement(one));
     }
-    if let Some(line) = blindness(comparison) {
-        text += &paragraph(style, TextRole::Warning, "! ", &line);
-    }
-    text += &paragraph(style, TextRole::Strong, "", &tally(comparison));
-    text
+    text += &blindness(comparison).map(warning).unwrap_or_default();
+    text + &paragraph(style, TextRole::Strong, "", &tally(comparison))
 }
 
 /// Formats a comparison as GitHub Markdown. `held` are the checked requirements; `shown` selects
@@ -137,47 +133,33 @@ fn sides(comparison: &Comparison) -> Vec<String> {
     comparison.sides.iter().enumerate().map(one).collect()
 }
 
-/// Formats a line per differing fact with the sides that have each value: `kernel: 6.1 (a, b); 6.8
-/// (c)`.
-fn differing(differs: &[ConditionDifference], sides: &[String]) -> Vec<String> {
+/// Returns lines to print before the results: facts that differ between sides, with the sides that
+/// have each value (`kernel: 6.1 (a, b); 6.8 (c)`), then notes.
+pub(super) fn warnings(comparison: &Comparison) -> Vec<String> {
     let line = |one: &ConditionDifference| {
-        let groups = grouped(one.values.iter().zip(sides).map(|(value, side)| (value, cut(side, SIDE))));
+        let values = one.values.iter().zip(&comparison.sides);
+        let groups = grouped(values.map(|(value, side)| (value, cut(side, SIDE))));
         let groups = groups.into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", ")));
         format!("{}: {}", one.what, groups.collect::<Vec<_>>().join("; "))
     };
-    differs.iter().map(line).collect()
+    comparison.differs.iter().map(line).chain(comparison.notes.iter().cloned()).collect()
 }
 
-/// Returns lines to print before the results: facts that differ between sides, then notes.
-pub(super) fn warnings(comparison: &Comparison) -> Vec<String> {
-    let mut lines = differing(&comparison.differs, &comparison.sides);
-    lines.extend_from_slice(&comparison.notes);
-    lines
-}
-
-/// Names the sources of the noise floor for which `has` is true, joined by `; `; `None` if none.
-fn noise_sources(has: impl Fn(NoiseOrigin) -> bool) -> Option<String> {
-    let origins = [
-        (NoiseOrigin::Runs, "the spread of the runs of a side"),
-        (NoiseOrigin::Doctor, "plimsoll doctor (A/A)"),
-        (NoiseOrigin::Declared, "the benchmark's default, not measured on these machines"),
-    ];
-    let known = origins.into_iter().filter(|(origin, _)| has(*origin)).map(|(_, words)| words);
-    Some(known.collect::<Vec<_>>().join("; ")).filter(|known| !known.is_empty())
-}
+const NOISE_ORIGINS: [(NoiseOrigin, &str); 3] = [
+    (NoiseOrigin::Runs, "the spread of the runs of a side"),
+    (NoiseOrigin::Doctor, "plimsoll doctor (A/A)"),
+    (NoiseOrigin::Declared, "the benchmark's default, not measured on these machines"),
+];
 
 pub(super) fn title(comparison: &Comparison) -> String {
-    let sides = sides(comparison);
-    let sides: Vec<String> =
-        sides.iter().enumerate().map(|(index, side)| format!("{} = {side}", letter(index))).collect();
+    let sides = sides(comparison).into_iter().enumerate();
+    let sides: Vec<String> = sides.map(|(index, side)| format!("{} = {side}", letter(index))).collect();
     sides.join(", ")
 }
 
 /// Formats a relative difference (0.1 is 10 %) in percent with its sign: `+10 %`.
 pub(super) fn signed(share: f64) -> String {
-    let value = share * 100.0;
-    let sign = if value < 0.0 { "−" } else { "+" };
-    format!("{sign}{} %", digits(value.abs()))
+    format!("{}{} %", if share < 0.0 { "−" } else { "+" }, digits(share.abs() * 100.0))
 }
 
 fn digits(value: f64) -> String {
@@ -195,13 +177,13 @@ pub(super) fn word(verdict: DifferenceVerdict) -> &'static str {
 pub(super) fn notes(comparison: &Comparison, table: &ComparisonTable<'_>) -> Vec<String> {
     let rows: Vec<&ComparedMetric> = table.lines.iter().filter_map(|line| line.compared).collect();
     let mut notes: Vec<String> = Vec::new();
-    let whys: BTreeSet<&str> = rows.iter().filter_map(|row| row.why.as_deref()).collect();
-    for why in whys {
-        let n = rows.iter().filter(|row| row.why.as_deref() == Some(why)).count();
-        notes.push(format!("inconclusive ({n}): {why}"));
-    }
-    let known = noise_sources(|origin| rows.iter().any(|row| row.noise == Some(origin)));
-    notes.extend(known.map(|known| format!("noise floor between runs: {known}")));
+    let mut whys: BTreeMap<&str, usize> = BTreeMap::new();
+    rows.iter().filter_map(|row| row.why.as_deref()).for_each(|why| *whys.entry(why).or_default() += 1);
+    notes.extend(whys.into_iter().map(|(why, n)| format!("inconclusive ({n}): {why}")));
+    let is_there = |origin: NoiseOrigin| rows.iter().any(|row| row.noise == Some(origin));
+    let known = NOISE_ORIGINS.into_iter().filter(|(origin, _)| is_there(*origin)).map(|(_, words)| words);
+    let known = known.collect::<Vec<_>>().join("; ");
+    notes.extend((!known.is_empty()).then(|| format!("noise floor between runs: {known}")));
     let outliers = rows.iter().filter(|row| row.outliers > 0).count();
     if outliers > 0 {
         notes.push(format!(
@@ -219,9 +201,8 @@ pub(super) fn notes(comparison: &Comparison, table: &ComparisonTable<'_>) -> Vec
         notes.push("by price: a rate is divided by the price, a time multiplied by it".to_owned());
     }
     if !comparison.scores.is_empty() {
-        notes.push(
-            "score: the weighted geometric mean of the figures, each as a share of the best one".to_owned(),
-        );
+        let score = "score: the weighted geometric mean of the figures, each as a share of the best one";
+        notes.push(score.to_owned());
     }
     notes.extend(unweighed(&comparison.unweighed));
     notes
@@ -258,12 +239,8 @@ pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     let line = |c: &ComparedMetric| {
         let [loss, _] = write_distinct([c.loss(), share], 3, percent);
         let how = if c.difference.is_some() { format!("of {loss}") } else { format!("from 0 to {loss}") };
-        format!(
-            "{}, {}: regression {how}{}",
-            label::full(&c.case),
-            c.metric,
-            of_several(comparison, c.sides[1])
-        )
+        let (case, side) = (label::full(&c.case), of_several(comparison, c.sides[1]));
+        format!("{case}, {}: regression {how}{side}", c.metric)
     };
     comparison.worse_than(share).map(line).collect()
 }

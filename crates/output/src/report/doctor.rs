@@ -18,12 +18,12 @@ pub fn checks(checks: &[MachineCheck], style: &Style) -> String {
 pub fn conclusion(checks: &[MachineCheck], style: &Style) -> String {
     let costly: Vec<&str> = checks.iter().filter(|c| c.state == CheckState::Costs).map(|c| c.name).collect();
     let all = checks.len();
-    let (role, found) = match costly.as_slice() {
-        [] => (TextRole::Good, format!("none of {all} checks found anything that disturbs measurements")),
-        some => {
-            let (n, find) = (some.len(), if some.len() == 1 { "finds" } else { "find" });
-            let text = format!("{n} of {all} checks {find} something that disturbs measurements");
-            (TextRole::Warning, format!("{text}: {}", some.join(", ")))
+    let what = "that disturbs measurements";
+    let (role, found) = match costly.len() {
+        0 => (TextRole::Good, format!("none of {all} checks found anything {what}")),
+        n => {
+            let (find, names) = (if n == 1 { "finds" } else { "find" }, costly.join(", "));
+            (TextRole::Warning, format!("{n} of {all} checks {find} something {what}: {names}"))
         }
     };
     let marks = "ok: nothing found; !!: it disturbs measurements; ??: it cannot be known here";
@@ -38,10 +38,9 @@ fn one(check: &MachineCheck, room: usize, style: &Style) -> String {
     };
     let lead = format!("{mark}  {}{}  ", check.name, pad(check.name, room));
     let text = paragraph(style, TextRole::Plain, &lead, &check.found);
-    let painted = text.replacen(mark, &style.paint(role, mark), 1);
-    let cost =
-        check.cost.as_deref().map(|cost| paragraph(style, TextRole::Dim, &" ".repeat(lead.width()), cost));
-    painted + &cost.unwrap_or_default()
+    let indent = " ".repeat(lead.width());
+    let cost = check.cost.as_deref().map(|cost| paragraph(style, TextRole::Dim, &indent, cost));
+    text.replacen(mark, &style.paint(role, mark), 1) + &cost.unwrap_or_default()
 }
 
 /// Formats the noise floors between runs: the largest per subsystem, then one per benchmark.
@@ -59,12 +58,14 @@ pub fn floors(floors: &Floors, style: &Style) -> String {
         format!("Noise floor between {} runs of the same, one after the other{without}", floors.rounds);
     let mut text = format!("\n{}\n", style.paint(TextRole::Strong, &style.styled(&title)));
     let room = all.iter().map(|s| name(s).width()).max().unwrap_or(0);
+    let line = |role: TextRole, name: &str, of: &NoiseFloorRange| {
+        let says = format!("{name:<room$}  {}", range(of));
+        style.paint(role, &style.styled(&says)) + "\n"
+    };
     for worst in by_subsystem(&all) {
-        let says = format!("{:<room$}  {}", worst.benchmark, range(&worst));
-        text += &format!("{}\n", style.paint(role(worst.most), &style.styled(&says)));
+        text += &line(role(worst.most), &worst.benchmark, &worst);
         for one in all.iter().filter(|s| s.benchmark.split('.').next() == Some(&worst.benchmark)) {
-            let says = format!("{:<room$}  {}", name(one), range(one));
-            text += &format!("{}\n", style.paint(TextRole::Dim, &style.styled(&says)));
+            text += &line(TextRole::Dim, &name(one), one);
         }
         if let Some(case) = worst.noisiest.as_deref().filter(|_| uneven(&worst)) {
             text += &paragraph(style, TextRole::Dim, "    ", &format!("noisiest: {case}"));
@@ -79,10 +80,8 @@ fn uneven(of: &NoiseFloorRange) -> bool {
 }
 
 fn range(of: &NoiseFloorRange) -> String {
-    match uneven(of) {
-        true => format!("{:>7} to {} by case", percent(of.least, 2), percent(of.most, 2)),
-        false => format!("{:>7}", percent(of.most, 2)),
-    }
+    let [least, most] = [of.least, of.most].map(|share| percent(share, 2));
+    if uneven(of) { format!("{least:>7} to {most} by case") } else { format!("{most:>7}") }
 }
 
 fn name(of: &NoiseFloorRange) -> String {
@@ -112,49 +111,32 @@ mod tests {
             found: found.to_owned(),
             cost: cost.map(str::to_owned),
         };
+        let cost = "the clock depends on temperature and on how many cores work; limits follow the clock that was held";
         let facts = [
             check("governor", CheckState::Good, "performance", None),
-            check(
-                "turbo",
-                CheckState::Costs,
-                "on",
-                Some(
-                    "the clock depends on temperature and on how many cores work; limits follow the clock that was held",
-                ),
-            ),
+            check("turbo", CheckState::Costs, "on", Some(cost)),
             check("SMT", CheckState::Unknown, "none seen \u{1b}[2J", Some("a guest may not be told")),
         ];
         let stated = conclusion(&facts, &Style::plain(80));
-        assert!(
-            stated.starts_with("\n1 of 3 checks finds something that disturbs measurements: turbo\nok: "),
-            "{stated}"
-        );
+        let wanted = "\n1 of 3 checks finds something that disturbs measurements: turbo\nok: ";
+        assert!(stated.starts_with(wanted), "{stated}");
         assert!(conclusion(&facts[..1], &Style::plain(80)).contains("none of 1 checks"));
-        let floor = |benchmark: &str, metric: &str, deviation| NoiseFloor {
+        let floor = |benchmark: &str, metric: &str, deviation, case: Option<&str>| NoiseFloor {
             benchmark: benchmark.to_owned(),
             metric: metric.to_owned(),
-            case: None,
+            case: case.map(str::to_owned),
             noise: RunNoise { deviation, freedom: 10.0, largest: 0.0 },
         };
-        let noise = Floors {
-            rounds: 6,
-            floors: vec![
-                floor("cpu.peak", "rate", 0.001),
-                floor("disk.io", "throughput", 0.01),
-                floor("disk.fsync", "latency", 0.08),
-                NoiseFloor {
-                    case: Some("disk.fsync/op=fsync".to_owned()),
-                    ..floor("disk.fsync", "latency", 0.08)
-                },
-                NoiseFloor {
-                    case: Some("disk.fsync/op=fdatasync".to_owned()),
-                    ..floor("disk.fsync", "latency", 0.01)
-                },
-            ],
-            ..Floors::default()
-        };
+        let floors = vec![
+            floor("cpu.peak", "rate", 0.001, None),
+            floor("disk.io", "throughput", 0.01, None),
+            floor("disk.fsync", "latency", 0.08, None),
+            floor("disk.fsync", "latency", 0.08, Some("disk.fsync/op=fsync")),
+            floor("disk.fsync", "latency", 0.01, Some("disk.fsync/op=fdatasync")),
+        ];
+        let noise = Floors { rounds: 6, floors, ..Floors::default() };
         let style = Style::plain(80);
-        insta::assert_snapshot!(checks(&facts, &style) + &floors(&noise, &style));
-        assert!(floors(&Floors::default(), &style).contains("no case was measured twice"));
+        insta::assert_snapshot!(checks(&facts, &style) + &super::floors(&noise, &style));
+        assert!(super::floors(&Floors::default(), &style).contains("no case was measured twice"));
     }
 }

@@ -22,6 +22,12 @@ pub(super) fn markdown(text: &str) -> String {
     out.replace("://", "&#58;//")
 }
 
+/// Formats the cells as a row of a table in GitHub Markdown.
+pub(super) fn line(cells: &[impl AsRef<str>]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| markdown(cell.as_ref())).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

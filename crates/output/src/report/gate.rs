@@ -11,7 +11,7 @@ use serde_json::to_string_pretty;
 
 use super::format::{Families, since_1970};
 use super::style::{Style, TextRole};
-use super::wrap::{pad, paragraph, widths};
+use super::wrap::{left, paragraph, right, widths};
 use super::{and_more, grouped};
 
 /// Output format of a gate.
@@ -83,11 +83,8 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
     let mut out = paragraph(style, TextRole::Plain, "", &intro);
     out += &differences(gate, style);
     out += &table(gate, style, |check| {
-        format!(
-            "finds a loss of {}; {} low measurements show it",
-            percent(check.threshold.loss, 2),
-            check.min_low_count()
-        )
+        let (loss, count) = (percent(check.threshold.loss, 2), check.min_low_count());
+        format!("finds a loss of {loss}; {count} low measurements show it")
     });
     if gate.shares {
         let text = "Others may share this hardware: a loss without a visible cause gives the answer unknown.";
@@ -119,20 +116,21 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> S
     if gate.checks.is_empty() {
         return String::new();
     }
-    let mut rows = vec![COLUMN_TITLES.map(|cell| style.styled(cell)).to_vec()];
-    rows.extend(gate.checks.iter().map(|check| cells(check, &last).map(|cell| style.styled(&cell)).to_vec()));
-    let shown: Vec<Vec<String>> = rows.iter().map(|row| row[..row.len() - 1].to_vec()).collect();
-    let widths = widths(&shown);
+    let head = (COLUMN_TITLES.map(|cell| style.styled(cell)), TextRole::Dim);
+    let body = gate.checks.iter().map(|check| {
+        let cells = cells(check, &last).map(|cell| style.styled(&cell));
+        (cells, role(check))
+    });
+    let rows: Vec<([String; 6], TextRole)> = std::iter::once(head).chain(body).collect();
+    let widths = widths(&rows.iter().map(|(row, _)| &row[..5]).collect::<Vec<_>>());
     let used: usize = widths.iter().map(|width| width + 2).sum();
     let mut out = String::new();
-    for (index, row) in rows.iter().enumerate() {
-        let role = index.checked_sub(1).and_then(|at| gate.checks.get(at)).map_or(TextRole::Dim, role);
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let pad = pad(cell, *width);
-            line += &if column == 0 { format!("{cell}{pad}") } else { format!("  {pad}{cell}") };
+    for (index, ([name, numbers @ .., end], role)) in rows.iter().enumerate() {
+        let mut line = left(name, widths[0]);
+        for (cell, width) in numbers.iter().zip(&widths[1..]) {
+            line += &format!("  {}", right(cell, *width));
         }
-        let end = row.last().map(String::as_str).unwrap_or_default();
+        let role = *role;
         out += &match used + end.chars().count() <= style.width {
             true => format!("{line}  {}\n", style.paint(role, end)),
             false if index == 0 => format!("{line}\n"),
@@ -187,7 +185,6 @@ fn nagios(gate: &Gate) -> String {
     for (check, value) in gate.checks.iter().filter_map(|check| Some((check, check.value_shown()?))) {
         let label = format!("{} {}", full(&check.case), check.quantity.code()).replace(['\'', '=', '|'], " ");
         let unit = if check.unit() == Some(Unit::Second) { "s" } else { "" };
-
         let end = if check.threshold.better == plimsoll_bench::Better::Higher { ":" } else { "" };
         let _ = write!(out, "{separator} '{label}'={value}{unit};;{}{end}", check.threshold.low);
         separator = "";
@@ -198,7 +195,7 @@ fn nagios(gate: &Gate) -> String {
 /// Formats answer, cause, duration and checks as gauges for node_exporter's textfile collector.
 fn metrics(gate: &Gate, about: GateAbout<'_>) -> String {
     let verdict = gate.verdict();
-    let mut families = Families::scraped();
+    let mut families = Families::default();
     let is = |answer: GateAnswer| (answer.word(), answer == verdict.answer);
     let answers = [GateAnswer::Healthy, GateAnswer::Sick, GateAnswer::Unknown].map(is);
     families.state("plimsoll_gate_answer", "1 for the answer of the gate", &Vec::new(), "answer", &answers);

@@ -3,15 +3,14 @@
 use std::io::{self, Write};
 
 use plimsoll_bench::label;
-use plimsoll_history::{
-    CaseCounts, OpenRegression, Pruned, RunRemarks, RunSummary, past_dash, unique_length,
-};
+use plimsoll_history::{OpenRegression, Pruned, RunRemarks, RunSummary, past_dash, unique_length};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 use unicode_width::UnicodeWidthStr;
 
 use super::compare::signed;
+use super::joined;
 use super::out::Out;
 use super::progress::span;
 use super::style::{Style, TextRole};
@@ -73,12 +72,10 @@ pub fn open_losses(open: &[OpenRegression]) -> Option<String> {
         0 => String::new(),
         more => format!(" (and {} more)", format_count(more, "metric")),
     };
+    let (began, run) = (when(&first.started, &Style::plain(80)), short_id(&first.since));
+    let (name, change) = (figure_name(first), signed(first.change));
     Some(format!(
-        "runs since {} (run {}) are left out, because {} has changed by {} since then{more}; if that is wanted, accept it with plimsoll history accept last",
-        when(&first.started, &Style::plain(80)),
-        short_id(&first.since),
-        figure_name(first),
-        signed(first.change),
+        "runs since {began} (run {run}) are left out, because {name} has changed by {change} since then{more}; if that is wanted, accept it with plimsoll history accept last"
     ))
 }
 
@@ -106,22 +103,13 @@ fn short(lines: &[RunSummary]) -> usize {
 }
 
 fn cells(line: &RunSummary, length: usize, style: &Style) -> [String; 6] {
-    let began = when(&line.started, style);
-    let began = if began.width() > WHEN { cut(&began, WHEN) } else { began };
+    let began = cut(&when(&line.started, style), WHEN);
     let id: String = line.id.chars().take(length).collect();
     let host = line.host.as_deref().unwrap_or("-");
     let took = if line.elapsed_s > 0.0 { span(line.elapsed_s) } else { "-".to_owned() };
-    let cases = cases(&line.counts, line.status);
+    let partial = if line.status == RunStatus::Partial { "partial" } else { "" };
+    let cases = joined(&[partial, &line.counts.lines().join(" · ")], ": ");
     [id, began, took, line.plan.clone(), cases, host.to_owned()].map(|cell| style.styled(&cell))
-}
-
-fn cases(counts: &CaseCounts, status: RunStatus) -> String {
-    let remarks = counts.lines().join(" · ");
-    match status {
-        RunStatus::Complete => remarks,
-        RunStatus::Partial if remarks.is_empty() => "partial".to_owned(),
-        RunStatus::Partial => format!("partial: {remarks}"),
-    }
 }
 
 fn role(column: usize, line: &RunSummary) -> TextRole {
@@ -144,11 +132,7 @@ fn row(cells: &[String; 6], widths: &[usize], style: &Style, role: impl Fn(usize
         }
         room -= gap;
         let shown = cut(cell, room);
-        let pad = if column + 1 == cells.len() {
-            0
-        } else {
-            width.saturating_sub(shown.width()).min(room - shown.width())
-        };
+        let pad = width.saturating_sub(shown.width()).min(room - shown.width());
         room -= shown.width() + pad;
         line += &format!("{:gap$}{}{:pad$}", "", style.paint(role(column), &shown), "");
     }
@@ -157,8 +141,10 @@ fn row(cells: &[String; 6], widths: &[usize], style: &Style, role: impl Fn(usize
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use plimsoll_history::CaseCounts;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn line(id: &str, plan: &str, host: Option<&str>) -> RunSummary {
         RunSummary {

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use plimsoll_bench::label::label;
 use plimsoll_model::limit::median;
-use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::Quantity;
 
 use super::compare::signed;
 use super::style::{Style, TextRole};
-use super::wrap::{cut, pad, widths};
+use super::wrap::{cut, left, right, widths};
 
 const MAX_CASE_COLUMNS: usize = 28;
 const MACHINE: usize = 24;
@@ -35,9 +35,8 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     for (index, row) in rows.iter().enumerate() {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
-            let cell = cut(cell, widths[column]);
-            let gap = pad(&cell, widths[column]);
-            line += &if column == 1 { format!("  {gap}{cell}") } else { format!("  {cell}{gap}") };
+            let (cell, width) = (cut(cell, widths[column]), widths[column]);
+            line += &format!("  {}", if column == 1 { right } else { left }(&cell, width));
         }
         let role = if index == 0 { TextRole::Dim } else { TextRole::Plain };
         text += &format!("{}\n", style.paint(role, &cut(style.styled(&line[1..]).trim_end(), style.width)));
@@ -48,12 +47,9 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
     let alike = run.measurements.iter().filter(|m| m.case == like.case && m.repeat == like.repeat);
     let valid = alike.filter(|m| m.status == Status::Ok);
-    let figures: Vec<(&str, Quantity)> = valid
-        .filter_map(|m| {
-            let metric = m.metrics.first()?;
-            Some((m.node.as_str(), Quantity::new(metric.summary.median, metric.unit)))
-        })
-        .collect();
+    let figure = |metric: &MetricResult| Quantity::new(metric.summary.median, metric.unit);
+    let figures = valid.filter_map(|m| Some((m.node.as_str(), figure(m.metrics.first()?))));
+    let figures: Vec<(&str, Quantity)> = figures.collect();
     if figures.len() < 2 {
         return None;
     }
@@ -75,7 +71,6 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::report::StyleOptions;
 
     #[test]
     fn names_of_machines_give_way_where_there_is_no_room() {
@@ -90,13 +85,9 @@ mod tests {
                 own
             })
             .collect();
-        let style = Style {
-            unicode: true,
-            ..Style::detect(StyleOptions { no_color: true, quiet: true, explain: false })
-        };
-        let wide = section(&run, &Style { width: 120, ..style.clone() });
+        let wide = section(&run, &Style::plain(120));
         assert!(wide.contains("  −35.1 % node-0002.rack-12.exampl"), "{wide}");
-        let narrow = section(&run, &Style { width: 80, ..style });
+        let narrow = section(&run, &Style::plain(80));
         assert!(narrow.lines().all(|line| line.width() <= 80), "{narrow}");
         assert!(narrow.contains("  −35.1 % node-0002") && narrow.contains("   +159 % node-0003"), "{narrow}");
     }

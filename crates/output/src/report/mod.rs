@@ -19,7 +19,7 @@ pub mod target;
 pub mod terminal;
 #[cfg(test)]
 mod tests;
-pub mod tidy;
+mod tidy;
 pub mod tool_results;
 pub mod trend;
 pub mod watch;

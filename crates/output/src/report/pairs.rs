@@ -11,7 +11,7 @@ use plimsoll_units::text::shown_within;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Style, TextRole};
-use super::wrap::{cut, pad};
+use super::wrap::{cut, left, right};
 
 const MAX_MACHINE_COLUMNS: usize = 12;
 const FIGURE: usize = 6;
@@ -31,11 +31,8 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         let title = format!("{}, {}", label(case), metric.name);
         text += &format!("\n{}\n", style.paint(TextRole::Strong, &cut(&style.styled(&title), style.width)));
         let direction = Flow::of(case, metric.better == Better::Higher).orientation();
-        let notes = [
-            format!(" {}; {direction}", counted(matrix)),
-            format!(" each as a share of their median, {shown}"),
-        ];
-        for note in notes {
+        let count = format!(" {}; {direction}", counted(matrix));
+        for note in [count, format!(" each as a share of their median, {shown}")] {
             text += &format!("{}\n", style.paint(TextRole::Dim, &cut(&style.styled(&note), style.width)));
         }
         let pairs = PairTable { names: &names, metric, matrix, middle };
@@ -46,11 +43,12 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 
 /// Formats the number of node pairs: `6 pairs in both directions`.
 fn counted(matrix: &Matrix) -> String {
-    let shown = |pairs: usize| plimsoll_units::text::format_count(pairs, "pair");
-    match matrix.counted() {
-        (places, pairs) if places == 2 * pairs => format!("{} in both directions", shown(pairs)),
-        (places, pairs) if places == pairs => format!("{} in one direction", shown(pairs)),
-        (places, pairs) => format!("{}, {places} directions of them", shown(pairs)),
+    let (places, count) = matrix.counted();
+    let pairs = plimsoll_units::text::format_count(count, "pair");
+    match places {
+        _ if places == 2 * count => format!("{pairs} in both directions"),
+        _ if places == count => format!("{pairs} in one direction"),
+        _ => format!("{pairs}, {places} directions of them"),
     }
 }
 
@@ -74,18 +72,16 @@ impl PairTable<'_> {
         if 2 + first + column * self.matrix.columns.len() > style.width {
             return None;
         }
-        let right = |text: &str| pad(text, column) + text;
-        let head: String = self.matrix.columns.iter().map(|n| right(self.name(*n))).collect();
+        let head: String = self.matrix.columns.iter().map(|n| right(self.name(*n), column)).collect();
         let head = format!("  {}{head}", " ".repeat(first));
         let mut text = format!("{}\n", style.paint(TextRole::Dim, &head));
         for (row, values) in self.matrix.rows.iter().zip(&self.matrix.values) {
-            let name = self.name(*row);
             let cell = |value: &Option<f64>| {
                 let shown = value.map(|value| percent(value / self.middle, 2)).unwrap_or_default();
-                right(&style.styled(&shown))
+                right(&style.styled(&shown), column)
             };
-            let cells: String = values.iter().map(cell).collect();
-            let line = format!("  {name}{}{cells}", pad(name, first));
+            let line =
+                format!("  {}{}", left(self.name(*row), first), values.iter().map(cell).collect::<String>());
             text += &format!("{}\n", line.trim_end());
         }
         Some(text)
@@ -111,7 +107,6 @@ mod tests {
     use plimsoll_result::fixture;
 
     use super::*;
-    use crate::report::StyleOptions;
 
     fn run(machines: u32, both: bool) -> Run {
         let mut run = fixture::run();
@@ -131,29 +126,21 @@ mod tests {
         run
     }
 
-    fn style() -> Style {
-        Style {
-            width: 80,
-            unicode: true,
-            ..Style::detect(StyleOptions { no_color: true, quiet: true, explain: false })
-        }
-    }
-
     #[test]
     fn a_few_machines_are_a_grid_in_which_the_slow_pair_stands_out() {
-        insta::assert_snapshot!(section(&run(4, false), &style()));
+        insta::assert_snapshot!(section(&run(4, false), &Style::plain(80)));
     }
 
     #[test]
     fn both_directions_stand_in_the_grid() {
-        insta::assert_snapshot!(section(&run(4, true), &style()));
+        insta::assert_snapshot!(section(&run(4, true), &Style::plain(80)));
     }
 
     #[test]
     fn of_many_the_furthest_pairs_are_listed() {
-        let text = section(&run(16, false), &style());
+        let text = section(&run(16, false), &Style::plain(80));
         assert!(text.contains("\n  n2 to n3: 5.0 %, ") && text.lines().count() == 4 + LISTED, "{text}");
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
-        assert_eq!(section(&fixture::run(), &style()), "");
+        assert_eq!(section(&fixture::run(), &Style::plain(80)), "");
     }
 }

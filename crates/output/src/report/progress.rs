@@ -42,9 +42,9 @@ impl<W: Write> ProgressLine<W> {
     /// Updates the line with a case, its sample count and latest value; a finished case clears it.
     pub(super) fn event(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Preparing { case, index, cases, left_s } => {
-                let (case, index, cases, left_s) = (case.clone(), *index, *cases, *left_s);
-                self.now = Some(Now { case, index, cases, left_s, since: Instant::now(), sampled: None });
+            &RunEvent::Preparing { ref case, index, cases, left_s } => {
+                let (case, since) = (case.clone(), Instant::now());
+                self.now = Some(Now { case, index, cases, left_s, since, sampled: None });
             }
             RunEvent::Sampled { n, value, .. } => {
                 self.now.iter_mut().for_each(|now| now.sampled = Some((*n, *value)));
@@ -62,14 +62,12 @@ impl<W: Write> ProgressLine<W> {
 
     fn draw(&mut self) {
         let Some(width) = self.style.progress else { return };
-        let text =
-            self.now.as_ref().map(|now| line(now, now.since.elapsed().as_secs_f64(), width, &self.style));
-        if text.is_none() && !self.shown {
-            return;
+        let text = self.now.as_ref();
+        let text = text.map(|now| line(now, now.since.elapsed().as_secs_f64(), width, &self.style));
+        if std::mem::replace(&mut self.shown, text.is_some()) || self.shown {
+            let _ = write!(self.to, "{ERASE}{}", text.unwrap_or_default());
+            let _ = self.to.flush();
         }
-        self.shown = text.is_some();
-        let _ = write!(self.to, "{ERASE}{}", text.unwrap_or_default());
-        let _ = self.to.flush();
     }
 }
 
@@ -82,9 +80,8 @@ fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
         None => parts.push("preparing".to_owned()),
         Some((n, value)) => {
             parts.push(format_count(n, "sample"));
-            let headline = case
-                .as_ref()
-                .and_then(|case| plimsoll_bench::find(case.benchmark())?.metrics(case).first().copied());
+            let metrics = |case: &Case| Some(plimsoll_bench::find(case.benchmark())?.metrics(case));
+            let headline = case.as_ref().and_then(metrics).and_then(|all| all.first().copied());
             parts.extend(headline.map(|metric| Quantity::new(value, metric.unit).to_string()));
         }
     }
@@ -115,10 +112,8 @@ mod tests {
     #[test]
     fn times_are_as_fine_as_they_matter() {
         let stated = [0.0, 0.04, 0.31, 0.8, 47.3, 60.0, 200.0, 7500.0, 7200.0].map(span);
-        assert_eq!(
-            stated,
-            ["0 s", "0.0 s", "0.3 s", "1 s", "47 s", "1 min", "3 min 20 s", "2 h 5 min", "2 h"]
-        );
+        let wanted = "0 s, 0.0 s, 0.3 s, 1 s, 47 s, 1 min, 3 min 20 s, 2 h 5 min, 2 h";
+        assert_eq!(stated.join(", "), wanted);
         assert_eq!([f64::NAN, -1.0].map(span), ["0 s", "0 s"]);
     }
 

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_published::PublishedReport;
-use plimsoll_published::tables::{PublishedTable, TableKind};
+use plimsoll_published::tables::{PublishedTable, TableKind, build_tables};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Quantity, significant};
 use plimsoll_units::text::format_count;
@@ -53,11 +53,10 @@ pub(super) fn with_tables<T>(
     reports: &[ReplayedReport<'_>],
     then: impl FnOnce(&[FilledReport<'_>]) -> T,
 ) -> T {
-    let kept: Vec<Vec<PublishedTable<'_>>> =
-        reports.iter().map(|(baseline, _)| plimsoll_published::tables::build_tables(baseline)).collect();
-    let reports = reports.iter().zip(&kept).map(|((baseline, runs), tables)| {
-        let runs = ReplayRuns::new(runs.iter().copied());
-        FilledReport { baseline, tables, runs }
+    let kept: Vec<_> = reports.iter().map(|(baseline, _)| build_tables(baseline)).collect();
+    let reports = reports.iter().zip(&kept).map(|((baseline, runs), tables)| FilledReport {
+        tables,
+        runs: ReplayRuns::new(baseline, runs.iter().copied()),
     });
     then(&reports.collect::<Vec<_>>())
 }
@@ -82,43 +81,40 @@ pub(super) fn text(reports: &[FilledReport<'_>], style: &Style) -> String {
 
 /// A report with the runs that fill its tables.
 pub struct FilledReport<'a> {
-    pub(super) baseline: &'a PublishedReport,
     tables: &'a [PublishedTable<'a>],
     pub(super) runs: ReplayRuns<'a>,
 }
 
 impl<'a> FilledReport<'a> {
     pub(super) fn filled(&self) -> Vec<FilledTable<'a>> {
-        self.tables.iter().map(|table| FilledTable::new(self.baseline, table, &self.runs)).collect()
+        self.tables.iter().map(|table| FilledTable::new(table, &self.runs)).collect()
     }
 
     pub(super) fn sheets(&self, filled: &[FilledTable<'_>]) -> Vec<TableSheet> {
-        filled.iter().map(|table| TableSheet::new(self.baseline, table, filled.len())).collect()
+        filled.iter().map(|table| TableSheet::new(table, filled.len())).collect()
     }
 
     pub(super) fn title(&self) -> String {
-        format!("{}: the tables of its report, with today's figures", self.baseline.name)
+        format!("{}: the tables of its report, with today's figures", self.runs.baseline.name)
     }
 
     pub(super) fn remarks(&self, filled: &[FilledTable<'_>]) -> Vec<String> {
-        let mut remarks = vec![self.baseline.title()];
+        let mut remarks = vec![self.runs.baseline.title()];
         remarks.extend(self.runs.runs.iter().map(|run| format!("today: {}", taken(run, filled))));
         let shared = points(filled).filter(|cell| cell.today.is_in_others).count();
         if shared > 0 {
-            let verb = if shared == 1 { "is" } else { "are" };
-            let figures = format_count(shared, "figure");
-            remarks
-                .push(format!("{figures} {verb} in more than one of these runs: taken from the later one"));
+            let (verb, figures) = (if shared == 1 { "is" } else { "are" }, format_count(shared, "figure"));
+            let how = "in more than one of these runs: taken from the later one";
+            remarks.push(format!("{figures} {verb} {how}"));
         }
         if let Some(scale) = self.runs.runs.iter().map(|run| run.plan.scale).find(|scale| *scale != 1.0) {
-            remarks.push(format!(
-                "volumes, work and file sizes of today are scaled to {scale}: such short measurements say little about the machine"
-            ));
+            let what = "volumes, work and file sizes of today are scaled to";
+            let why = "such short measurements say little about the machine";
+            remarks.push(format!("{what} {scale}: {why}"));
         }
-        remarks.push(
-            "published numbers are as printed; ratio is today ÷ published; eff. is the share of the limit"
-                .to_owned(),
-        );
+        let how =
+            "published numbers are as printed; ratio is today ÷ published; eff. is the share of the limit";
+        remarks.push(how.to_owned());
         remarks
     }
 
@@ -129,13 +125,17 @@ impl<'a> FilledReport<'a> {
             text += &paragraph(style, TextRole::Dim, "  ", &remark);
         }
         self.sheets(&filled).iter().for_each(|sheet| text += &text::sheet(sheet, style));
-        text += &format!("\n{}\n", style.paint(TextRole::Strong, evaluation::TITLE));
-        for statement in evaluation::statements(self.baseline, &filled) {
-            text += &paragraph(style, TextRole::Plain, "  • ", &statement.to_string());
-        }
-        text += &format!("\n{}\n", style.paint(TextRole::Strong, evaluation::OPEN_TITLE));
-        for point in self.baseline.open_points() {
-            text += &paragraph(style, TextRole::Plain, "  • ", &point.to_string());
+        let evaluation = evaluation::statements(&filled);
+        let lists: [(&str, Vec<String>); 2] = [
+            (evaluation::TITLE, evaluation.iter().map(ToString::to_string).collect()),
+            (
+                evaluation::OPEN_TITLE,
+                self.runs.baseline.open_points().iter().map(ToString::to_string).collect(),
+            ),
+        ];
+        for (title, lines) in lists {
+            text += &format!("\n{}\n", style.paint(TextRole::Strong, title));
+            lines.iter().for_each(|line| text += &paragraph(style, TextRole::Plain, "  • ", line));
         }
         text
     }
@@ -166,9 +166,8 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
 pub(super) fn published_lines(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.own_figure(&measurement.case, &metric.name)?;
-        let value =
-            figure.matched.as_ref()?.as_ours().map(|value| Quantity::new(value, metric.unit).to_string());
-        let value = value.unwrap_or_else(|| figure.value.to_owned());
+        let value = figure.matched.as_ref()?.as_ours().map(|value| Quantity::new(value, metric.unit));
+        let value = value.map_or(figure.value.to_owned(), |value| value.to_string());
         let stated = match (figure.doubt, figure.believed()) {
             (None, Some(then)) if measurement.status == Status::Ok => {
                 format!("{value}, here {} ×", significant(metric.summary.median / then, 3))

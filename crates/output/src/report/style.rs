@@ -1,6 +1,5 @@
 //! Terminal style: width, colours, character set. All text for a terminal passes [`Style::styled`].
 
-use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr, stdout};
 
 use anstyle::{AnsiColor, Style as Ansi};
@@ -93,14 +92,12 @@ impl Style {
         };
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let line = stderr().is_terminal() && !wishes.quiet && !dumb;
+        let has_colour = anstream::AutoStream::choice(&stdout()) != anstream::ColorChoice::Never;
+        let width = stdout().is_terminal().then(|| columns(terminal_size::terminal_size_of(stdout())));
         Self {
-            colour: !wishes.no_color
-                && anstream::AutoStream::choice(&stdout()) != anstream::ColorChoice::Never,
+            colour: !wishes.no_color && has_colour,
             unicode: is_utf8(|name| std::env::var(name).ok()),
-            width: match stdout().is_terminal() {
-                true => columns(terminal_size::terminal_size_of(stdout())),
-                false => PIPE_WIDTH,
-            },
+            width: width.unwrap_or(PIPE_WIDTH),
             explain: wishes.explain,
             progress: line.then(|| columns(terminal_size::terminal_size_of(stderr()))),
             zone: TimeZone::system(),
@@ -123,10 +120,8 @@ impl Style {
         for c in safe.chars() {
             match ASCII.iter().find(|(known, _)| *known == c) {
                 _ if c.is_ascii() => out.push(c),
-                Some((_, instead)) => out.push_str(instead),
-                None => {
-                    let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-                }
+                Some((_, instead)) => out += instead,
+                None => out += &c.escape_unicode().to_string(),
             }
         }
         out

@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -19,9 +18,10 @@ use rustix::io::Errno;
 
 use plimsoll_system::leftover::Registry;
 use plimsoll_system::links::{FoundName, LinkError, PathPlace, locate};
+use plimsoll_units::text::shown_path;
 
 /// Time that an interrupted run waits for a stalled reader; the run ends within 2 s of the signal.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
+pub const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 const INTERRUPT_LOOK_TIME: Duration = Duration::from_millis(50);
 
@@ -101,10 +101,9 @@ impl OutputTarget {
             if matches!(kind, TargetKind::New | TargetKind::Regular) {
                 let directory = Access::WRITE_OK | Access::EXEC_OK;
                 accessat(&place.directory, c".", directory, AtFlags::empty())?;
-                check_creatable(&place)?;
                 check_replaceable(&place)?;
             }
-            match (&kind, &place.found) {
+            match (kind, &place.found) {
                 (TargetKind::Mounted, FoundName::Something(file)) => check_single_link(&place, file),
                 _ => Ok(()),
             }
@@ -129,16 +128,9 @@ impl OutputTarget {
         self.fill_within(None, fill)
     }
 
-    /// Writes what `fill` produces, like [`OutputTarget::fill`], for an interrupted run. Fails if
-    /// writing fails, or if the reader of a pipe keeps it waiting for more than one second.
-    pub fn fill_after_interrupt(
-        &self,
-        fill: impl Fn(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), UnwritableTarget> {
-        self.fill_within(Some(LAST_PATIENCE), fill)
-    }
-
-    fn fill_within(
+    /// Writes what `fill` produces, like [`OutputTarget::fill`]. Fails if writing fails, or if the
+    /// reader of a pipe keeps it waiting for longer than `patience` (`None`: it may wait forever).
+    pub fn fill_within(
         &self,
         patience: Option<Duration>,
         fill: impl Fn(&mut dyn Write) -> io::Result<()>,
@@ -153,8 +145,7 @@ impl OutputTarget {
                 TargetKind::Mounted => return in_place(&place, fill),
                 TargetKind::Stream | TargetKind::Open => {}
             }
-            let mut stream = OpenStream::open(&place, self.waits.clone(), patience)?;
-            Ok(fill(&mut stream)?)
+            Ok(fill(&mut OpenStream::open(&place, self.waits.clone(), patience)?)?)
         };
         write().map_err(|error| UnwritableTarget::new(error, &self.path))
     }
@@ -185,9 +176,8 @@ pub fn open_incremental(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, Un
         let place = named(path)?;
         let file = match kind(&place)? {
             TargetKind::New => {
-                let mode = Mode::from_raw_mode(0o666);
-                openat(&place.directory, &place.name, WRITE_FLAGS | OFlags::CREATE | OFlags::EXCL, mode)?
-                    .into()
+                let (flags, mode) = (WRITE_FLAGS | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o666));
+                openat(&place.directory, &place.name, flags, mode)?.into()
             }
             TargetKind::Regular | TargetKind::Mounted => {
                 let file = opened(&place, OFlags::empty())?;
@@ -206,10 +196,7 @@ pub fn open_incremental(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, Un
 
 impl UnwritableTarget {
     fn new(error: LinkError, path: &Path) -> Self {
-        let path = match is_stdout(path) {
-            true => "to stdout".to_owned(),
-            false => plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes()),
-        };
+        let path = if is_stdout(path) { "to stdout".to_owned() } else { shown_path(path) };
         match error {
             LinkError::Refused(why) => Self::Refused { path, why },
             LinkError::Failed(cause) => Self::Failed { path, cause },
@@ -276,10 +263,8 @@ fn takes_text(device: &Stat) -> bool {
 
 /// Opens the checked file with additional flags `more`; fails if it was exchanged since the check.
 fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
-    let flags = match place.found {
-        FoundName::Open => WRITE_FLAGS.difference(OFlags::NOFOLLOW),
-        _ => WRITE_FLAGS,
-    };
+    let is_open = matches!(place.found, FoundName::Open);
+    let flags = if is_open { WRITE_FLAGS.difference(OFlags::NOFOLLOW) } else { WRITE_FLAGS };
     let file: OwnedFd = openat(&place.directory, &place.name, flags | more, Mode::empty())?;
     if let FoundName::Something(found) = &place.found {
         let now = fstat(&file)?;
@@ -294,29 +279,24 @@ fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
 fn check_single_link(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
-        return refuse(
-            "it has a second name (hard link), and others can write to its directory; use another file",
-        );
+        let why = "it has a second name (hard link), and others can write to its directory";
+        return refuse(&format!("{why}; use another file"));
     }
     Ok(())
 }
 
-/// Fails in /proc and /sys, in which even root cannot create files.
-fn check_creatable(place: &PathPlace) -> Result<(), LinkError> {
+/// Fails in /proc and /sys, in which even root cannot create files, and for append-only files and
+/// directories (chattr(1), a): writable, but not replaceable.
+fn check_replaceable(place: &PathPlace) -> Result<(), LinkError> {
     const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
     if OF_THE_KERNEL.contains(&i128::from(fstatfs(&place.directory)?.f_type)) {
         return refuse("no file can be created on /proc or /sys; use another directory");
     }
-    Ok(())
-}
-
-/// Fails for append-only files and directories (chattr(1), a): writable, but not replaceable.
-fn check_replaceable(place: &PathPlace) -> Result<(), LinkError> {
     let grows = |name| attributes(place, name).contains(StatxAttributes::APPEND);
-    match grows(OsStr::new("")) || grows(&place.name) {
-        true => refuse("it or its directory is append-only; use another file"),
-        false => Ok(()),
+    if grows(OsStr::new("")) || grows(&place.name) {
+        return refuse("it or its directory is append-only; use another file");
     }
+    Ok(())
 }
 
 /// Returns the attributes of `name`, or of the directory if `name` is empty; unreported ones are
@@ -363,10 +343,10 @@ fn give(new: &File, old: &FoundName) -> Result<(), Errno> {
     let FoundName::Something(old) = old else { return Ok(()) };
     let group = fchown(new, None, Some(Gid::from_raw(old.st_gid)));
     fchmod(new, Mode::from_raw_mode(old.st_mode & 0o777))?;
-    match old.st_uid == rustix::process::geteuid().as_raw() {
-        true => Ok(()),
-        false => group.and_then(|()| fchown(new, Some(Uid::from_raw(old.st_uid)), None)),
+    if old.st_uid == rustix::process::geteuid().as_raw() {
+        return Ok(());
     }
+    group.and_then(|()| fchown(new, Some(Uid::from_raw(old.st_uid)), None))
 }
 
 /// Syncs the directory that holds the file; unreadable and unsupported directories are no error.
@@ -388,12 +368,9 @@ impl OpenStream {
     /// Opens a pipe, FIFO, terminal or null device; waits up to `patience` (`None`: forever) for a
     /// FIFO's reader.
     fn open(place: &PathPlace, waits: Waits, patience: Option<Duration>) -> Result<Self, LinkError> {
-        let fifo = match &place.found {
-            FoundName::Something(found) => FileType::from_raw_mode(found.st_mode) == FileType::Fifo,
-            _ => false,
-        };
-        let begun = Instant::now();
-        let mut reported = false;
+        let is_fifo = |found: &Stat| FileType::from_raw_mode(found.st_mode) == FileType::Fifo;
+        let fifo = matches!(&place.found, FoundName::Something(found) if is_fifo(found));
+        let (begun, mut reported) = (Instant::now(), false);
         loop {
             match opened(place, OFlags::APPEND) {
                 Ok(file) => return Ok(Self { file, waits, patience }),
@@ -401,7 +378,7 @@ impl OpenStream {
                 Err(error) => return Err(error),
             }
             if !reported {
-                let name = plimsoll_units::text::shown_bytes(place.name.as_bytes());
+                let name = shown_path(Path::new(&place.name));
                 (waits.notify)(&format!("waiting for a reader of the FIFO {name}"));
                 reported = true;
             }

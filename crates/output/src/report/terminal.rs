@@ -20,7 +20,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_published::PublishedReport;
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::event::RunEvent;
-use plimsoll_units::text::format_count;
+use plimsoll_units::text::{format_count, shown_path};
 
 use super::context::{context, title};
 use super::joined;
@@ -30,7 +30,7 @@ use super::published::published_lines;
 use super::row::{Grade, MeasurementRow};
 use super::section::{has_mark, is_wide};
 use super::style::{Style, TextRole};
-use super::table::{CaseTable, Heading};
+use super::table::CaseTable;
 use super::verdict::verdict;
 use super::wrap::paragraph;
 
@@ -67,8 +67,7 @@ impl<O: Write, E: Write> Live<O, E> {
     /// Prints the row of a measurement, and remembers it to show later changes.
     pub fn row(&mut self, measurement: &Measurement) {
         let row = self.sheet.row_of(measurement);
-        let text = self.sheet.row(&row, measurement);
-        self.out.write(&text);
+        self.out.write(&self.sheet.row(&row, measurement));
         self.printed.push((measurement.clone(), row));
     }
 
@@ -83,17 +82,7 @@ impl<O: Write, E: Write> Live<O, E> {
     ) -> io::Result<()> {
         self.progress.end();
         let mut text = self.sheet.table.end();
-        text += &self.revised(run);
-        text += &format!("\n{}", self.sheet.verdict(run));
-        text += &self.sheet.ending(run, stored);
-        text += &self.sheet.document(run, stored, page);
-        self.out.write(&text);
-        self.out.end()
-    }
-
-    /// Formats the rows that changed after printing, such as by a limit now known; may be empty.
-    fn revised(&mut self, run: &Run) -> String {
-        let mut text = String::new();
+        // Rows that changed after printing, such as by a limit now known.
         for measurement in &run.measurements {
             let same = |m: &Measurement| {
                 m.case == measurement.case && m.node == measurement.node && m.repeat == measurement.repeat
@@ -101,10 +90,13 @@ impl<O: Write, E: Write> Live<O, E> {
             let row = self.sheet.row_of(measurement);
             if self.printed.iter().any(|(m, before)| same(m) && *before != row) {
                 let context = vec!["rows above that changed at the end of the run".to_owned()];
-                text += &self.sheet.table.row(&row, &Heading { title: "Revised", context });
+                text += &self.sheet.table.row(&row, "Revised", &context);
             }
         }
-        text + &self.sheet.table.end()
+        text += &(self.sheet.table.end() + "\n" + &self.sheet.verdict(run));
+        text += &(self.sheet.ending(run, stored) + &self.sheet.document(run, stored, page));
+        self.out.write(&text);
+        self.out.end()
     }
 }
 
@@ -116,13 +108,12 @@ pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     out.write(&(sheet.verdict(run) + &sheet.opening(run)));
     let first = run.nodes.first().filter(|_| run.nodes.len() > 1).map(|node| node.name.as_str());
     for measurement in run.measurements.iter().filter(|m| first.is_none_or(|name| m.node == name)) {
-        let text = sheet.row(&sheet.row_of(measurement), measurement);
-        out.write(&text);
+        let row = sheet.row_of(measurement);
+        out.write(&sheet.row(&row, measurement));
     }
     let ending = sheet.ending(run, None);
     let gap = if ending.starts_with('\n') { "" } else { "\n" };
-    let text = sheet.table.end() + gap + &ending;
-    out.write(&text);
+    out.write(&(sheet.table.end() + gap + &ending));
     out.end()
 }
 
@@ -158,7 +149,7 @@ impl RunText {
 
     fn row(&mut self, row: &MeasurementRow, measurement: &Measurement) -> String {
         let context = context(&self.machine, measurement);
-        self.table.row(row, &Heading { title: title(measurement.case.subsystem()), context })
+        self.table.row(row, title(measurement.case.subsystem()), &context)
     }
 
     /// Formats the verdict of the run; empty if it measured nothing.
@@ -168,44 +159,37 @@ impl RunText {
             Grade::Poor => TextRole::Warning,
             Grade::Fair | Grade::Unknown => TextRole::Strong,
         };
-        let verdict = verdict(run);
-        verdict.map(|verdict| self.paragraph(role(verdict.grade), "", &verdict.text)).unwrap_or_default()
+        verdict(run).map_or_else(String::new, |of| self.paragraph(role(of.grade), "", &of.text))
     }
 
     fn opening(&self, run: &Run) -> String {
         let host = context::host_or_count(run).map(|host| format!(" on {host}")).unwrap_or_default();
-        let version = format!("plimsoll {}", run.version);
-        let what = format!("{}{host} · {}", run.plan.name, when(&run.started, &self.style));
-        let title = self.paragraph(TextRole::Dim, "", &format!("{version} · {what}"));
+        let (plan, when) = (&run.plan.name, when(&run.started, &self.style));
+        let title = format!("plimsoll {} · {plan}{host} · {when}", run.version);
         let whole = conditions::whole(&run.machine);
         let stated = whole.iter().map(|note| self.paragraph(TextRole::Warning, "! ", &note.text));
-        stated.fold(title, |text, line| text + &line)
+        self.paragraph(TextRole::Dim, "", &title) + &stated.collect::<String>()
     }
 
     fn ending(&self, run: &Run, stored: Option<&RunPlace<'_>>) -> String {
-        let mut text =
-            super::tool_results::section(run, &self.style) + &super::machines::section(run, &self.style);
-        text += &super::pairs::section(run, &self.style);
-        let shown = |finding: &&Finding| self.style.explain || !finding.is_good_scaling();
-        let findings: Vec<&Finding> = run.findings.iter().filter(shown).collect();
-        if !findings.is_empty() {
-            text += &format!("\n{}\n", self.style.paint(TextRole::Strong, "Findings"));
-        }
-        for finding in findings {
-            text += &self.paragraph(TextRole::Plain, "  • ", &finding.text);
-        }
-        if !run.plan.notes.is_empty() {
-            text += &format!("\n{}\n", self.style.paint(TextRole::Strong, "How it is counted"));
-        }
-        for note in &run.plan.notes {
-            text += &self.paragraph(TextRole::Dim, "  • ", note);
+        let style = &self.style;
+        let mut text = super::tool_results::section(run, style);
+        text += &(super::machines::section(run, style) + &super::pairs::section(run, style));
+        let shown = |finding: &&Finding| style.explain || !finding.is_good_scaling();
+        let findings = run.findings.iter().filter(shown).map(|finding| finding.text.as_str()).collect();
+        let notes = run.plan.notes.iter().map(String::as_str).collect();
+        let lists: [(&str, TextRole, Vec<&str>); 2] =
+            [("Findings", TextRole::Plain, findings), ("How it is counted", TextRole::Dim, notes)];
+        for (title, role, lines) in lists.iter().filter(|(.., lines)| !lines.is_empty()) {
+            text += &format!("\n{}\n", style.paint(TextRole::Strong, title));
+            lines.iter().for_each(|line| text += &self.paragraph(*role, "  • ", line));
         }
         text += if text.is_empty() { "" } else { "\n" };
         text += &self.paragraph(TextRole::Plain, "", &tally(run));
         if let Some(RunPlace { location, id }) = stored {
-            let (directory, store) = (name(location.directory()), store_option(location));
+            let (directory, store) = (shown_path(location.directory()), store_option(location));
             let kept = format!("kept in {directory}; explained: plimsoll history show {id} --explain{store}");
-            text += &format!("{}\n", self.style.paint(TextRole::Dim, &self.style.styled(&kept)));
+            text += &format!("{}\n", style.paint(TextRole::Dim, &style.styled(&kept)));
         }
         text
     }
@@ -216,11 +200,11 @@ impl RunText {
         if plimsoll_published::find(&run.plan.name).is_none() {
             return String::new();
         }
-        let page = page.map(name);
+        let page = page.map(shown_path);
         let written = page.as_ref().map(|file| format!("the report's tables and figures: {file}"));
         let again = stored.map(|RunPlace { location, id }| {
             let store = store_option(location);
-            let file = page.as_ref().map_or_else(|| "FILE.html".to_owned(), |file| quoted(file));
+            let file = page.as_ref().map_or("FILE.html".to_owned(), |file| quoted(file));
             format!("write them again: plimsoll report {id} --tables published --html {file}{store}")
         });
         let strong = |line: String| self.style.paint(TextRole::Strong, &self.style.styled(&line)) + "\n";
@@ -248,12 +232,8 @@ pub struct RunPlace<'a> {
 fn store_option(location: &Location) -> String {
     match location {
         Location::Usual(_) => String::new(),
-        Location::Named(_) => format!(" --store {}", quoted(&name(location.directory()))),
+        Location::Named(_) => format!(" --store {}", quoted(&shown_path(location.directory()))),
     }
-}
-
-fn name(file: &Path) -> String {
-    plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes())
 }
 
 fn quoted(word: &str) -> String {
@@ -270,24 +250,22 @@ pub(super) fn tally(run: &Run) -> String {
     let wide = run.measurements.iter().filter(|m| is_wide(&m.warnings)).count();
     let warned = run.measurements.iter().filter(|m| has_mark(m)).count();
     let marked = [(wide, "not converged (*)"), (warned, "with warnings (!)")];
-    let marked: Vec<String> =
-        marked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    let marked = if marked.is_empty() { String::new() } else { format!("; of these {}", marked.join(", ")) };
+    let marked = marked.map(|(n, what)| if n > 0 { format!("{n} {what}") } else { String::new() });
+    let marked = match joined(&marked.each_ref().map(String::as_str), ", ") {
+        none if none.is_empty() => none,
+        marked => format!("; of these {marked}"),
+    };
     let stated = match counts.lines() {
         none if none.is_empty() => "nothing measured".to_owned(),
         stated => stated.join(" · ") + &marked,
     };
-    let time = super::progress::span(run.elapsed_s);
-    let (total, planned) = (counts.total(), run.plan.cases);
-    match run.status {
-        RunStatus::Complete => format!("{} in {time}: {stated}", format_count(total, "case")),
-        RunStatus::Partial if run.nodes.len() > 1 => {
-            format!("partial: {total} rows of {} machines in {time}: {stated}", run.nodes.len())
-        }
-        RunStatus::Partial => {
-            format!("partial: {total} of {} in {time}: {stated}", format_count(planned, "case"))
-        }
-    }
+    let (total, nodes) = (counts.total(), run.nodes.len());
+    let cases = match run.status {
+        RunStatus::Complete => format_count(total, "case"),
+        RunStatus::Partial if nodes > 1 => format!("partial: {total} rows of {nodes} machines"),
+        RunStatus::Partial => format!("partial: {total} of {}", format_count(run.plan.cases, "case")),
+    };
+    format!("{cases} in {}: {stated}", super::progress::span(run.elapsed_s))
 }
 
 /// Formats a stored RFC 3339 time, `2026-11-29 12:30`, in the style's zone; an invalid time

@@ -11,7 +11,7 @@ use super::tool_results::ToolComparison;
 pub(super) type Column<R> = (&'static str, fn(&R) -> Value);
 
 /// The sample number `index` of a metric.
-struct TidySample<'a> {
+pub(super) struct TidySample<'a> {
     run: &'a Run,
     measurement: &'a Measurement,
     metric: &'a MetricResult,
@@ -22,7 +22,7 @@ struct TidySample<'a> {
 /// Returns the columns of samples. `t`: seconds since the start of the run; `excluded`: share of
 /// time in interrupted slices, which the value excludes; `delivered`: with interruptions, headlines
 /// only; `waited`: largest share of time that a ready thread waited for a CPU.
-fn sample_columns<'a>() -> Vec<Column<TidySample<'a>>> {
+pub(super) fn sample_columns<'a>() -> Vec<Column<TidySample<'a>>> {
     vec![
         ("run", |of| json!(of.run.id)),
         ("started", |of| json!(of.run.started)),
@@ -50,7 +50,7 @@ fn sample_columns<'a>() -> Vec<Column<TidySample<'a>>> {
 }
 
 /// Yields a row per sample of each metric of a run, in order.
-fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
+pub(super) fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
     let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
     metrics.flat_map(move |(measurement, metric)| {
         (0..metric.samples.len()).map(move |index| TidySample {
@@ -64,7 +64,7 @@ fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
 }
 
 /// Returns the columns of reference tools; ratios are ours ÷ the tool's.
-fn tool_columns<'a>() -> Vec<Column<(&'a Run, ToolComparison<'a>)>> {
+pub(super) fn tool_columns<'a>() -> Vec<Column<(&'a Run, ToolComparison<'a>)>> {
     vec![
         ("run", |(run, _)| json!(run.id)),
         ("started", |(run, _)| json!(run.started)),
@@ -96,43 +96,22 @@ fn tool_columns<'a>() -> Vec<Column<(&'a Run, ToolComparison<'a>)>> {
 }
 
 /// Yields a row per reference tool and metric of a run, in order.
-fn tools(run: &Run) -> impl Iterator<Item = (&Run, ToolComparison<'_>)> {
+pub(super) fn tools(run: &Run) -> impl Iterator<Item = (&Run, ToolComparison<'_>)> {
     super::tool_results::compared(run).map(move |of| (run, of))
 }
 
-/// Kind of rows to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rows {
-    /// One per sample.
-    Samples,
-    /// One per reference tool and metric.
-    Tools,
-}
-
-/// Writes samples or reference tools (`rows`) as one JSON object per line. Fails if writing fails.
-pub fn ndjson(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
-    match rows {
-        Rows::Samples => objects(&sample_columns(), samples(run), out),
-        Rows::Tools => objects(&tool_columns(), tools(run), out),
-    }
-}
-
-fn objects<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>, mut out: impl Write) -> io::Result<()> {
+/// Writes rows as one JSON object per line.
+pub(super) fn objects<R>(
+    columns: &[Column<R>],
+    rows: impl Iterator<Item = R>,
+    mut out: impl Write,
+) -> io::Result<()> {
     for row in rows {
         let fields = columns.iter().map(|(name, value)| ((*name).to_owned(), value(&row)));
         serde_json::to_writer(&mut out, &fields.collect::<Map<_, _>>())?;
         out.write_all(b"\n")?;
     }
     Ok(())
-}
-
-/// Writes samples or reference tools (`rows`) as CSV with a header line; unknown values are empty.
-/// Fails if writing fails.
-pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
-    match rows {
-        Rows::Samples => table(&sample_columns(), samples(run), out),
-        Rows::Tools => table(&tool_columns(), tools(run), out),
-    }
 }
 
 /// Writes rows as CSV with a header line.
@@ -199,12 +178,12 @@ mod tests {
         let run = fixture::run();
         let wanted: Vec<f64> =
             run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| m.samples.clone()).collect();
-        let csv = text(|out| csv(&run, Rows::Samples, out));
+        let csv = text(|out| table(&sample_columns(), samples(&run), out));
         let rows: Vec<Vec<String>> = csv.lines().skip(1).map(split).collect();
         let columns = split(csv.lines().next().unwrap());
         assert!(rows.iter().all(|r| r.len() == columns.len()));
         assert_eq!(rows.iter().map(|r| r[12].parse::<f64>().unwrap()).collect::<Vec<_>>(), wanted);
-        let ndjson = text(|out| ndjson(&run, Rows::Samples, out));
+        let ndjson = text(|out| objects(&sample_columns(), samples(&run), out));
         let rows: Vec<Value> = ndjson.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         assert_eq!(rows.iter().map(|r| r["value"].as_f64().unwrap()).collect::<Vec<_>>(), wanted);
         let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
@@ -220,10 +199,10 @@ mod tests {
         let note = |code: &str| Note { code: code.to_owned(), text: "why".to_owned() };
         run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
         let wanted = ["0.1", "2.5", "0", "0.3333333333333333", "disturbed;cpu-quota"];
-        let csv = text(|out| csv(&run, Rows::Samples, out));
+        let csv = text(|out| table(&sample_columns(), samples(&run), out));
         assert_eq!(split(csv.lines().nth(2).unwrap())[17..], wanted);
         assert_eq!(split(csv.lines().nth(1).unwrap())[17..], ["", "", "", "", "disturbed;cpu-quota"]);
-        let ndjson = text(|out| ndjson(&run, Rows::Samples, out));
+        let ndjson = text(|out| objects(&sample_columns(), samples(&run), out));
         let row: Value = serde_json::from_str(ndjson.lines().nth(1).unwrap()).unwrap();
         assert_eq!((row["waited"].as_f64(), row["warnings"].as_str()), (Some(1.0 / 3.0), Some(wanted[4])));
     }
@@ -231,21 +210,17 @@ mod tests {
     #[test]
     fn every_tool_beside_a_case_is_a_row() {
         let run = fixture::with_tools();
-        let csv = text(|out| csv(&run, Rows::Tools, out));
+        let csv = text(|out| table(&tool_columns(), tools(&run), out));
         let rows: Vec<Vec<String>> = csv.lines().skip(1).map(split).collect();
         let columns = split(csv.lines().next().unwrap());
         let at = |row: usize, name: &str| rows[row][columns.iter().position(|c| c == name).unwrap()].as_str();
-        assert_eq!(
-            (rows.len(), at(0, "tool"), at(0, "verdict"), at(0, "match")),
-            (3, "iozone", "equivalent", "exact")
-        );
-        assert_eq!((at(0, "own"), at(0, "limit")), ("1000000000", ""));
-        assert_eq!(
-            at(0, "reference").parse::<f64>().unwrap(),
-            run.measurements[0].metrics[0].tool_results[0].median.unwrap()
-        );
+        assert_eq!(rows.len(), 3);
+        let cells = ["tool", "verdict", "match", "own", "limit"].map(|name| at(0, name));
+        assert_eq!(cells, ["iozone", "equivalent", "exact", "1000000000", ""]);
+        let median = run.measurements[0].metrics[0].tool_results[0].median;
+        assert_eq!(at(0, "reference").parse::<f64>().ok(), median);
         assert_eq!((at(1, "own"), at(1, "reason")), ("", "not installed; apt-get install iozone3"));
-        let ndjson = text(|out| ndjson(&run, Rows::Tools, out));
+        let ndjson = text(|out| objects(&tool_columns(), tools(&run), out));
         let first: Value = serde_json::from_str(ndjson.lines().next().unwrap()).unwrap();
         assert!(first.as_object().unwrap().keys().eq(&columns));
         assert_eq!(first["ratio"].as_f64().unwrap().to_string(), at(0, "ratio"));

@@ -34,7 +34,7 @@ pub fn listed(rows: &[ListedTool], passed_over: &[String], style: &Style) -> Str
     let head = ["tool", "version", "checks", "where, or how to get it"].map(str::to_owned).to_vec();
     let body = rows.iter().map(|row| {
         let place = match &row.place {
-            Ok(path) => plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
+            Ok(path) => plimsoll_units::text::shown_path(path),
             Err(why) => format!("{why}: {}", row.get),
         };
         let version = match (&row.version, &row.place) {
@@ -44,21 +44,13 @@ pub fn listed(rows: &[ListedTool], passed_over: &[String], style: &Style) -> Str
         };
         vec![row.name.to_owned(), version, row.checks.to_owned(), place]
     });
-    let rows: Vec<ToolRow> = std::iter::once(head).chain(body).map(ToolRow::of).collect();
+    let rows: Vec<ToolRow> = std::iter::once(head).chain(body).map(|cells| (None, cells)).collect();
     let notes = passed_over.iter().map(|why| paragraph(style, TextRole::Warning, "passed over: ", why));
     columns(&rows, style) + &notes.collect::<String>()
 }
 
-struct ToolRow {
-    above: Option<String>,
-    cells: Vec<String>,
-}
-
-impl ToolRow {
-    fn of(cells: Vec<String>) -> Self {
-        Self { above: None, cells }
-    }
-}
+/// A line above the cells in narrow terminals, and the cells.
+type ToolRow = (Option<String>, Vec<String>);
 
 pub(super) struct ToolComparison<'a> {
     pub(super) measurement: &'a Measurement,
@@ -94,22 +86,23 @@ impl ToolComparison<'_> {
     /// Formats seven cells: our result, the tool's, limit, both shares, ratio, verdict (`–` if
     /// unknown).
     fn figures(&self) -> [String; 7] {
-        let figure = |value: f64| Quantity::new(value, self.metric.unit).human(3);
-        let limit = self.metric.limit.as_ref().and_then(|limit| limit.value);
-        let own = self.tool_result.own_median();
-        let share = |share: Option<f64>| share.map_or("–".to_owned(), |share| percent(share, 3));
-        let ratio = self.tool_result.ratio.map_or("–".to_owned(), |ratio| {
+        let tool_result = self.tool_result;
+        let known = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        let figure =
+            |value: Option<f64>| known(value.map(|value| Quantity::new(value, self.metric.unit).human(3)));
+        let share = |share: Option<f64>| known(share.map(|share| percent(share, 3)));
+        let ratio = tool_result.ratio.map(|ratio| {
             let interval = ratio.ci95.map(|ends| ends.map(|end| significant(end, 3)));
             let interval = interval.map(|[low, high]| format!(" [{low}, {high}]")).unwrap_or_default();
             significant(ratio.median, 3) + &interval
         });
         [
-            own.map_or("–".to_owned(), figure),
-            self.tool_result.median.map_or("–".to_owned(), figure),
-            limit.map_or("–".to_owned(), figure),
-            share(self.tool_result.own_of_limit),
-            share(self.tool_result.of_limit),
-            ratio,
+            figure(tool_result.own_median()),
+            figure(tool_result.median),
+            figure(self.metric.limit.as_ref().and_then(|limit| limit.value)),
+            share(tool_result.own_of_limit),
+            share(tool_result.of_limit),
+            known(ratio),
             self.describe(),
         ]
     }
@@ -121,12 +114,9 @@ impl ToolComparison<'_> {
 
     /// Returns the row for narrow terminals: case and tool above, ratio and verdict in one cell.
     fn narrow(&self) -> ToolRow {
-        let above = Some(format!("{} and {}", label(&self.measurement.case), self.tool_result.tool));
-        let [own, tools, limit, own_share, tools_share, ratio, describe] = self.figures();
-        ToolRow {
-            above,
-            cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {describe}")],
-        }
+        let above = format!("{} and {}", label(&self.measurement.case), self.tool_result.tool);
+        let [figures @ .., ratio, describe] = self.figures();
+        (Some(above), [figures.as_slice(), &[format!("{ratio} {describe}")]].concat())
     }
 
     /// Formats the verdict, such as `equivalent (related only: NOTE)`, or `not available: REASON`.
@@ -151,12 +141,12 @@ impl ToolComparison<'_> {
     /// Formats the ratio of the two medians if it contradicts the shown median of ratios; else
     /// empty.
     fn other_ratio(&self) -> String {
-        let medians =
-            self.tool_result.own_median().zip(self.tool_result.median).filter(|(_, tool)| *tool > 0.0);
-        let Some(((own, tool), ratio)) = medians.zip(self.tool_result.ratio) else { return String::new() };
-        match agree(own, tool, ratio.median) {
-            true => String::new(),
-            false => format!("; the two medians' ratio is {}", significant(own / tool, 3)),
+        let medians = self.tool_result.own_median().zip(self.tool_result.median);
+        match medians.zip(self.tool_result.ratio) {
+            Some(((own, tool), ratio)) if tool > 0.0 && !agree(own, tool, ratio.median) => {
+                format!("; the two medians' ratio is {}", significant(own / tool, 3))
+            }
+            _ => String::new(),
         }
     }
 }
@@ -187,18 +177,16 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let Some(first) = lines.first() else { return String::new() };
     let title = style.paint(TextRole::Strong, "Reference tools");
     let margin = percent(first.tool_result.margin, 2);
-    let few =
-        lines.iter().flat_map(|line| &line.tool_result.warnings).any(|warning| warning.code == FEW_PAIRS);
-    let few =
-        if few { "; fewer than 5 where the tools' time was used up: give --budget more room" } else { "" };
+    let mut warnings = lines.iter().flat_map(|line| &line.tool_result.warnings);
+    let few = match warnings.any(|warning| warning.code == FEW_PAIRS) {
+        true => "; fewer than 5 where the tools' time was used up: give --budget more room",
+        false => "",
+    };
     let about = format!("medians of pairs{few}; % is of the limit; {RATIO}; equivalent: within {margin}");
-    let mut text = format!("\n{title}\n{}", paragraph(style, TextRole::Dim, "  ", &about));
+    let text = format!("\n{title}\n{}", paragraph(style, TextRole::Dim, "  ", &about));
     let (absent, there): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.tool_result.status == Availability::Unavailable);
-    if !there.is_empty() {
-        text += &compared_rows(&there, style);
-    }
-    text + &unavailable(&absent, style)
+    text + &compared_rows(&there, style) + &unavailable(&absent, style)
 }
 
 pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [95 % CI]; the ratio of the two medians is shown where it differs";
@@ -208,9 +196,12 @@ pub(super) const COLUMN_TITLES: [&str; 9] =
 
 /// Formats the table of comparisons: one line per row, or the narrow layout.
 fn compared_rows(lines: &[&ToolComparison<'_>], style: &Style) -> String {
-    let head = |names: &[&str]| ToolRow::of(names.iter().map(|name| (*name).to_owned()).collect());
+    if lines.is_empty() {
+        return String::new();
+    }
+    let head = |names: &[&str]| (None, names.iter().map(|name| (*name).to_owned()).collect());
     let mut rows = vec![head(&COLUMN_TITLES)];
-    rows.extend(lines.iter().map(|line| ToolRow::of(line.cells())));
+    rows.extend(lines.iter().map(|line| (None, line.cells())));
     if COLUMN_GAP + laid_out(&rows, style).1.iter().map(|w| w + COLUMN_GAP).sum::<usize>() > style.width {
         rows = vec![head(&["own", "tool's", "limit", "own %", "tool's %", "own ÷ tool, verdict"])];
         rows.extend(lines.iter().map(|line| line.narrow()));
@@ -237,11 +228,11 @@ const COLUMN_GAP: usize = 2;
 
 /// Returns the printable cells, and the width of each column except the last.
 fn laid_out(rows: &[ToolRow], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
-    let describe = |row: &ToolRow| row.cells.iter().map(|cell| style.styled(cell)).collect();
-    let describe: Vec<Vec<String>> = rows.iter().map(describe).collect();
-    let mut widths = widths(&describe);
+    let printable = rows.iter().map(|(_, cells)| cells.iter().map(|cell| style.styled(cell)).collect());
+    let printable: Vec<Vec<String>> = printable.collect();
+    let mut widths = widths(&printable);
     widths.pop();
-    (describe, widths)
+    (printable, widths)
 }
 
 /// Formats rows in columns. The last cell wraps in the remaining space, or gets its own line if
@@ -249,16 +240,16 @@ fn laid_out(rows: &[ToolRow], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
 fn columns(rows: &[ToolRow], style: &Style) -> String {
     const MIN_COLUMNS: usize = 24;
     let (describe, widths) = laid_out(rows, style);
-    let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * COLUMN_GAP } else { COLUMN_GAP };
+    let indent = if rows.iter().any(|(above, _)| above.is_some()) { 2 * COLUMN_GAP } else { COLUMN_GAP };
     let before: usize = widths.iter().map(|w| w + COLUMN_GAP).sum();
     let room = style.width.saturating_sub(indent + before);
     let margin = indent + before - widths.last().map_or(0, |width| width + COLUMN_GAP);
     let narrow = style.width.saturating_sub(margin);
     let is_cut = indent + before > style.width + COLUMN_GAP && narrow >= MIN_COLUMNS;
     let mut out = String::new();
-    for (index, (row, cells)) in rows.iter().zip(&describe).enumerate() {
+    for (index, ((above, _), cells)) in rows.iter().zip(&describe).enumerate() {
         let role = if index == 0 { TextRole::Dim } else { TextRole::Plain };
-        if let Some(above) = &row.above {
+        if let Some(above) = above {
             out += &paragraph(style, role, "  ", above);
         }
         let mut line = " ".repeat(indent);
@@ -270,13 +261,8 @@ fn columns(rows: &[ToolRow], style: &Style) -> String {
             lines.for_each(|more| line += &format!("\n{}{more}", " ".repeat(margin)));
         }
         let last = cells.get(widths.len()).map(String::as_str).unwrap_or_default();
-        let (below, pieces) = match room >= MIN_COLUMNS {
-            true => (indent + before, flowed(last, room)),
-            false => {
-                (indent + COLUMN_GAP, flowed(last, style.width.saturating_sub(indent + COLUMN_GAP).max(1)))
-            }
-        };
-        let mut pieces = pieces.into_iter();
+        let below = indent + if room >= MIN_COLUMNS { before } else { COLUMN_GAP };
+        let mut pieces = flowed(last, style.width.saturating_sub(below).max(1)).into_iter();
         if room >= MIN_COLUMNS {
             line += &pieces.next().unwrap_or_default();
         }
@@ -295,21 +281,17 @@ mod tests {
     use super::*;
 
     fn rows() -> Vec<ListedTool> {
+        let tool = |name, checks, version: Option<&str>, place, get: &str| ListedTool {
+            name,
+            checks,
+            version: version.map(str::to_owned),
+            place,
+            get: get.to_owned(),
+        };
+        let get = "build it from its site and name it by --reference-path";
         vec![
-            ListedTool {
-                name: "fio",
-                checks: "disk",
-                version: Some("3.33".to_owned()),
-                place: Ok("/usr/bin/fio".into()),
-                get: "apt-get install fio".to_owned(),
-            },
-            ListedTool {
-                name: "stream",
-                checks: "memory copy, scale, add, triad",
-                version: None,
-                place: Err("not installed".to_owned()),
-                get: "build it from its site and name it by --reference-path".to_owned(),
-            },
+            tool("fio", "disk", Some("3.33"), Ok("/usr/bin/fio".into()), "apt-get install fio"),
+            tool("stream", "memory copy, scale, add, triad", None, Err("not installed".to_owned()), get),
         ]
     }
 
@@ -322,8 +304,10 @@ mod tests {
         let mut wide = rows();
         wide[0].checks =
             "disk reads of the same file, writes to one like it, commits and whatever else there may be";
-        let text = listed(&wide, &[], &Style::plain(80));
-        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        for (rows, width) in [(wide, 80), (rows(), 60), (rows(), 80), (rows(), 120)] {
+            let text = listed(&rows, &[], &Style::plain(width));
+            assert!(text.lines().all(|line| line.width() <= width), "{width}: {text}");
+        }
     }
 
     #[test]
@@ -334,12 +318,8 @@ mod tests {
             for part in ["1.00 GB/s", "980 MB/s", "1.02 [", "equivalent\n"] {
                 assert_eq!(text.matches(part).count(), 1, "{part} at {width}:\n{text}");
             }
-            let absent = text.replace("\n  ", " ");
-            assert_eq!(
-                absent.matches("iozone for 2 cases not available: not installed").count(),
-                1,
-                "{text}"
-            );
+            let absent = "iozone for 2 cases not available: not installed";
+            assert_eq!(text.replace("\n  ", " ").matches(absent).count(), 1, "{text}");
         }
     }
 
@@ -381,25 +361,13 @@ mod tests {
 
     #[test]
     fn no_figure_of_a_document_stops_the_table() {
-        const ODD: [f64; 12] = [
-            0.0,
-            -0.0,
-            1.0,
-            -1.0,
-            f64::NAN,
-            f64::INFINITY,
-            f64::NEG_INFINITY,
-            5e-324,
-            1e-308,
-            f64::MIN_POSITIVE,
-            f64::MAX,
-            f64::MIN,
-        ];
+        const POSITIVE: [f64; 7] = [0.0, 1.0, f64::INFINITY, 5e-324, 1e-308, f64::MIN_POSITIVE, f64::MAX];
+        let odd = || POSITIVE.into_iter().flat_map(|value| [value, -value]).chain([f64::NAN]);
         let mut run = fixture::with_tools();
         run.measurements.truncate(1);
-        for own in ODD {
-            for tool in ODD {
-                for ratio in ODD {
+        for own in odd() {
+            for tool in odd() {
+                for ratio in odd() {
                     let _ = agree(own, tool, ratio);
                     let tool_result = &mut run.measurements[0].metrics[0].tool_results[0];
                     (tool_result.own, tool_result.median) = (vec![own], Some(tool));
@@ -409,16 +377,7 @@ mod tests {
                 }
             }
         }
-        assert!(
-            agree(0.0, 1e9, 0.0) && !agree(0.0, 1e9, 1.0) && !agree(1e9, 1e9, 0.0) && agree(1e9, 1e9, 1.0)
-        );
-    }
-
-    #[test]
-    fn no_line_is_wider_than_the_terminal_where_words_allow_it() {
-        for width in [60, 80, 120] {
-            let text = listed(&rows(), &[], &Style::plain(width));
-            assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
-        }
+        assert!(agree(0.0, 1e9, 0.0) && !agree(0.0, 1e9, 1.0));
+        assert!(!agree(1e9, 1e9, 0.0) && agree(1e9, 1e9, 1.0));
     }
 }

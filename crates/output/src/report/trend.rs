@@ -42,10 +42,10 @@ pub fn text(trends: &[MetricTrend], style: &Style) -> String {
 fn line(trend: &MetricTrend, style: &Style) -> String {
     let Some(last) = trend.points.last() else { return String::new() };
     let values: Vec<f64> = trend.points.iter().map(|p| p.median).collect();
-    let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
+    let (low, high) = range(values.iter().copied());
     let human = |value: f64| Quantity::new(value, trend.unit).to_string();
-    let range =
-        if values.len() > 1 { format!(", {} … {}", human(low), human(high)) } else { String::new() };
+    let range = format!(", {} … {}", human(low), human(high));
+    let range = if values.len() > 1 { &range } else { "" };
     let share = last.of_limit.map(|s| format!(", {} of limit", percent(s, 3))).unwrap_or_default();
     let head = format!("  {} {}", trend.case, trend.metric);
     let figures = format!("{}{share} ({}{range})", human(last.median), format_count(values.len(), "run"));
@@ -55,10 +55,22 @@ fn line(trend: &MetricTrend, style: &Style) -> String {
     let figures = cut(&style.styled(&figures), room);
     text += &format!("    {}  {figures}\n", style.paint(TextRole::Dim, &spark));
     for change in changes(trend) {
-        let (role, says) = change.describe(trend, style);
+        let run: String = change.since.id.chars().take(13).collect();
+        let when = when(&change.since.started, style);
+        let role = match change.is_good(trend) {
+            None => TextRole::Plain,
+            Some(true) => TextRole::Good,
+            Some(false) => TextRole::Bad,
+        };
+        let says = format!("since {when} (run {run}): {}", change.figures(trend));
         text += &paragraph(style, role, "    ", &says);
     }
     text
+}
+
+/// Returns the lowest and the highest value.
+pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))
 }
 
 /// Draws values as bars, `▁▃█`, from minimum to maximum; many values are averaged in groups.
@@ -67,7 +79,7 @@ pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
     let most = MOST_BARS.min(style.width / 3).max(1);
     let group = values.len().div_ceil(most).max(1);
     let means: Vec<f64> = values.chunks(group).map(|c| c.iter().sum::<f64>() / c.len() as f64).collect();
-    let (low, high) = means.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
+    let (low, high) = range(means.iter().copied());
     let bar = |value: &f64| {
         let share = if high > low { (value - low) / (high - low) } else { 0.5 };
         bars[((share * 7.0).round() as usize).min(7)]
@@ -123,17 +135,6 @@ impl LevelChange<'_> {
         let reported =
             of.case.parse().is_ok_and(|case: Case| plimsoll_bench::is_informative(&case, &of.metric));
         (!reported).then_some((self.after > self.before) == (of.better == Better::Higher))
-    }
-
-    fn describe(&self, of: &MetricTrend, style: &Style) -> (TextRole, String) {
-        let run: String = self.since.id.chars().take(13).collect();
-        let text = format!("since {} (run {run}): {}", when(&self.since.started, style), self.figures(of));
-        let role = match self.is_good(of) {
-            None => TextRole::Plain,
-            Some(true) => TextRole::Good,
-            Some(false) => TextRole::Bad,
-        };
-        (role, text)
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use plimsoll_command::cli::ReportCommand;
 use plimsoll_output::report::format::{FormatSubject, Replayed, writer};
-use plimsoll_output::report::html::{self, PageExtras};
+use plimsoll_output::report::html;
 use plimsoll_output::report::{Style, StyleOptions, card, published as tables, terminal};
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown;
@@ -30,9 +30,8 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
             None => print(&runs, typed.explain),
         };
     };
-    let references = before.iter().flat_map(html::last_run).collect();
-    let extras = PageExtras { references };
-    let page = html::page(&runs, &extras).map_err(|e| Failure::environment(e.to_string()))?;
+    let references: Vec<_> = before.iter().flat_map(html::last_run).collect();
+    let page = html::page(&runs, &references).map_err(|e| Failure::environment(e.to_string()))?;
     target.put(&page)?;
     Ok(ending::shown_exit_code(&runs))
 }

@@ -3,6 +3,7 @@
 use plimsoll_bench::label;
 use plimsoll_compare::{Comparison, SideStatus, Standing, Uncompared, UncomparedKind, letter};
 use plimsoll_units::quantity::Quantity;
+use plimsoll_units::text::{shown, shown_within};
 
 use crate::report::grouped;
 use crate::report::style::TextRole;
@@ -32,10 +33,15 @@ pub(crate) fn groups(comparison: &Comparison) -> Vec<LeftGroup> {
     let all = comparison.uncompared.iter();
     let mut found = grouped(all.map(|one| ((one.kind, what(one)), name(one) + &figures(one))));
     found.sort_by_key(|((kind, _), _)| *kind);
-    let group = |((kind, what), cases): ((UncomparedKind, String), Vec<String>)| LeftGroup {
-        kind,
-        head: format!("{} ({}): {what}", head(kind), cases.len()),
-        cases,
+    let group = |((kind, what), cases): ((UncomparedKind, String), Vec<String>)| {
+        let head = match kind {
+            UncomparedKind::Lost => "lost",
+            UncomparedKind::Interrupted => "interrupted by other work on both sides",
+            UncomparedKind::Partly => "not in every run",
+            UncomparedKind::Neither => "not compared",
+            UncomparedKind::New => "new",
+        };
+        LeftGroup { kind, head: format!("{head} ({}): {what}", cases.len()), cases }
     };
     found.into_iter().map(group).collect()
 }
@@ -58,22 +64,9 @@ pub(super) fn lost(comparison: &Comparison) -> impl Iterator<Item = String> {
     all.map(|one| format!("{} is lost: {}{}", name(one), what(one), figures(one)))
 }
 
-fn head(kind: UncomparedKind) -> &'static str {
-    match kind {
-        UncomparedKind::Lost => "lost",
-        UncomparedKind::Interrupted => "interrupted by other work on both sides",
-        UncomparedKind::Partly => "not in every run",
-        UncomparedKind::Neither => "not compared",
-        UncomparedKind::New => "new",
-    }
-}
-
 fn name(one: &Uncompared) -> String {
-    let node = one.node.as_deref().map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 64)));
-    let metric = one
-        .metric
-        .as_deref()
-        .map(|metric| format!(", metric {}", plimsoll_units::text::shown_within(metric, 40)));
+    let node = one.node.as_deref().map(|node| format!("{}: ", shown_within(node, 64)));
+    let metric = one.metric.as_deref().map(|metric| format!(", metric {}", shown_within(metric, 40)));
     node.unwrap_or_default() + &label::full(&one.case) + &metric.unwrap_or_default()
 }
 
@@ -84,8 +77,7 @@ fn describe_standing(standing: &Standing, side: &str) -> String {
         SideStatus::Ok if standing.ok < standing.of => format!(" ({} of {})", standing.ok, standing.of),
         _ => String::new(),
     };
-    let reason =
-        standing.reason.as_deref().map(|reason| format!(" ({})", plimsoll_units::text::shown(reason)));
+    let reason = standing.reason.as_deref().map(|reason| format!(" ({})", shown(reason)));
     format!("{word}{count} in {side}{}", reason.unwrap_or_default())
 }
 

@@ -11,7 +11,7 @@ use super::{ShownMetrics, signed, word};
 use crate::report::escape;
 use crate::report::row::with_delivered;
 use crate::report::style::{Style, TextRole};
-use crate::report::wrap::{cut, pad, paragraph, widths};
+use crate::report::wrap::{cut, left, paragraph, right, widths};
 
 const OF_SIDE: [&str; 8] =
     ["case", "side", "figure", "rank", "by price", "rank by price", "of limit", "with"];
@@ -97,8 +97,7 @@ impl<'a> ComparisonTable<'a> {
     /// Builds the table of scores (side, score, interval); `None` without weights.
     pub(crate) fn of_scores(comparison: &Comparison) -> Option<Self> {
         let line = |score: &plimsoll_compare::Score| {
-            let half =
-                score.half.map_or_else(|| "unknown".to_owned(), |half| format!("± {}", percent(half, 2)));
+            let half = score.half.map_or("unknown".to_owned(), |half| format!("± {}", percent(half, 2)));
             let cells = vec![side(comparison, score.side), significant(score.value, 3), half];
             ComparisonRow { cells, case: None, compared: None }
         };
@@ -119,8 +118,7 @@ impl<'a> ComparisonTable<'a> {
         let widths = widths(&lines.iter().map(|(cells, _)| cells.as_slice()).collect::<Vec<_>>());
         let longest = widths.first().copied().unwrap_or(0);
         let has_rank = self.head.iter().any(|column| column == "rank");
-        let stays =
-            |spared: &[&str], column: &str| !spared.contains(&column) || column == "change" && !has_rank;
+        let stays = |spared: &[&str], of: &str| !spared.contains(&of) || of == "change" && !has_rank;
         let shown_without = |spared: &[&str]| -> Vec<usize> {
             (1..self.head.len()).filter(|column| stays(spared, &self.head[*column])).collect()
         };
@@ -132,16 +130,16 @@ impl<'a> ComparisonTable<'a> {
         let mut text = String::new();
         for (cells, role) in &lines {
             let mut out = match cells[0].width() <= name {
-                true => format!("{}{}", cells[0], pad(&cells[0], name)),
+                true => left(&cells[0], name),
                 false => format!("{}\n{}", cells[0], " ".repeat(name)),
             };
             for &column in &shown {
-                let (cell, pad) = (&cells[column], pad(&cells[column], widths[column]));
+                let (cell, width) = (&cells[column], widths[column]);
                 let is_last = column + 1 == cells.len();
                 let cell = match is_of_words(&self.head[column]) {
                     _ if is_last => cell.clone(),
-                    true => format!("{cell}{pad}"),
-                    false => format!("{pad}{cell}"),
+                    true => left(cell, width),
+                    false => right(cell, width),
                 };
                 let is_painted = is_last || *role == TextRole::Dim;
                 out += &format!("  {}", if is_painted { style.paint(*role, &cell) } else { cell });

@@ -54,14 +54,9 @@ fn held() -> Vec<RequirementResult> {
 
 #[test]
 fn the_table_at_140_and_80_columns() {
-    insta::assert_snapshot!(
-        "compare_140",
-        table(&comparison(), &held(), ShownMetrics::Telling, &Style::plain(140))
-    );
-    insta::assert_snapshot!(
-        "compare_80",
-        table(&comparison(), &[], ShownMetrics::Telling, &Style::plain(80))
-    );
+    let at = |width, held: &[_]| table(&comparison(), held, ShownMetrics::Telling, &Style::plain(width));
+    insta::assert_snapshot!("compare_140", at(140, &held()));
+    insta::assert_snapshot!("compare_80", at(80, &[]));
 }
 
 #[test]
@@ -77,9 +72,7 @@ fn the_page_has_every_row_and_escapes_names() {
     assert_eq!(page.matches("<script").count(), 4, "two islands, the library and ours");
     assert_eq!(page.matches("<tr title").count(), hostile.compared.len());
     assert_eq!(page.matches("data-chart=").count(), 1);
-    for reported in ["NOT MET", "not met", "regression"] {
-        assert_eq!(page.contains(reported), reported != "NOT MET", "{reported}");
-    }
+    assert!(page.contains("not met") && page.contains("regression") && !page.contains("NOT MET"));
     let nothing = Comparison { compared: Vec::new(), ranked: Vec::new(), ..comparison() };
     let page = crate::report::html::comparison(&nothing, &[], &[], ShownMetrics::All).unwrap();
     assert!(page.contains("nothing to compare") && !page.contains("data-chart="));
@@ -109,10 +102,8 @@ fn hostile_names_stay_in_their_cell() {
 fn what_is_ignored_has_no_mark_of_a_failure() {
     let marked = |missing| markdown(&comparison(), &[], ShownMetrics::All, missing);
     let (fails, ignored) = (marked(Missing::Fail), marked(Missing::Ignore));
-    assert!(
-        fails.contains("- ❌ lost (") && ignored.contains("- ➖ lost (") && !ignored.contains('❌'),
-        "{ignored}"
-    );
+    assert!(fails.contains("- ❌ lost ("), "{fails}");
+    assert!(ignored.contains("- ➖ lost (") && !ignored.contains('❌'), "{ignored}");
 }
 
 #[test]
@@ -166,12 +157,11 @@ fn several() -> Comparison {
 
 #[test]
 fn several_sides_read_like_this() {
-    insta::assert_snapshot!("several_140", table(&several(), &[], ShownMetrics::Telling, &Style::plain(140)));
-    insta::assert_snapshot!("several_80", table(&several(), &[], ShownMetrics::Telling, &Style::plain(80)));
-    insta::assert_snapshot!(
-        "several_markdown",
-        markdown(&several(), &[], ShownMetrics::Telling, Missing::Fail)
-    );
+    let at = |width| table(&several(), &[], ShownMetrics::Telling, &Style::plain(width));
+    insta::assert_snapshot!("several_140", at(140));
+    insta::assert_snapshot!("several_80", at(80));
+    let text = markdown(&several(), &[], ShownMetrics::Telling, Missing::Fail);
+    insta::assert_snapshot!("several_markdown", text);
     let page = crate::report::html::comparison(&several(), &[], &[], ShownMetrics::Telling).unwrap();
     for part in ["Performance against price", "Each figure as a share of the best", SCORE, "rank by price"] {
         assert!(page.contains(part), "{part}");

@@ -69,11 +69,8 @@ fn delivered(measurement: &Measurement) -> Option<(String, BmfFigure)> {
 
 fn figure(metric: &MetricResult) -> BmfFigure {
     let bounds = metric.summary.ci95.filter(|ci| ci.iter().all(|bound| bound.is_finite()));
-    BmfFigure {
-        value: metric.summary.median,
-        lower_value: bounds.map(|[low, _]| low),
-        upper_value: bounds.map(|[_, high]| high),
-    }
+    let [lower_value, upper_value] = bounds.map_or([None; 2], |bounds| bounds.map(Some));
+    BmfFigure { value: metric.summary.median, lower_value, upper_value }
 }
 
 /// Returns Bencher's name of a metric, with its unit: `latency-seconds`.

@@ -1,16 +1,16 @@
 //! Comma-separated values (RFC 4180) with a header line.
 
 use super::Format;
-use crate::report::tidy::{self, Rows};
+use crate::report::tidy::{sample_columns, samples, table, tool_columns, tools};
 use crate::report::{compare, published};
 
 pub(super) static FORMAT: Format = Format {
     name: "csv",
     about: "comma-separated rows: one for each sample of a run, each metric and run of a comparison, or each number of published tables",
     extension: "csv",
-    run: Some(|of, out| tidy::csv(of.run, Rows::Samples, out)),
+    run: Some(|of, out| table(&sample_columns(), samples(of.run), out)),
     leaves_out: |measurement| measurement.metrics.iter().all(|metric| metric.samples.is_empty()),
-    tools: Some(|of, out| tidy::csv(of.run, Rows::Tools, out)),
+    tools: Some(|of, out| table(&tool_columns(), tools(of.run), out)),
     comparison: Some(|of, out| compare::csv::write(of.comparison, out)),
     tables: Some(|of, out| published::csv(of.reports, out)),
     ..Format::NONE

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use plimsoll_bench::Better;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_units::quantity::{Quantity, percent};
 use serde::Serialize;
 
 use super::bmf::benchmark;
@@ -50,14 +51,9 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
     let figure = |measurement: &Measurement| {
         let metric = headline(measurement, better)?;
         let ends = metric.summary.ci95.filter(|ends| ends.iter().all(|end| end.is_finite()));
-        let half = ends.map(|[low, high]| format!("± {}", (high - low) / 2.0));
-        Some(GithubFigure {
-            name: benchmark(of.run, measurement),
-            unit: metric.unit.name(),
-            value: metric.summary.median,
-            range: half,
-            extra: extra(measurement, metric),
-        })
+        let range = ends.map(|[low, high]| format!("± {}", (high - low) / 2.0));
+        let (name, extra) = (benchmark(of.run, measurement), extra(measurement, metric));
+        Some(GithubFigure { name, unit: metric.unit.name(), value: metric.summary.median, range, extra })
     };
     let figures: Vec<GithubFigure> = of.run.measurements.iter().filter_map(figure).collect();
     writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)
@@ -67,13 +63,9 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
 /// neither is known.
 fn extra(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let limit = metric.of_limit.filter(|share| share.is_finite());
-    let limit = limit.map(|share| format!("{} of the limit", plimsoll_units::quantity::percent(share, 3)));
-    let delivered = measurement.delivered().map(|delivered| {
-        format!(
-            "undisturbed; {} delivered",
-            plimsoll_units::quantity::Quantity::new(delivered.value, metric.unit)
-        )
-    });
+    let limit = limit.map(|share| format!("{} of the limit", percent(share, 3)));
+    let delivered = measurement.delivered().map(|delivered| Quantity::new(delivered.value, metric.unit));
+    let delivered = delivered.map(|delivered| format!("undisturbed; {delivered} delivered"));
     let texts: Vec<String> = limit.into_iter().chain(delivered).collect();
     (!texts.is_empty()).then(|| texts.join(", "))
 }
@@ -102,10 +94,8 @@ mod tests {
         let count = |list: &serde_json::Value| list.as_array().unwrap().len();
         assert_eq!(count(&bigger) + count(&smaller), all);
         for figure in bigger.as_array().unwrap().iter().chain(smaller.as_array().unwrap()) {
-            assert!(
-                figure["name"].is_string() && figure["unit"].is_string() && figure["value"].is_f64(),
-                "{figure}"
-            );
+            assert!(["name", "unit"].iter().all(|key| figure[key].is_string()), "{figure}");
+            assert!(figure["value"].is_f64(), "{figure}");
         }
         let left = run.measurements.iter().filter(|m| (BIGGER.leaves_out)(m)).count();
         assert_eq!(left, run.measurements.len() - count(&bigger));

@@ -8,7 +8,7 @@ pub(super) static FORMAT: Format = Format {
     about: "one HTML page that needs no other file and no network",
     extension: "html",
     run: Some(|of, out| {
-        let page = html::page(std::slice::from_ref(of.run), &html::PageExtras::default())?;
+        let page = html::page(std::slice::from_ref(of.run), &[])?;
         out.write_all(page.as_bytes())
     }),
     comparison: Some(|of, out| {

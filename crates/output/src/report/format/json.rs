@@ -1,7 +1,6 @@
 //! JSON documents of runs and comparisons.
 
 use std::io::{self, BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use plimsoll_compare::{Comparison, RequirementResult};
@@ -20,10 +19,6 @@ pub(super) static FORMAT: Format = Format {
     comparison: Some(comparison),
     ..Format::NONE
 };
-
-fn name(path: &Path) -> String {
-    plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes())
-}
 
 /// Writes the run document as indented JSON with a final newline. Fails if writing fails.
 pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
@@ -57,7 +52,7 @@ pub fn spool(run: &Run, directory: &Path, registry: &Registry) -> io::Result<Str
     // If syncing fails, a copy that a power failure may destroy is still better than none.
     let _ = made.file().sync_all();
     made.finish(&file)?;
-    Ok(name(&file))
+    Ok(plimsoll_units::text::shown_path(&file))
 }
 
 #[cfg(test)]

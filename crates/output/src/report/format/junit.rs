@@ -24,28 +24,22 @@ fn text(run: &Run, held: &[RequirementResult]) -> String {
     let unmet = held.iter().filter(|h| !h.met).count();
     let skipped = run.measurements.iter().filter(|m| m.status == Status::Skipped).count();
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let (name, started, time) = (escaped(&run.plan.name), escaped(&run.started), run.elapsed_s.max(0.0));
+    let tests = run.measurements.len() + held.len();
+    let (failures, errors) = (failures.len() + unmet, errors.len());
     let _ = writeln!(
         text,
-        "<testsuite name=\"plimsoll {}\" tests=\"{}\" failures=\"{}\" skipped=\"{skipped}\" errors=\"{}\" time=\"{:.3}\" timestamp=\"{}\">",
-        escaped(&run.plan.name),
-        run.measurements.len() + held.len(),
-        failures.len() + unmet,
-        errors.len(),
-        run.elapsed_s.max(0.0),
-        escaped(&run.started)
+        "<testsuite name=\"plimsoll {name}\" tests=\"{tests}\" failures=\"{failures}\" skipped=\"{skipped}\" errors=\"{errors}\" time=\"{time:.3}\" timestamp=\"{started}\">"
     );
     run.measurements.iter().for_each(|m| text += &case(m));
     for one in held {
         let name = format!("{} {}", one.requirement, one.case.as_deref().unwrap_or_default());
+        let (name, found) = (escaped(name.trim()), escaped(&one.found));
         let inside = match one.met {
-            true => format!("<system-out>{}</system-out>", escaped(&one.found)),
-            false => format!("<failure message=\"{}\"/>", escaped(&one.found)),
+            true => format!("<system-out>{found}</system-out>"),
+            false => format!("<failure message=\"{found}\"/>"),
         };
-        let _ = writeln!(
-            text,
-            "  <testcase classname=\"requirement\" name=\"{}\">{inside}</testcase>",
-            escaped(name.trim())
-        );
+        text += &format!("  <testcase classname=\"requirement\" name=\"{name}\">{inside}</testcase>\n");
     }
     text + "</testsuite>\n"
 }
@@ -69,13 +63,9 @@ fn case(measurement: &Measurement) -> String {
     };
     let inside = verdict + &out;
     let series = measurement.metrics.first().map_or(&[][..], |m| m.series.as_slice());
-    let time = series.first().zip(series.last()).map_or(0.0, |(first, last)| last.t - first.t);
-    format!(
-        "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\">{inside}</testcase>\n",
-        escaped(measurement.case.benchmark()),
-        escaped(measurement.case.id().as_str()),
-        time.max(0.0)
-    )
+    let time = series.first().zip(series.last()).map_or(0.0, |(first, last)| (last.t - first.t).max(0.0));
+    let (class, name) = (escaped(measurement.case.benchmark()), escaped(measurement.case.id().as_str()));
+    format!("  <testcase classname=\"{class}\" name=\"{name}\" time=\"{time:.3}\">{inside}</testcase>\n")
 }
 
 fn figure(measurement: &Measurement) -> String {

@@ -6,7 +6,7 @@ use plimsoll_units::text::format_count;
 
 use super::Format;
 use crate::report::context::host_or_count;
-use crate::report::escape::markdown as escaped;
+use crate::report::escape::{line, markdown as escaped};
 use crate::report::row::MeasurementRow;
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
 use crate::report::verdict::verdict;
@@ -29,13 +29,9 @@ fn text(run: &Run) -> String {
     let host = host_or_count(run).unwrap_or_else(|| "this machine".to_owned());
     let mut text = format!("## {} on {}\n\n", escaped(&run.plan.name), escaped(&host));
     let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
-    text += &format!(
-        "{}, {} · plimsoll {} · {}\n\n",
-        escaped(model),
-        format_count(run.machine.cpu.threads, "CPU"),
-        escaped(&run.version),
-        escaped(&run.started)
-    );
+    let cpus = format_count(run.machine.cpu.threads, "CPU");
+    let [model, version, started] = [model, &run.version, &run.started].map(escaped);
+    text += &format!("{model}, {cpus} · plimsoll {version} · {started}\n\n");
     if let Some(verdict) = verdict(run) {
         text += &format!("**{}**\n\n", escaped(&verdict.text));
     }
@@ -64,29 +60,22 @@ fn row(measurement: &Measurement) -> String {
 }
 
 fn warnings(run: &Run) -> String {
-    let line = |m: &Measurement| {
+    let of_case = |m: &Measurement| {
         let texts: Vec<&str> = m.warnings.iter().map(|w| w.text.as_str()).collect();
         format!("- {}: {}\n", escaped(&MeasurementRow::of(m).label), escaped(&texts.join(" · ")))
     };
-    let lines: String = run.measurements.iter().filter(|m| !m.warnings.is_empty()).map(line).collect();
+    let lines: String = run.measurements.iter().filter(|m| !m.warnings.is_empty()).map(of_case).collect();
     if lines.is_empty() { lines } else { format!("\n### Warnings\n\n{lines}") }
 }
 
 fn tools(run: &Run) -> String {
-    let line = |cells: Vec<String>| {
-        let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let rows: String = compared(run).map(|compared| line(compared.cells())).collect();
+    let rows: String = compared(run).map(|compared| line(&compared.cells())).collect();
     if rows.is_empty() {
         return rows;
     }
     let rule = "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |";
-    format!(
-        "\n### Reference tools\n\n| {} |\n{rule}\n{rows}\n{}\n",
-        COLUMN_TITLES.join(" | "),
-        escaped(RATIO)
-    )
+    let head = COLUMN_TITLES.join(" | ");
+    format!("\n### Reference tools\n\n| {head} |\n{rule}\n{rows}\n{}\n", escaped(RATIO))
 }
 
 #[cfg(test)]
@@ -106,11 +95,8 @@ mod tests {
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
         assert!(rows.iter().all(|row| row.matches(" | ").count() == COLUMN_TITLES.len() - 1), "{text}");
         assert_eq!(rows.len(), 2 + 3, "{text}");
-        assert!(
-            rows[2].contains("| 1.00 GB/s | 980 MB/s | – | – | – | 1.02 \\[")
-                && rows[2].ends_with("| equivalent |"),
-            "{text}"
-        );
+        assert!(rows[2].contains("| 1.00 GB/s | 980 MB/s | – | – | – | 1.02 \\["), "{text}");
+        assert!(rows[2].ends_with("| equivalent |"), "{text}");
         assert!(rows[3].ends_with("| not available: not installed; apt-get install iozone3 |"), "{text}");
         assert_eq!(tools(&fixture::run()), "");
     }

@@ -196,18 +196,13 @@ impl fmt::Display for NoFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let choices: Vec<&str> = self.subject.formats().map(|format| format.name).collect();
         let (command, choices) = (self.subject.command(), choices.join(", "));
-        match find(&self.name) {
-            Some(known) => {
-                let of = FormatSubject::ALL.into_iter().filter(|subject| subject.is_in(known));
-                let of: Vec<&str> = of.map(FormatSubject::command).collect();
-                let (name, of) = (known.name, of.join(", "));
-                write!(f, "--format {name} is not supported on {command} (it is for {of}): use {choices}")
-            }
-            None => {
-                let name = plimsoll_units::text::shown_within(&self.name, 40);
-                write!(f, "--format must be one of {choices}: '{name}' is not")
-            }
-        }
+        let Some(known) = find(&self.name) else {
+            let name = plimsoll_units::text::shown_within(&self.name, 40);
+            return write!(f, "--format must be one of {choices}: '{name}' is not");
+        };
+        let of = FormatSubject::ALL.into_iter().filter(|subject| subject.is_in(known));
+        let (name, of) = (known.name, of.map(FormatSubject::command).collect::<Vec<_>>().join(", "));
+        write!(f, "--format {name} is not supported on {command} (it is for {of}): use {choices}")
     }
 }
 
@@ -225,17 +220,12 @@ pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     let without = left.iter().filter(|m| (format.elsewhere)(m).is_none()).count();
     let other = left.iter().find_map(|m| (format.elsewhere)(m)).filter(|_| left.len() == all);
     let name = format.name;
-    let nothing = other.map(|other| {
-        format!(
-            "{name} has no figure of this run, whose figures have the other direction: use --format {other}"
-        )
-    });
-    let invalid = || {
-        format!(
-            "{without} of {all} cases have no valid figure and are not in {name}; --format json has all cases"
-        )
-    };
-    nothing.or_else(|| (without > 0).then(invalid))
+    if let Some(other) = other {
+        let why = "has no figure of this run, whose figures have the other direction";
+        return Some(format!("{name} {why}: use --format {other}"));
+    }
+    let what = format!("have no valid figure and are not in {name}; --format json has all cases");
+    (without > 0).then(|| format!("{without} of {all} cases {what}"))
 }
 
 /// Returns the part of the format `name` that `writer` selects, such as its writer of runs. Fails

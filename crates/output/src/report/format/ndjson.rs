@@ -1,14 +1,14 @@
 //! The CSV rows as JSON objects, one per line.
 
 use super::Format;
-use crate::report::tidy::{self, Rows};
+use crate::report::tidy::{objects, sample_columns, samples, tool_columns, tools};
 
 pub(super) static FORMAT: Format = Format {
     name: "ndjson",
     about: "the rows of csv as JSON objects, one per line",
     extension: "ndjson",
-    run: Some(|of, out| tidy::ndjson(of.run, Rows::Samples, out)),
-    tools: Some(|of, out| tidy::ndjson(of.run, Rows::Tools, out)),
+    run: Some(|of, out| objects(&sample_columns(), samples(of.run), out)),
+    tools: Some(|of, out| objects(&tool_columns(), tools(of.run), out)),
     comparison: None,
     tables: None,
     ..super::csv::FORMAT

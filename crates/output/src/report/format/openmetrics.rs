@@ -10,17 +10,16 @@ use plimsoll_compare::RequirementResult;
 use plimsoll_model::limit::LimitKind;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_result::document::Run;
-
 use plimsoll_units::quantity::Unit;
 
-use super::{Format, OneRun};
+use super::Format;
 use crate::report::tool_results::{VERDICTS, word_of};
 
 pub(super) static SCRAPED: Format = Format {
     name: "openmetrics",
     about: "gauges for Prometheus and the textfile collector of node_exporter: results, limits, verdicts",
     extension: "prom",
-    run: Some(|of, out| out.write_all(text(&[one(of)], FamilyForm::Scraped).as_bytes())),
+    run: Some(|of, out| out.write_all(text(&[(of.run, of.held)], false).as_bytes())),
     ..Format::NONE
 };
 
@@ -28,33 +27,21 @@ pub(super) static TIMED: Format = Format {
     name: "openmetrics-timed",
     about: "OpenMetrics 1.0 with timestamps and state sets, for import by promtool or VictoriaMetrics; for a tag, all its runs",
     extension: "om",
-    run: Some(|of, out| out.write_all(text(&[one(of)], FamilyForm::Timed).as_bytes())),
+    run: Some(|of, out| out.write_all(text(&[(of.run, of.held)], true).as_bytes())),
     runs: Some(several),
     ..Format::NONE
 };
 
-fn one<'a>(of: &OneRun<'a>) -> JudgedRun<'a> {
-    JudgedRun { run: of.run, held: of.held }
-}
+/// A run with the requirements evaluated against it.
+type JudgedRun<'a> = (&'a Run, &'a [RequirementResult]);
 
 /// Writes several runs in order of start; of runs with the same start only one, as the times of a
 /// series must rise.
 fn several(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
-    let mut all: Vec<JudgedRun<'_>> = runs.iter().map(|run| JudgedRun { run, held: &[] }).collect();
-    all.sort_by(|a, b| began(a.run).total_cmp(&began(b.run)).then_with(|| a.run.id.cmp(&b.run.id)));
-    all.dedup_by(|later, earlier| began(later.run) <= began(earlier.run));
-    out.write_all(text(&all, FamilyForm::Timed).as_bytes())
-}
-
-struct JudgedRun<'a> {
-    run: &'a Run,
-    held: &'a [RequirementResult],
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FamilyForm {
-    Scraped,
-    Timed,
+    let mut all: Vec<JudgedRun<'_>> = runs.iter().map(|run| (run, &[][..])).collect();
+    all.sort_by(|(a, _), (b, _)| began(a).total_cmp(&began(b)).then_with(|| a.id.cmp(&b.id)));
+    all.dedup_by(|(later, _), (earlier, _)| began(later) <= began(earlier));
+    out.write_all(text(&all, true).as_bytes())
 }
 
 fn began(run: &Run) -> f64 {
@@ -66,21 +53,21 @@ pub(crate) fn since_1970(time: &str) -> f64 {
     time.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3)
 }
 
-fn text(runs: &[JudgedRun<'_>], form: FamilyForm) -> String {
-    let mut families = Families { form, ..Families::scraped() };
-    for of in runs {
-        families.time = (form == FamilyForm::Timed).then(|| began(of.run));
-        families.run(of.run);
-        for measurement in &of.run.measurements {
-            families.measurement(of.run, measurement);
-        }
-        families.requirements(of.held);
+fn text(runs: &[JudgedRun<'_>], timed: bool) -> String {
+    let mut families = Families::default();
+    for (run, held) in runs {
+        families.time = timed.then(|| began(run));
+        families.run(run);
+        run.measurements.iter().for_each(|measurement| families.measurement(run, measurement));
+        families.requirements(held);
     }
     families.text()
 }
 
+/// Families of metrics, by name.
+#[derive(Default)]
 pub(crate) struct Families {
-    form: FamilyForm,
+    /// Time of the lines that are added, in seconds since 1970; `None` for scraping.
     time: Option<f64>,
     all: BTreeMap<String, Family>,
 }
@@ -88,11 +75,6 @@ pub(crate) struct Families {
 pub(crate) type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 impl Families {
-    /// Creates an empty set for scraping, without timestamps.
-    pub(crate) fn scraped() -> Self {
-        Self { form: FamilyForm::Scraped, time: None, all: BTreeMap::new() }
-    }
-
     /// Formats all families with the final `# EOF`.
     pub(crate) fn text(&self) -> String {
         self.all.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
@@ -107,9 +89,8 @@ impl Families {
     /// Adds `lines` (labels, value) to the family `name`, created with `about` (type, unit, help)
     /// if it is new. Lines with the same `metric` stay together.
     fn lines(&mut self, name: &str, about: [&str; 3], metric: &str, lines: &[(String, f64)]) {
-        let family = self.all.entry(name.to_owned());
-        let family =
-            family.or_insert_with(|| Family { about: about.map(str::to_owned), ..Family::default() });
+        let new = || Family { about: about.map(str::to_owned), ..Family::default() };
+        let family = self.all.entry(name.to_owned()).or_insert_with(new);
         if !family.lines.contains_key(metric) {
             family.metrics.push(metric.to_owned());
         }
@@ -129,10 +110,7 @@ impl Families {
         label: &str,
         states: &[(&str, bool)],
     ) {
-        let (kind, label) = match self.form {
-            FamilyForm::Scraped => ("gauge", label),
-            FamilyForm::Timed => ("stateset", name),
-        };
+        let (kind, label) = if self.time.is_some() { ("stateset", name) } else { ("gauge", label) };
         let line = |(state, is): &(&str, bool)| {
             (labelled(&with(labels, [(label, *state)])), f64::from(u8::from(*is)))
         };
@@ -142,7 +120,7 @@ impl Families {
 
     fn run(&mut self, run: &Run) {
         let labels = [("run", run.id.as_str()), ("plan", &run.plan.name), ("version", &run.version)];
-        if self.form == FamilyForm::Timed {
+        if self.time.is_some() {
             let line = format!("_info{}", labelled(&labels));
             let about = ["info", "", "the run of these figures"];
             self.lines("plimsoll_run", about, &line, &[(line.clone(), 1.0)]);
@@ -195,24 +173,22 @@ impl Families {
         let help = format!("{of} of {benchmark}, median of the samples");
         self.gauge(&named(""), unit, &help, labels, metric.summary.median);
         if let Some((limit, value)) = metric.limit.as_ref().and_then(|limit| Some((limit, limit.value?))) {
-            let help = format!(
-                "limit of {of} of {benchmark}: at most, where the kind is ceiling; at least, where it is floor"
-            );
+            let meaning = "at most, where the kind is ceiling; at least, where it is floor";
+            let help = format!("limit of {of} of {benchmark}: {meaning}");
             let kind = if limit.kind == LimitKind::Ceiling { "ceiling" } else { "floor" };
             self.gauge(&named("_limit"), unit, &help, &with(labels, [("kind", kind)]), value);
         }
         let is_headline = measurement.metrics.first().is_some_and(|headline| headline.name == metric.name);
         if let Some(delivered) = measurement.delivered().filter(|_| is_headline) {
-            let help = format!(
-                "{of} of {benchmark} that a program got, interruptions included; the figure itself excludes them"
-            );
+            let what = "that a program got, interruptions included; the figure itself excludes them";
+            let help = format!("{of} of {benchmark} {what}");
             self.gauge(&named("_delivered"), unit, &help, labels, delivered.value);
             let help = "share of the time that is excluded from the figure";
             self.gauge("plimsoll_excluded_ratio", "ratio", help, labels, delivered.excluded);
         }
         if let Some(share) = metric.of_limit {
-            let (help, labels) =
-                ("share of the physical limit, 1 is best", with(labels, [("metric", of.as_str())]));
+            let labels = with(labels, [("metric", of.as_str())]);
+            let help = "share of the physical limit, 1 is best";
             self.gauge("plimsoll_of_limit_ratio", "ratio", help, &labels, share);
         }
         for tool in metric.tool_results.iter().filter(|tool| tool.ratio.is_some()) {
@@ -320,7 +296,7 @@ mod tests {
     use super::*;
 
     fn scraped(run: &Run) -> String {
-        text(&[JudgedRun { run, held: &[] }], FamilyForm::Scraped)
+        text(&[(run, &[])], false)
     }
 
     fn whole() -> Run {
@@ -363,8 +339,7 @@ mod tests {
     fn a_limit_stands_beside_its_figure_and_verdicts_are_states() {
         let run = whole();
         let held = required();
-        let both = [FamilyForm::Scraped, FamilyForm::Timed]
-            .map(|form| text(&[JudgedRun { run: &run, held: &held }], form));
+        let both = [false, true].map(|timed| text(&[(&run, &held)], timed));
         for text in &both {
             let lines = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
             let limits = run.measurements.iter().filter(|m| m.status == Status::Ok).flat_map(|m| &m.metrics);
@@ -373,21 +348,21 @@ mod tests {
             let all = text.lines().filter(|line| !line.starts_with('#') && line.contains(",kind=\"")).count();
             assert!(all > 0 && all == limits.count(), "{text}");
             assert_eq!(lines("plimsoll_case_status{"), 4 * run.measurements.len());
-            assert!(
-                lines("plimsoll_reference_verdict{") >= 4 && lines("plimsoll_reference_verdict{") % 4 == 0
-            );
+            let verdicts = lines("plimsoll_reference_verdict{");
+            assert!(verdicts >= 4 && verdicts % 4 == 0);
             assert_eq!(lines("plimsoll_requirement{"), 4, "one of a case, one without");
         }
         let [scraped, timed] = both;
-        assert!(
-            scraped.contains(r#"case="cpu.peak/op=fma",verdict="met"} 0"#),
-            "one of two figures failed: {scraped}"
-        );
-        assert!(
-            timed.contains("# TYPE plimsoll_case_status stateset\n")
-                && timed.contains("plimsoll_case_status=\"ok\"} 1 ")
-        );
-        assert!(timed.contains("# TYPE plimsoll_run info\n") && timed.contains("\nplimsoll_run_info{run="));
+        let failed = r#"case="cpu.peak/op=fma",verdict="met"} 0"#;
+        assert!(scraped.contains(failed), "one of two figures failed: {scraped}");
+        for wanted in [
+            "# TYPE plimsoll_case_status stateset\n",
+            "plimsoll_case_status=\"ok\"} 1 ",
+            "# TYPE plimsoll_run info\n",
+            "\nplimsoll_run_info{run=",
+        ] {
+            assert!(timed.contains(wanted), "{wanted}: {timed}");
+        }
         assert!(!scraped.contains("stateset") && !scraped.contains(" info\n"));
     }
 
@@ -446,7 +421,7 @@ mod tests {
     fn the_parsers_of_prometheus_read_all_of_it() {
         let held = required();
         let run = whole();
-        let of = |form| text(&[JudgedRun { run: &run, held: &held }], form);
+        let of = |timed| text(&[(&run, &held)], timed);
         let stated = |text: &str, types: &str| {
             let series = |line: &str| line.rfind('}').map_or("plimsoll_run_bad_cases".len(), |at| at + 1);
             let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -455,19 +430,15 @@ mod tests {
             format!("{} {families} {types}", series.len())
         };
         for (module, text, types) in [
-            ("prometheus_client.openmetrics.parser", of(FamilyForm::Scraped), "gauge"),
-            ("prometheus_client.parser", of(FamilyForm::Scraped), "gauge"),
-            ("prometheus_client.openmetrics.parser", of(FamilyForm::Timed), "gauge info stateset"),
+            ("prometheus_client.openmetrics.parser", of(false), "gauge"),
+            ("prometheus_client.parser", of(false), "gauge"),
+            ("prometheus_client.openmetrics.parser", of(true), "gauge info stateset"),
             ("prometheus_client.openmetrics.parser", timed(), "gauge info stateset"),
         ] {
-            match parsed(module, &text) {
-                Some(found) => assert_eq!(found, stated(&text, types), "{module}"),
-                None => {
-                    return skipped(
-                        "needs python3 with prometheus_client; PLIMSOLL_TEST_PYTHON names a python",
-                    );
-                }
-            }
+            let Some(found) = parsed(module, &text) else {
+                return skipped("needs python3 with prometheus_client; PLIMSOLL_TEST_PYTHON names a python");
+            };
+            assert_eq!(found, stated(&text, types), "{module}");
         }
     }
 
@@ -508,16 +479,9 @@ mod tests {
         run.measurements.extend(again);
         run.plan.repeat = 2;
         let text = scraped(&run);
-        let mut series: Vec<&str> = text
-            .lines()
-            .filter(|l| !l.starts_with('#'))
-            .filter_map(|l| l.rsplit_once(' '))
-            .map(|(s, _)| s)
-            .collect();
-        let all = series.len();
-        series.sort_unstable();
-        series.dedup();
-        assert_eq!(series.len(), all);
+        let lines = || text.lines().filter(|l| !l.starts_with('#'));
+        let series: BTreeSet<&str> = lines().filter_map(|l| Some(l.rsplit_once(' ')?.0)).collect();
+        assert_eq!(series.len(), lines().count());
     }
 
     #[test]

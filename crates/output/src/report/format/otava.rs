@@ -37,10 +37,8 @@ const KEYS: [&str; 4] = ["started", "run", "version", "machine"];
 
 fn headline(measurement: &Measurement) -> Option<&MetricResult> {
     // A column has one value, but a mostly excluded result needs two: undisturbed and delivered.
-    let believed = measurement
-        .headline()
-        .filter(|_| measurement.status == Status::Ok && !measurement.is_mostly_excluded());
-    believed.filter(|metric| metric.summary.median.is_finite())
+    let is_believed = measurement.status == Status::Ok && !measurement.is_mostly_excluded();
+    measurement.headline().filter(|metric| is_believed && metric.summary.median.is_finite())
 }
 
 /// Returns the headline of each case with its column name.
@@ -70,14 +68,9 @@ fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
 
 /// Returns name and better direction of the columns that all runs have. Fails if there are none.
 fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
-    let columns = columns(runs);
-    if columns.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "otava requires a headline with a valid figure in every run: no case has one",
-        ));
-    }
-    Ok(columns)
+    let why = "otava requires a headline with a valid figure in every run: no case has one";
+    let none = || io::Error::new(io::ErrorKind::InvalidInput, why);
+    Some(columns(runs)).filter(|columns| !columns.is_empty()).ok_or_else(none)
 }
 
 /// Returns a message with the number of headlines that some run lacks; `None` if all runs have all.
@@ -91,9 +84,8 @@ fn not_in_all(runs: &[Run]) -> Option<String> {
 fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let runs = in_order(runs);
     let columns = some_columns(&runs)?;
-    let head: Vec<String> =
-        KEYS.iter().map(ToString::to_string).chain(columns.iter().map(|(name, _)| cell(name))).collect();
-    writeln!(out, "{}\r", head.join(","))?;
+    let head = KEYS.into_iter().map(str::to_owned).chain(columns.iter().map(|(name, _)| cell(name)));
+    writeln!(out, "{}\r", head.collect::<Vec<_>>().join(","))?;
     for run in runs {
         let figures = figures(run);
         let value = |name: &String| {
@@ -101,8 +93,8 @@ fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
             found.map(|(_, metric)| metric.summary.median.to_string()).unwrap_or_default()
         };
         let keys = [&run.started, &run.id, &run.version, &run.machine.id].map(|key| cell(key));
-        let row: Vec<String> = keys.into_iter().chain(columns.iter().map(|(name, _)| value(name))).collect();
-        writeln!(out, "{}\r", row.join(","))?;
+        let row = keys.into_iter().chain(columns.iter().map(|(name, _)| value(name)));
+        writeln!(out, "{}\r", row.collect::<Vec<_>>().join(","))?;
     }
     Ok(())
 }
@@ -111,12 +103,8 @@ fn config(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let runs = in_order(runs);
     let columns = some_columns(&runs)?;
     let quoted = |text: &str| serde_json::to_string(text).map_err(io::Error::from);
-    let plan = runs.first().map_or("plimsoll", |run| run.plan.name.as_str());
-    writeln!(
-        out,
-        "tests:\n  {}:\n    type: csv\n    file: plimsoll.csv\n    time_column: started",
-        quoted(plan)?
-    )?;
+    let plan = quoted(runs.first().map_or("plimsoll", |run| run.plan.name.as_str()))?;
+    writeln!(out, "tests:\n  {plan}:\n    type: csv\n    file: plimsoll.csv\n    time_column: started")?;
     writeln!(out, "    attributes: [{}]\n    metrics:", KEYS[1..].join(", "))?;
     for (name, better) in columns {
         let direction = if better == Better::Higher { 1 } else { -1 };
@@ -148,10 +136,8 @@ mod tests {
         let text = written(series, &[one.clone(), other]);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         assert_eq!((rows.len(), rows[0].len()), (3, KEYS.len() + figures(&one).len() - 1));
-        assert!(
-            rows.iter().all(|row| row.len() == rows[0].len() && row.iter().all(|cell| !cell.is_empty())),
-            "{text}"
-        );
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+        assert!(rows.iter().flatten().all(|cell| !cell.is_empty()), "{text}");
         assert_eq!(rows[2][1], "other");
     }
 

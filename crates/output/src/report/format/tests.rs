@@ -65,11 +65,8 @@ fn what_is_left_out_is_counted() {
     assert_eq!(stated("json"), None);
     let without = run.measurements.iter().filter(|m| m.metrics.is_empty()).count();
     assert!(without > 0);
-    let all = run.measurements.len();
-    let wanted = format!(
-        "{without} of {all} cases have no valid figure and are not in csv; --format json has all cases"
-    );
-    assert_eq!(stated("csv"), Some(wanted));
+    let what = "cases have no valid figure and are not in csv; --format json has all cases";
+    assert_eq!(stated("csv"), Some(format!("{without} of {} {what}", run.measurements.len())));
 }
 
 #[test]
@@ -105,12 +102,9 @@ fn disturbed() -> Run {
     let mut made = fixture::cpu("f64", 2, 103e9, 104e9);
     (made.conditions.excluded, made.conditions.delivered) = (Some(0.79), Some(22.125e9));
     made.conditions.waited = Some(0.78);
-    let points = made.metrics[0].samples.iter().map(|_| plimsoll_model::measurement::SamplePoint {
-        delivered: Some(22.125e9),
-        excluded: Some(0.79),
-        ..plimsoll_model::measurement::SamplePoint::default()
-    });
-    made.metrics[0].series = points.collect();
+    let (delivered, excluded) = (Some(22.125e9), Some(0.79));
+    let point = plimsoll_model::measurement::SamplePoint { delivered, excluded, ..Default::default() };
+    made.metrics[0].series = vec![point; made.metrics[0].samples.len()];
     fixture::run_of(vec![made])
 }
 
@@ -137,11 +131,8 @@ fn the_first_line_of_a_disturbed_run_is_what_it_delivers() {
     run.measurements.extend(["f32", "f16"].map(|element| fixture::cpu(element, 2, 100e9, 104e9)));
     let text = written(|out| crate::report::terminal::print(&run, out, &Style::plain(200)));
     let first = text.lines().next().unwrap();
-    assert!(
-        first.contains("delivers 22.1 GFLOP/s (21 %) of the 103 GFLOP/s")
-            && first.contains("other processes"),
-        "{first}"
-    );
+    let wanted = ["delivers 22.1 GFLOP/s (21 %) of the 103 GFLOP/s", "other processes"];
+    assert!(wanted.iter().all(|wanted| first.contains(wanted)), "{first}");
     // Threads that work in turns count only their own time.
     let mut in_turns = disturbed();
     in_turns.measurements[0].conditions.delivered = Some(180e9);

@@ -20,9 +20,8 @@ pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<R
         let settings = named(&stated.case(&m.case)).into_iter().filter(|(name, _)| !is_load(name));
         (m.case.benchmark().to_owned(), settings.collect::<Vec<_>>())
     };
-    let alike = |a: &&'a Measurement, b: &&'a Measurement| key(a) == key(b);
     let mut found: Vec<RowBlock<'a>> = Vec::new();
-    for one in all.chunk_by(alike).map(|rows| block(rows, stated)) {
+    for one in all.chunk_by(|a, b| key(a) == key(b)).map(|rows| block(rows, stated)) {
         match found.last_mut() {
             Some(last) if last.heading.is_empty() && one.heading.is_empty() => last.rows.extend(one.rows),
             _ => found.push(one),
@@ -33,17 +32,15 @@ pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<R
 
 /// Returns a name per case, in order: the shortest that is unique within its benchmark.
 pub(super) fn short_names(cases: &[&Case]) -> Vec<String> {
-    let of = |case: &Case| -> Vec<&Case> {
-        cases.iter().copied().filter(|other| other.benchmark() == case.benchmark()).collect()
-    };
-    cases.iter().map(|case| short_name(case, &of(case))).collect()
+    cases.iter().map(|case| short_name(case, cases)).collect()
 }
 
 fn short_name(case: &Case, all: &[&Case]) -> String {
     let mut left_out = added(case);
     while !left_out.is_empty() {
         let name = without(case, &left_out);
-        let twins: Vec<&&Case> = all.iter().filter(|other| without(other, &left_out) == name).collect();
+        let same = all.iter().filter(|other| other.benchmark() == case.benchmark());
+        let twins: Vec<&&Case> = same.filter(|other| without(other, &left_out) == name).collect();
         let differs = |name: &&str| twins.iter().any(|twin| twin.get(name) != case.get(name));
         match left_out.iter().position(differs) {
             Some(place) => _ = left_out.remove(place),
@@ -62,18 +59,11 @@ fn block<'a>(rows: &[&'a Measurement], stated: &StatedCases) -> RowBlock<'a> {
     let common = common(rows, stated);
     let heading: Vec<String> = common.iter().map(|(name, value)| describe(rows, name, value)).collect();
     let left_out: Vec<&str> = common.iter().map(|(name, _)| *name).collect();
-    let warned = match rows {
-        [first, others @ ..] if !common.is_empty() => {
-            let by_all = |code: &&str| others.iter().all(|other| other.warning_codes().contains(code));
-            first.warning_codes().into_iter().filter(by_all).collect()
-        }
-        _ => Vec::new(),
-    };
-    RowBlock {
-        heading: heading.join(" · "),
-        warned,
-        rows: rows.iter().map(|m| (*m, without(&m.case, &left_out))).collect(),
-    }
+    let by_all = |code: &&str| rows.iter().all(|row| row.warning_codes().contains(code));
+    let first = rows.first().filter(|_| !common.is_empty());
+    let warned = first.map(|first| first.warning_codes().into_iter().filter(by_all).collect());
+    let rows = rows.iter().map(|m| (*m, without(&m.case, &left_out))).collect();
+    RowBlock { heading: heading.join(" · "), warned: warned.unwrap_or_default(), rows }
 }
 
 /// Returns the settings (name, value) common to all rows; empty if the rows' labels contain them
@@ -91,14 +81,12 @@ fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, Str
 /// Formats the parameter `name` with its range in `rows` and the plan's value `stated`: `size 1 GiB
 /// to 4 GiB of 8 GiB`.
 fn describe(rows: &[&Measurement], name: &str, stated: &str) -> String {
-    let number = |case: &Case| match case.get(name) {
+    let text = |case| named(case).into_iter().find_map(|(known, value)| (known == name).then_some(value));
+    let mut cases: Vec<&Case> = rows.iter().map(|m| &m.case).collect();
+    cases.sort_by_key(|case| match case.get(name) {
         Some(Value::Size(n) | Value::Count(n)) => *n,
         _ => 0,
-    };
-    let text =
-        |case: &Case| named(case).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value);
-    let mut cases: Vec<&Case> = rows.iter().map(|m| &m.case).collect();
-    cases.sort_by_key(|case| number(case));
+    });
     let [least, most] = [cases.first(), cases.last()].map(|case| case.and_then(|case| text(case)));
     let measured = match (least, most) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
@@ -128,47 +116,44 @@ mod tests {
 
     #[test]
     fn what_is_the_same_in_all_rows_is_said_once() {
-        let run = fixture::run_of(vec![
-            moved("block=1K/depth=1/threads=1/count=1000"),
-            moved("block=1K/depth=1/threads=2/count=1000"),
-            moved("block=1M/depth=1/threads=1/count=100"),
-        ]);
-        let found = said_of(&run);
-        assert_eq!(found.len(), 2);
-        assert_eq!(found[0].0, "depth 1 · count 1000 · scaling strong");
-        assert_eq!(found[0].1, ["random read 1 KiB", "random read 1 KiB ×2"]);
-        assert_eq!(found[1].0, "", "one row has nothing in common with another");
-        assert_eq!(found[1].1, ["random read 1 MiB depth 1 count 100 scaling strong"]);
-    }
-
-    #[test]
-    fn rows_of_several_loads_share_a_heading() {
+        let told = |all: Vec<Measurement>| -> Vec<String> {
+            let blocks = said_of(&fixture::run_of(all)).into_iter();
+            blocks.map(|(heading, names)| format!("{heading}: {}", names.join(", "))).collect()
+        };
+        let blocks = [
+            "1K/depth=1/threads=1/count=1000",
+            "1K/depth=1/threads=2/count=1000",
+            "1M/depth=1/threads=1/count=100",
+        ];
+        let wanted = [
+            "depth 1 · count 1000 · scaling strong: random read 1 KiB, random read 1 KiB ×2",
+            // One row has nothing in common with another.
+            ": random read 1 MiB depth 1 count 100 scaling strong",
+        ];
+        assert_eq!(told(blocks.map(|block| moved(&format!("block={block}"))).into()), wanted);
+        // Rows of several loads share a heading.
         let sent = |streams: u32| {
             let id = format!("network.tcp/message=1K/streams={streams}/count=1000/scaling=strong");
             fixture::measured(&id, "goodput", Unit::BitPerSecond, 1e9)
         };
-        let found = said_of(&fixture::run_of(vec![sent(1), sent(2)]));
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].0, "count 1000 · scaling strong");
-        assert_eq!(found[0].1, ["TCP 1 KiB writes", "TCP 1 KiB writes streams 2"]);
+        let wanted = ["count 1000 · scaling strong: TCP 1 KiB writes, TCP 1 KiB writes streams 2"];
+        assert_eq!(told(vec![sent(1), sent(2)]), wanted);
         let read = |pattern: &str| {
             let id = format!("disk.io/op=read/pattern={pattern}/block=4K/depth=8");
             fixture::measured(&id, "rate", Unit::IoPerSecond, 1e4)
         };
-        assert_eq!(said_of(&fixture::run_of(vec![read("random"), read("sequential")]))[0].0, "");
+        assert!(told(vec![read("random"), read("sequential")])[0].starts_with(": "));
     }
 
     #[test]
     fn names_have_as_much_as_tells_them_apart() {
-        let cases: Vec<Case> = [
+        let cases: [Case; 4] = [
             "disk.io/op=read/pattern=random/block=1K/depth=1/engine=psync/count=50/scaling=strong",
             "disk.io/op=read/pattern=random/block=1K/depth=8/engine=psync/count=50/scaling=strong",
             "disk.io/op=read/pattern=random/block=1M/depth=1/engine=psync/count=100/scaling=strong",
             "network.tcp/message=1K/streams=1/volume=1G/scaling=strong",
         ]
-        .iter()
-        .map(|id| id.parse().unwrap())
-        .collect();
+        .map(|id| id.parse().unwrap());
         let names = short_names(&cases.iter().collect::<Vec<_>>());
         assert_eq!(names[..2], ["random read 1 KiB depth 1", "random read 1 KiB depth 8"]);
         assert_eq!(names[2..], ["random read 1 MiB depth 1", "TCP 1 KiB writes"]);
@@ -184,10 +169,8 @@ mod tests {
         let run = fixture::run_of(all);
         let all: Vec<&Measurement> = run.measurements.iter().collect();
         assert_eq!(blocks(&all, &StatedCases::of(&run))[0].warned, ["few-samples"]);
-        assert!(
-            blocks(&all[..1], &StatedCases::of(&run))[0].warned.is_empty(),
-            "a single row has no heading"
-        );
+        let single = blocks(&all[..1], &StatedCases::of(&run));
+        assert!(single[0].warned.is_empty(), "a single row has no heading");
     }
 
     #[test]
@@ -197,18 +180,8 @@ mod tests {
             moved("block=1K/depth=1/threads=2/count=100"),
         ]);
         run.plan.scale = 0.001;
-        run.plan.text = r#"
-            [[group]]
-            benchmark = "disk.io"
-            op = "read"
-            pattern = "random"
-            block = "1K"
-            depth = 1
-            threads = [1, 2]
-            count = 1000
-            scaling = "strong"
-        "#
-        .to_owned();
+        let group = "[[group]]\nbenchmark = 'disk.io'\nop = 'read'\npattern = 'random'\nblock = '1K'\n";
+        run.plan.text = format!("{group}depth = 1\nthreads = [1, 2]\ncount = 1000\nscaling = 'strong'\n");
         let found = said_of(&run);
         assert_eq!(found[0].0, "depth 1 · count 50 to 100 of 1000 · scaling strong");
         assert_eq!(found[0].1, ["random read 1 KiB", "random read 1 KiB ×2"]);

@@ -9,11 +9,11 @@ use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::words::{human, is_usual};
 use plimsoll_result::document::Run;
 
-use super::ReferenceFigure;
 use super::data::{
     AxisScale, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number, sort,
 };
 use super::stated::StatedCases;
+use super::{PUBLISHED, ReferenceFigure};
 
 #[derive(Clone, Copy)]
 struct XAxisParameter {
@@ -31,10 +31,7 @@ impl XAxisParameter {
 
     /// Returns the x axis, in `unit`.
     fn x(&self, unit: &'static str) -> ChartAxis {
-        ChartAxis::linear(self.axis.name, unit).scaled(match self.axis.log {
-            false => AxisScale::Linear,
-            true => AxisScale::Log,
-        })
+        ChartAxis::linear(self.axis.name, unit).scaled(self.axis.log)
     }
 
     /// Returns whether values of `key` become lines of one chart; otherwise each gets its own
@@ -47,11 +44,7 @@ impl XAxisParameter {
 /// Ratio of largest to smallest value beyond which a linear axis hides the smallest.
 const MAX_LINEAR_RATIO: f64 = 20.0;
 
-#[derive(Clone, Copy)]
-struct ChartedMetric<'a> {
-    measurement: &'a Measurement,
-    metric: &'a MetricResult,
-}
+type ChartedMetric<'a> = (&'a Measurement, &'a MetricResult);
 
 /// Draws all sweeps of a subsystem, with `references` (published or earlier results) of its cases.
 pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure]) -> Vec<Chart> {
@@ -61,9 +54,9 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
     let mut charts = Vec::new();
     for along in &XAxisParameter::all() {
         let mut left = usable.clone();
-        for sizes in [AreaSizes::Each, AreaSizes::InAll] {
+        for in_all in [false, true] {
             let all = std::mem::take(&mut left);
-            for facet in facets(&all, along, sizes, &stated) {
+            for facet in facets(&all, along, in_all, &stated) {
                 match facet.charts(run, along, references) {
                     none if none.is_empty() => left.extend(facet.all),
                     made => charts.extend(made),
@@ -77,28 +70,19 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
 
 /// Returns the metrics of a measurement to draw: the first, and those that its benchmark marks.
 fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
-    let is_drawn =
-        |name: &str| plimsoll_bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
+    let is_drawn = |name: &str| plimsoll_bench::metric(&measurement.case, name).is_some_and(|of| of.drawn);
     let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || is_drawn(&metric.name);
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
-    metrics.map(|(_, metric)| ChartedMetric { measurement, metric }).collect()
+    metrics.map(|(_, metric)| (measurement, metric)).collect()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AreaSizes {
-    Each,
-    InAll,
-}
-
-impl AreaSizes {
-    /// Formats the total working set, `size 4 GiB in all`, if sizes are per thread and `along` is
-    /// the number of threads; else `None`.
-    fn total(self, case: &Case, along: &XAxisParameter) -> Option<String> {
-        let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
-        let counts = self == Self::InAll && along.key.name == "threads" && each;
-        let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
-        Some(format!("size {} in all", human(&Value::Size(bytes))))
-    }
+/// Formats the total working set, `size 4 GiB in all`, if sizes are per thread and `along` is the
+/// number of threads; else `None`.
+fn total_size(case: &Case, along: &XAxisParameter) -> Option<String> {
+    let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
+    let counts = along.key.name == "threads" && each;
+    let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
+    Some(format!("size {} in all", human(&Value::Size(bytes))))
 }
 
 struct Facet<'a> {
@@ -109,16 +93,18 @@ struct Facet<'a> {
     all: Vec<ChartedMetric<'a>>,
 }
 
+/// Groups metrics whose charts along `along` are one; `in_all`: sizes per thread are compared by
+/// their total.
 fn facets<'a>(
     all: &[ChartedMetric<'a>],
     along: &XAxisParameter,
-    sizes: AreaSizes,
+    in_all: bool,
     stated: &StatedCases,
 ) -> Vec<Facet<'a>> {
     let mut found: Vec<Facet<'a>> = Vec::new();
-    for drawn in all.iter().filter(|d| place(&d.measurement.case, along.key.name).is_some()) {
-        let (case, metric) = (&drawn.measurement.case, drawn.metric.name.as_str());
-        let total = sizes.total(case, along);
+    for drawn in all.iter().filter(|(m, _)| place(&m.case, along.key.name).is_some()) {
+        let (case, metric) = (&drawn.0.case, drawn.1.name.as_str());
+        let total = total_size(case, along).filter(|_| in_all);
         let kept = |key: &str, _: &Value| {
             let overlaid = Key::find(key).is_ok_and(|key| along.overlays(key));
             key != along.key.name && !overlaid && (total.is_none() || key != "size")
@@ -179,10 +165,9 @@ impl MetricLines<'_> {
     /// Returns the series of the delivered figures, each drawn at the height that `height` returns
     /// for the metric and its delivered figure; `None` if all results are undisturbed.
     fn delivered_series(&self, height: impl Fn(&MetricResult, f64) -> Option<f64>) -> Option<ChartSeries> {
-        let point = |(x, metric, value): &(f64, &MetricResult, f64)| {
-            Some(vec![Some(*x), Some(height(metric, *value)?)])
-        };
-        let points: Vec<ChartPoint> = self.delivered.iter().filter_map(point).collect();
+        let points = self.delivered.iter();
+        let points = points.filter_map(|(x, of, value)| Some(vec![Some(*x), Some(height(of, *value)?)]));
+        let points: Vec<ChartPoint> = points.collect();
         let name = format!("{} delivered", self.name);
         (!points.is_empty()).then(|| ChartSeries::new(name, SeriesRole::Delivered, points))
     }
@@ -199,6 +184,13 @@ impl MetricLines<'_> {
         }
         let series = |(tool, points)| ChartSeries::new(self.label(tool), SeriesRole::Tool, points);
         tools.into_iter().map(series).collect()
+    }
+
+    /// Returns a series at the points of the line, `word` in its name, with the heights that `at`
+    /// returns for their positions.
+    fn drawn(&self, word: &str, role: SeriesRole, at: impl Fn(f64) -> f64) -> ChartSeries {
+        let points = self.points.iter().map(|(x, _)| vec![Some(*x), Some(at(*x))]).collect();
+        ChartSeries::new(format!("{} {word}", self.name), role, points)
     }
 
     /// Returns the name of a tool's line: `fio`, or `fio read` if the chart has several lines.
@@ -223,12 +215,12 @@ impl Facet<'_> {
 
     /// Returns the results along the x axis: one line per combination of overlaid parameters.
     fn lines(&self, along: &XAxisParameter, references: &[ReferenceFigure]) -> Vec<MetricLines<'_>> {
-        let differs =
-            |key: &&Key| key.overlaid && key.name != along.key.name && self.values(key.name).len() > 1;
+        let is_overlaid = |key: &&Key| key.overlaid && key.name != along.key.name;
+        let differs = |key: &&Key| is_overlaid(key) && self.values(key.name).len() > 1;
         let varying: Vec<&Key> = KEYS.iter().filter(differs).collect();
         let several = self.benchmarks().len() > 1;
         let mut lines: Vec<MetricLines<'_>> = Vec::new();
-        for &ChartedMetric { measurement, metric } in &self.all {
+        for &(measurement, metric) in &self.all {
             let named = |key: &&Key| {
                 let value = measurement.case.get(key.name)?;
                 Some(match key.name {
@@ -250,8 +242,7 @@ impl Facet<'_> {
             let is_headline = measurement.metrics.first().is_some_and(|first| first.name == metric.name);
             let delivered = measurement.delivered().filter(|_| is_headline);
             lines[at].delivered.extend(delivered.map(|delivered| (x, metric, delivered.value)));
-            let id = measurement.case.id();
-            let same = |r: &&ReferenceFigure| r.is_published_of(id.as_str(), &metric.name);
+            let same = |r: &&ReferenceFigure| r.class == PUBLISHED && r.is_of(measurement, metric);
             for reference in references.iter().filter(same) {
                 let points = lines[at].published.entry(reference.name.clone()).or_default();
                 points.push(vec![Some(x), Some(reference.value)]);
@@ -266,24 +257,23 @@ impl Facet<'_> {
     }
 
     fn benchmarks(&self) -> BTreeSet<&str> {
-        self.all.iter().map(|m| m.measurement.case.benchmark()).collect()
+        self.all.iter().map(|(m, _)| m.case.benchmark()).collect()
     }
 
     /// Returns the distinct values of parameter `key` as text; a missing value is an empty text.
     fn values(&self, key: &str) -> BTreeSet<String> {
-        let value = |m: &ChartedMetric<'_>| m.measurement.case.get(key).map(ToString::to_string);
-        self.all.iter().map(|m| value(m).unwrap_or_default()).collect()
+        let values = self.all.iter().map(|(m, _)| m.case.get(key));
+        values.map(|value| value.map(ToString::to_string).unwrap_or_default()).collect()
     }
 
     fn title(&self, along: &XAxisParameter) -> String {
         let of = self.benchmarks().into_iter().collect::<Vec<_>>().join(", ");
-        let single = |key: &&str| self.values(key).into_iter().next().filter(|_| self.values(key).len() == 1);
-        let titled = KEYS.iter().filter(|key| key.titled).map(|key| key.name);
-        let work = titled.filter_map(|key| single(&key));
+        let titled = KEYS.iter().filter(|key| key.titled).map(|key| self.values(key.name));
+        let work = titled.filter(|values| values.len() == 1).flatten();
         let stated = work.chain([self.fixed.join(" · ")]).filter(|text| !text.is_empty());
         let stated: String = stated.map(|text| format!(" · {text}")).collect();
-        let metric =
-            if of.ends_with(&format!(".{}", self.metric)) { "" } else { &format!(" {}", self.metric) };
+        let is_named = of.ends_with(&format!(".{}", self.metric));
+        let metric = if is_named { "" } else { &format!(" {}", self.metric) };
         format!("{of}{metric} by {}{stated}", along.axis.name)
     }
 
@@ -317,20 +307,18 @@ impl Facet<'_> {
         // Latencies of caches and memory differ by two orders of magnitude.
         let x = along.x(if along.key.kind == case::ValueKind::Count { "" } else { "B" });
         let wide = unit == "s" && x.scale == AxisScale::Log || is_wide(&series);
-        let scale = if wide { AxisScale::Log } else { AxisScale::Linear };
         let mut chart = Chart {
             title: self.title(along),
             note: along.axis.note.to_owned(),
             x,
-            y: ChartAxis::linear(self.metric, unit).scaled(scale),
+            y: ChartAxis::linear(self.metric, unit).scaled(wide),
             series,
             bands: if along.key.name == "size" { caches(&run.machine) } else { Vec::new() },
             ..Chart::default()
         };
         if longest <= 3 && along.axis.workers {
             // Bars start at zero, which a logarithmic axis lacks.
-            as_places(&mut chart);
-            chart.kind = if wide { ChartKind::Lines } else { ChartKind::Bars };
+            as_places(&mut chart, if wide { ChartKind::Lines } else { ChartKind::Bars });
         }
         chart
     }
@@ -353,9 +341,6 @@ impl Facet<'_> {
             series.extend(line.delivered_series(of));
             series.extend(line.tools(of));
         }
-        if series.is_empty() {
-            return None;
-        }
         let mut chart = Chart {
             title: format!("{}, share of limit", self.title(along)),
             note: "100 % is the limit, for rates and latencies alike".to_owned(),
@@ -365,10 +350,9 @@ impl Facet<'_> {
             ..Chart::default()
         };
         if lines.iter().all(|l| l.points.len() <= 3) {
-            as_places(&mut chart);
-            chart.kind = ChartKind::Bars;
+            as_places(&mut chart, ChartKind::Bars);
         }
-        Some(chart)
+        (!chart.series.is_empty()).then_some(chart)
     }
 }
 
@@ -381,8 +365,7 @@ fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
         return Vec::new();
     };
     let one = metric.summary.median / first;
-    let points = line.points.iter().map(|(x, _)| vec![Some(*x), Some(one * x)]).collect();
-    let mut series = vec![ChartSeries::new(format!("{} ideal", line.name), SeriesRole::Ideal, points)];
+    let mut series = vec![line.drawn("ideal", SeriesRole::Ideal, |n| one * n)];
     let load = |(x, m): &(f64, &MetricResult)| {
         Some(LoadPoint { threads: *x as u32, rates: Samples::new(m.samples.clone()).ok()? })
     };
@@ -390,12 +373,9 @@ fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     if loads.len() >= 4
         && let Some(law) = Usl::fit(&loads, Seed::new(1, &line.name, &metric.name))
     {
-        let at = |n: f64| {
-            let (l, s, k) = (law.lambda.value, law.sigma.value, law.kappa.value);
-            l * n / (1.0 + s * (n - 1.0) + k * n * (n - 1.0))
-        };
-        let points = line.points.iter().map(|(x, _)| vec![Some(*x), Some(at(*x))]).collect();
-        series.push(ChartSeries::new(format!("{} fitted", line.name), SeriesRole::Fit, points));
+        let (l, s, k) = (law.lambda.value, law.sigma.value, law.kappa.value);
+        let at = |n: f64| l * n / (1.0 + s * (n - 1.0) + k * n * (n - 1.0));
+        series.push(line.drawn("fitted", SeriesRole::Fit, at));
     }
     series
 }
@@ -408,9 +388,10 @@ pub(super) fn is_wide(series: &[ChartSeries]) -> bool {
 }
 
 /// Replaces x values by equidistant labelled positions, for charts with few x values.
-fn as_places(chart: &mut Chart) {
-    let mut xs: Vec<&mut Option<f64>> =
-        chart.series.iter_mut().flat_map(|s| &mut s.points).filter_map(|p| p.first_mut()).collect();
+pub(super) fn as_places(chart: &mut Chart, kind: ChartKind) {
+    chart.kind = kind;
+    let points = chart.series.iter_mut().flat_map(|s| &mut s.points);
+    let mut xs: Vec<&mut Option<f64>> = points.filter_map(|p| p.first_mut()).collect();
     let places: BTreeSet<u64> = xs.iter().filter_map(|x| x.map(|x| x as u64)).collect();
     let index = |x: f64| places.iter().position(|p| *p == x as u64).map(|i| i as f64);
     xs.iter_mut().for_each(|x| **x = x.and_then(index));
@@ -420,8 +401,8 @@ fn as_places(chart: &mut Chart) {
 /// Returns the data caches of one CPU and its memory as bands of the size axis, in bytes.
 fn caches(machine: &Machine) -> Vec<Band> {
     let data = machine.cpu.caches.iter().filter(|c| c.kind != CacheKind::Instruction);
-    let mut sizes: Vec<(String, u64)> =
-        data.filter_map(|c| Some((format!("L{}", c.level), c.size_bytes?))).collect();
+    let sizes = data.filter_map(|c| Some((format!("L{}", c.level), c.size_bytes?)));
+    let mut sizes: Vec<(String, u64)> = sizes.collect();
     sizes.sort_by_key(|(_, bytes)| *bytes);
     sizes.dedup_by(|a, b| a.0 == b.0);
     let mut from = None;

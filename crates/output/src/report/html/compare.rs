@@ -5,10 +5,12 @@ use plimsoll_bench::Better;
 use plimsoll_bench::label;
 use plimsoll_compare::{ComparedSide, Comparison, Ranked, RankedSide, RequirementResult, Tone, letter};
 
-use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, island};
+use super::data::{self, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, island};
+use super::parts::{VerdictText, verdict};
 use super::{PageParts, document, machines, page};
 use crate::report::compare::rows::{ComparisonRow, ComparisonTable, has_ranks, is_of_words, name_of};
 use crate::report::compare::{NOTHING, SCORE, ShownMetrics, blindness, left, notes, tally, title, warnings};
+use crate::report::row::Grade;
 
 /// Builds the HTML page of a comparison of `sides`. `held` are the checked requirements; `shown`
 /// selects the metrics. Fails if a number cannot be represented in JSON.
@@ -23,10 +25,10 @@ pub fn comparison(
         true => by_price(comparison).into_iter().chain(shares(comparison)).collect(),
         false => forest(&shown.lines).into_iter().collect(),
     };
-    let machines = machines::of_sides(sides)?;
-    let bodies = vec![body(comparison, held, &shown, &charts), html! { main { (machines.section) } }];
+    let [machines, held_runs] = machines::of_sides(sides)?;
+    let bodies = vec![body(comparison, held, &shown, &charts), html! { main { (machines) } }];
     let title = format!("plimsoll: {}", comparison.sides.join(" and "));
-    Ok(document(&PageParts { bodies, island: island(&charts)?, held: machines.held }, &title))
+    Ok(document(&PageParts { bodies, island: island(&charts)?, held: held_runs }, &title))
 }
 
 fn body(
@@ -43,9 +45,7 @@ fn body(
         }
         main {
             @let differs = warnings(comparison);
-            @if !differs.is_empty() {
-                section.findings aria-label="What else differs" { ul { @for line in &differs { li { (line) } } } }
-            }
+            @if !differs.is_empty() { section.findings aria-label="What else differs" { ul { @for line in &differs { li { (line) } } } } }
             @if let Some(line) = blindness(comparison) { p { strong.inconclusive { (line) } } }
             @if shown.lines.is_empty() { p { (NOTHING) } }
             @for chart in charts { (page::figure(chart)) }
@@ -76,13 +76,9 @@ fn counted(comparison: &Comparison) -> Markup {
 }
 
 fn requirement(one: &RequirementResult) -> Markup {
-    let (class, word) = if one.met { ("good", "met") } else { ("poor", "not met") };
-    html! {
-        div.verdict.(class) {
-            span.word { (word) ": " (one.requirement) }
-            span.why { @if let Some(case) = &one.case { (label::of_id(case)) ": " } (one.found) }
-        }
-    }
+    let (grade, name) = if one.met { (Grade::Good, "met") } else { (Grade::Poor, "not met") };
+    let case = one.case.as_ref().map(|case| format!("{}: ", label::of_id(case))).unwrap_or_default();
+    verdict(name, &VerdictText { grade, word: one.requirement.clone(), why: case + &one.found })
 }
 
 fn table(shown: &ComparisonTable<'_>) -> Markup {
@@ -108,26 +104,18 @@ fn line(row: &ComparisonRow<'_>, head: &[String]) -> Markup {
 }
 
 fn forest(rows: &[ComparisonRow<'_>]) -> Option<Chart> {
-    let mut names = Vec::new();
-    let mut points = Vec::new();
-    for row in rows {
-        let Some((one, difference)) = row.compared.and_then(|one| Some((one, one.difference?))) else {
-            continue;
-        };
-        let [low, high] = one.interval.map_or([None, None], |ci| ci.map(|x| Some(1.0 + x)));
-        points.push(vec![Some(1.0 + difference), Some(names.len() as f64), low, high]);
-        names.push(row.cells.first().cloned().unwrap_or_default());
-    }
-    (!names.is_empty()).then(|| Chart {
+    let row = |row: &ComparisonRow<'_>| {
+        let difference = row.compared?.difference?;
+        let interval = row.compared?.interval.map(|ci| ci.map(|x| 1.0 + x));
+        Some((row.cells.first().cloned().unwrap_or_default(), 1.0 + difference, interval))
+    };
+    let chart = Chart {
         id: "differences".to_owned(),
         title: "B ÷ A".to_owned(),
         note: "1 is no change; bars are 95 % CIs, with the noise floor where it is known".to_owned(),
-        kind: ChartKind::Forest,
-        x: ChartAxis::linear("B ÷ A", ""),
-        y: ChartAxis::categories("", names),
-        series: vec![ChartSeries::new("B ÷ A", SeriesRole::Own, points)],
         ..Chart::default()
-    })
+    };
+    data::forest(chart, "B ÷ A", rows.iter().filter_map(row).collect())
 }
 
 fn headlines(comparison: &Comparison) -> impl Iterator<Item = &Ranked> {
@@ -145,11 +133,11 @@ fn share(row: &Ranked, value: f64) -> Option<f64> {
 /// Builds the heat map of headlines by side, as shares of the best; `None` without headlines.
 fn shares(comparison: &Comparison) -> Option<Chart> {
     let names: Vec<String> = headlines(comparison).map(name_of).collect();
-    let places = headlines(comparison).enumerate();
-    let places = places.flat_map(|(at, row)| row.places.iter().map(move |place| (at, row, place)));
-    let points = places.filter_map(|(at, row, place)| {
+    let point = |at: usize, row: &Ranked, place: &RankedSide| {
         Some(vec![Some(place.side as f64), Some(at as f64), Some(share(row, place.value)?)])
-    });
+    };
+    let rows = headlines(comparison).enumerate();
+    let points = rows.flat_map(|(at, row)| row.places.iter().filter_map(move |place| point(at, row, place)));
     (!names.is_empty()).then(|| Chart {
         id: "shares".to_owned(),
         title: "Each figure as a share of the best".to_owned(),

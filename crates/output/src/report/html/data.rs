@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use plimsoll_units::quantity::Unit;
-
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Chart {
     pub(super) id: String,
@@ -106,19 +104,16 @@ impl ChartAxis {
     }
 
     pub(super) fn categories(name: &str, categories: Vec<String>) -> Self {
-        Self { name: name.to_owned(), scale: AxisScale::Category, categories, ..Self::default() }
+        Self { scale: AxisScale::Category, categories, ..Self::linear(name, "") }
     }
 
     pub(super) fn places(name: &str, categories: Vec<String>) -> Self {
-        Self { name: name.to_owned(), scale: AxisScale::Places, categories, ..Self::default() }
+        Self { scale: AxisScale::Places, ..Self::categories(name, categories) }
     }
 
-    pub(super) fn of(unit: Unit, name: &str) -> Self {
-        Self::linear(name, unit.name())
-    }
-
-    pub(super) fn scaled(self, scale: AxisScale) -> Self {
-        Self { scale, ..self }
+    /// Makes the axis logarithmic if `wide`.
+    pub(super) fn scaled(self, wide: bool) -> Self {
+        Self { scale: if wide { AxisScale::Log } else { AxisScale::Linear }, ..self }
     }
 }
 
@@ -126,6 +121,18 @@ impl ChartSeries {
     pub(super) fn new(name: impl Into<String>, role: SeriesRole, points: Vec<ChartPoint>) -> Self {
         Self { name: name.into(), role, points, labels: Vec::new(), colour: None, scattered: false }
     }
+}
+
+/// Adds a row per ratio to `chart`, of its name, value and interval; `None` without rows.
+pub(super) fn forest(chart: Chart, of: &str, rows: Vec<(String, f64, Option<[f64; 2]>)>) -> Option<Chart> {
+    let point = |(at, (_, ratio, ends)): (usize, &(String, f64, Option<[f64; 2]>))| {
+        let [low, high] = ends.map_or([None; 2], |ends| ends.map(Some));
+        vec![Some(*ratio), Some(at as f64), low, high]
+    };
+    let series = vec![ChartSeries::new(of, SeriesRole::Own, rows.iter().enumerate().map(point).collect())];
+    let names: Vec<String> = rows.into_iter().map(|(name, ..)| name).collect();
+    let (x, kind) = (ChartAxis::linear(of, ""), ChartKind::Forest);
+    (!names.is_empty()).then(|| Chart { kind, x, y: ChartAxis::categories("", names), series, ..chart })
 }
 
 /// Encodes `value` as JSON that is safe within a `<script>` element: no markup, JavaScript line

@@ -8,7 +8,7 @@ use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Quantity, percent};
 
-use super::alike::{RowBlock, blocks};
+use super::alike::blocks;
 use super::stated::StatedCases;
 use super::{ReferenceFigure, parts};
 use crate::report::card;
@@ -45,7 +45,8 @@ pub(super) fn gauges(run: &Run, stated: &StatedCases, references: &[ReferenceFig
                     h3 { (title(part)) @if let Some(first) = of(part).first() { span.context { (context(&run.machine, first).join(" · ")) } } }
                     @for block in blocks(&of(part), stated) {
                         div.rows {
-                            @if !block.heading.is_empty() { (heading(&block)) }
+                            @let warned = words(in_words(&block.warned));
+                            @if !block.heading.is_empty() { p.common { (block.heading) @if !warned.is_empty() { span.warned { " ! " (warned) } } } }
                             @for (measurement, name) in &block.rows {
                                 (row(measurement, name, &block.warned, references))
                             }
@@ -66,16 +67,6 @@ pub(super) fn headlines(run: &Run) -> Markup {
     }
 }
 
-fn heading(block: &RowBlock<'_>) -> Markup {
-    let warned: Vec<&str> = in_words(&block.warned).collect();
-    html! {
-        p.common {
-            (block.heading)
-            @if !warned.is_empty() { span.warned { " ! " (words(&warned)) } }
-        }
-    }
-}
-
 /// Builds a gauge labelled `short`. `reported` are the codes of warnings that a heading already
 /// shows; `references` are drawn as marks.
 fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[ReferenceFigure]) -> Markup {
@@ -91,13 +82,13 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
     };
     let line = GaugeLine::new(measurement, metric, references);
     let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
-    let at = |value: f64| format!("left:{:.2}%", line.at(value) * 100.0 / GAUGE_END);
+    let at = |side: &str, value: f64| format!("{side}:{:.2}%", line.at(value) * 100.0 / GAUGE_END);
     let own = metric.summary.median;
     let known = metric.limit.as_ref().is_some_and(|limit| limit.value.is_some() && limit.scope.is_none());
     let limit = limit_text(metric);
     let conditions = parts::ran_under(measurement);
-    let rest: Vec<&str> =
-        in_words(&measurement.warning_codes()).filter(|code| !reported.contains(code)).collect();
+    let codes = measurement.warning_codes();
+    let rest = words(in_words(&codes).filter(|code| !reported.contains(code)));
     let star = if is_wide(&measurement.warnings) { STAR } else { "" };
     html! {
         div.gauge.invalid[measurement.status == Status::Invalid].open[!known] tabindex="0" aria-label=(line.spoken(&whole, &figures.interval)) {
@@ -106,16 +97,14 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
             span.interval title="95 % interval of the median" { (figures.interval) (star) }
             span.track.empty[!known && line.marks.is_empty()] title=(limit) {
                 @if known {
-                    span.fill.(figures.grade.class()).hatched[figures.delivered.is_some()] style=(format!("width:{:.2}%", line.at(own) * 100.0 / GAUGE_END)) {}
-                    @if let Some(delivered) = measurement.delivered() {
-                        span.fill.(figures.grade.class()) style=(format!("width:{:.2}%", line.at(delivered.value) * 100.0 / GAUGE_END)) {}
-                    }
+                    span.fill.(figures.grade.class()).hatched[figures.delivered.is_some()] style=(at("width", own)) {}
+                    @if let Some(delivered) = measurement.delivered() { span.fill.(figures.grade.class()) style=(at("width", delivered.value)) {} }
                     span.load style=(format!("left:{:.2}%", 100.0 / GAUGE_END)) {}
                 } @else if !line.marks.is_empty() {
-                    span.mark.own style=(at(own)) title=(format!("this run: {}", figure(own))) {}
+                    span.mark.own style=(at("left", own)) title=(format!("this run: {}", figure(own))) {}
                 }
                 @for mark in &line.marks {
-                    span.mark.(mark.kind) style=(at(mark.value)) title=(format!("{}: {}", mark.name, figure(mark.value))) {}
+                    span.mark.(mark.kind) style=(at("left", mark.value)) title=(format!("{}: {}", mark.name, figure(mark.value))) {}
                 }
             }
             span.share {
@@ -129,7 +118,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
             @if let Some(delivered) = &figures.delivered { span.warned.delivered { (delivered.sentence()) } }
             @if !rest.is_empty() {
                 @let all: Vec<&str> = measurement.warnings.iter().map(|w| w.text.as_str()).collect();
-                span.warned title=(all.join("\n")) { "! " (words(&rest)) }
+                span.warned title=(all.join("\n")) { "! " (rest) }
             }
         }
     }
@@ -140,8 +129,8 @@ fn in_words<'a>(codes: &[&'a str]) -> impl Iterator<Item = &'a str> {
     codes.iter().copied().filter(|code| !IN_INTERVAL_COLUMN.contains(code))
 }
 
-fn words(codes: &[&str]) -> String {
-    codes.join(", ").replace('-', " ")
+fn words<'a>(codes: impl IntoIterator<Item = &'a str>) -> String {
+    codes.into_iter().collect::<Vec<_>>().join(", ").replace('-', " ")
 }
 
 fn limit_figure(metric: &MetricResult) -> Option<String> {
@@ -153,12 +142,10 @@ fn limit_figure(metric: &MetricResult) -> Option<String> {
 }
 
 fn limit_text(metric: &MetricResult) -> String {
-    match &metric.limit {
-        None => "no limit has a meaning here".to_owned(),
-        Some(limit) => match limit.quantity(metric.unit) {
-            Some(value) => format!("limit {value} = {}", limit.formula),
-            None => format!("limit unknown: {}", limit.reason.as_deref().unwrap_or("no reason given")),
-        },
+    let Some(limit) = &metric.limit else { return "no limit has a meaning here".to_owned() };
+    match limit.quantity(metric.unit) {
+        Some(value) => format!("limit {value} = {}", limit.formula),
+        None => format!("limit unknown: {}", limit.reason.as_deref().unwrap_or("no reason given")),
     }
 }
 
@@ -167,9 +154,8 @@ impl<'a> GaugeLine<'a> {
         let tools = metric.tool_results.iter();
         let tools = tools.filter_map(|p| Some(Mark { kind: "tool", name: p.tool.clone(), value: p.median? }));
         let mut marks: Vec<Mark> = tools.collect();
-        let id = measurement.case.id();
-        let same = references.iter().filter(|r| r.case == id.as_str() && r.metric == metric.name);
-        marks.extend(same.map(|r| Mark { kind: r.kind.class(), name: r.name.clone(), value: r.value }));
+        let same = references.iter().filter(|r| r.is_of(measurement, metric));
+        marks.extend(same.map(|r| Mark { kind: r.class, name: r.name.clone(), value: r.value }));
         marks.retain(|m| m.value.is_finite() && m.value > 0.0);
         let own = metric.summary.median;
         let limit = metric.limit.as_ref().filter(|limit| limit.scope.is_none());
@@ -197,9 +183,8 @@ impl<'a> GaugeLine<'a> {
         let share = self.metric.rated_share().map(|s| format!(", {} of its limit", percent(s, 3)));
         let share = share.unwrap_or_default();
         let marks: String = self.marks.iter().map(|m| format!("; {} {}", m.name, figure(m.value))).collect();
-        let reason =
-            self.measurement.reason.as_deref().map(|r| format!("; invalid: {r}")).unwrap_or_default();
-        let warned = match words(&self.measurement.warning_codes()) {
+        let reason = self.measurement.reason.as_deref().map_or(String::new(), |r| format!("; invalid: {r}"));
+        let warned = match words(self.measurement.warning_codes()) {
             names if names.is_empty() => names,
             names => format!("; warnings: {names}"),
         };

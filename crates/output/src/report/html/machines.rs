@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::data::island;
 use super::parts::machine_line;
+use crate::report::and_more;
 
 pub(super) const MOST_HELD: usize = 8 << 20;
 
@@ -23,33 +24,21 @@ const MAX_DOCUMENTS_NAMED: usize = 5;
 
 const MAX_NAME_CHARACTERS: usize = 64;
 
-pub(super) struct NamedRun<'a> {
-    run: &'a Run,
-    name: Option<&'a str>,
-}
-
-pub(super) fn named(runs: &[Run]) -> Vec<NamedRun<'_>> {
-    runs.iter().map(|run| NamedRun { run, name: None }).collect()
-}
+/// A run, with the name of its side in a comparison.
+pub(super) type NamedRun<'a> = (&'a Run, Option<&'a str>);
 
 /// Builds the section with the last run of each measured side, and the documents of all runs. Fails
 /// if a number cannot be represented in JSON.
-pub(super) fn of_sides(sides: &[ComparedSide]) -> serde_json::Result<ComparedMachines> {
+pub(super) fn of_sides(sides: &[ComparedSide]) -> serde_json::Result<[Markup; 2]> {
     let measured = || sides.iter().filter(|side| !side.is_published());
-    let last =
-        measured().filter_map(|side| Some(NamedRun { run: side.runs.last()?, name: Some(&side.name) }));
+    let last = measured().filter_map(|side| Some((side.runs.last()?, Some(side.name.as_str()))));
     section(&last.collect::<Vec<_>>(), &measured().flat_map(|side| &side.runs).collect::<Vec<_>>())
-}
-
-pub(super) struct ComparedMachines {
-    pub(super) section: Markup,
-    pub(super) held: Markup,
 }
 
 /// Builds the section "Compare machines" of the `shown` runs, and the documents of `all` runs.
 /// Fails if a number cannot be represented in JSON.
-pub(super) fn section(shown: &[NamedRun<'_>], all: &[&Run]) -> serde_json::Result<ComparedMachines> {
-    let machines: usize = shown.iter().map(|named| named.run.nodes.len()).sum();
+pub(super) fn section(shown: &[NamedRun<'_>], all: &[&Run]) -> serde_json::Result<[Markup; 2]> {
+    let machines: usize = shown.iter().map(|(run, _)| run.nodes.len()).sum();
     let columns: Vec<Value> = shown.iter().filter(|_| machines <= MAX_SIDES).flat_map(columns).collect();
     let held = held(all)?;
     let directions = |benchmark: &dyn plimsoll_bench::Benchmark| -> BTreeMap<&str, &str> {
@@ -82,7 +71,7 @@ pub(super) fn section(shown: &[NamedRun<'_>], all: &[&Run]) -> serde_json::Resul
         script type="application/json" id="machines" { (PreEscaped(known)) }
     };
     let held = html! { @for document in held.iter().flatten() { (PreEscaped([IN_PAGE[0], document, IN_PAGE[1]].concat())) } };
-    Ok(ComparedMachines { section, held })
+    Ok([section, held])
 }
 
 fn schema() -> serde_json::Result<Value> {
@@ -116,29 +105,26 @@ pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
 
 /// Explains how to use the embedded documents `held` (one per run), and lists the missing ones.
 fn documents_note(held: &[Option<String>], runs: &[&Run]) -> Markup {
-    let lost: Vec<String> =
-        held.iter().zip(runs).filter(|(held, _)| held.is_none()).map(|(_, run)| run.id.clone()).collect();
-    let more = lost.len().saturating_sub(MAX_DOCUMENTS_NAMED);
-    let names = lost.iter().take(MAX_DOCUMENTS_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let lost = held.iter().zip(runs).filter(|(held, _)| held.is_none());
+    let lost: Vec<&str> = lost.map(|(_, run)| run.id.as_str()).collect();
     html! {
         @if lost.len() < held.len() {
             "This page holds the run documents of its figures: " code { "plimsoll import PAGE.html" } " reads them. "
         }
         @if !lost.is_empty() {
             "A page holds at most " (MOST_HELD >> 20) " MiB of run documents, so these runs have only their figures here: "
-            (names) @if more > 0 { " and " (more) " more" } "; "
+            (and_more(&lost, MAX_DOCUMENTS_NAMED)) "; "
             code { "plimsoll export RUN --format json" } " writes them."
         }
     }
 }
 
-fn columns<'a>(named: &'a NamedRun<'a>) -> impl Iterator<Item = Value> + 'a {
-    let run = named.run;
+fn columns<'a>(&(run, name): &NamedRun<'a>) -> impl Iterator<Item = Value> + 'a {
     run.nodes.iter().map(move |node| {
         let machine = run.machine_of(node);
         let own = || run.measurements.iter().filter(|one| one.node == node.name);
         json!({
-            "name": column_name(named, node),
+            "name": column_name(name, node, run.nodes.len()),
             "about": shown_within(&machine_line(machine), 200),
             "run": run.id,
             "node": node.name,
@@ -152,11 +138,12 @@ fn columns<'a>(named: &'a NamedRun<'a>) -> impl Iterator<Item = Value> + 'a {
     })
 }
 
-fn column_name(named: &NamedRun<'_>, node: &Node) -> String {
+/// Names the column of a node: by the side if that is one machine, and by the node in it.
+fn column_name(name: Option<&str>, node: &Node, nodes: usize) -> String {
     let node_name = shown_within(&node.name, MAX_NAME_CHARACTERS);
-    match named.name {
+    match name {
         None => node_name,
-        Some(name) if named.run.nodes.len() == 1 => shown_within(name, MAX_NAME_CHARACTERS),
+        Some(name) if nodes == 1 => shown_within(name, MAX_NAME_CHARACTERS),
         Some(name) => shown_within(&format!("{name}: {node_name}"), MAX_NAME_CHARACTERS),
     }
 }

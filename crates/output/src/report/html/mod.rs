@@ -33,42 +33,30 @@ use sha2::{Digest, Sha256};
 use crate::report::context::host_or_count;
 use crate::report::published::{FilledReport, replays, with_tables};
 
-/// A result from outside this run, shown for comparison.
+/// A result from outside this run, shown for comparison as a mark on gauges and in charts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReferenceFigure {
-    /// Origin.
-    pub kind: ReferenceKind,
+    /// CSS class of its mark: [`LAST_RUN`] or [`PUBLISHED`].
+    class: &'static str,
     /// Name of the published report or the earlier run.
-    pub name: String,
-    /// Case id.
-    pub case: String,
-    /// Metric name.
-    pub metric: String,
+    name: String,
+    case: String,
+    metric: String,
     /// Value, in the metric's unit.
-    pub value: f64,
+    value: f64,
 }
 
-/// Origin of a [`ReferenceFigure`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReferenceKind {
-    /// Last run on this machine.
-    LastRun,
-    /// Published report.
-    Published,
-}
-
-impl ReferenceKind {
-    fn class(self) -> &'static str {
-        match self {
-            Self::LastRun => "before",
-            Self::Published => "published",
-        }
-    }
-}
+const LAST_RUN: &str = "before";
+const PUBLISHED: &str = "published";
 
 impl ReferenceFigure {
-    fn is_published_of(&self, case: &str, metric: &str) -> bool {
-        self.kind == ReferenceKind::Published && self.case == case && self.metric == metric
+    fn new(class: &'static str, name: &str, of: &Measurement, metric: &MetricResult, value: f64) -> Self {
+        let (case, metric) = (of.case.id().as_str().to_owned(), metric.name.clone());
+        Self { class, name: name.to_owned(), case, metric, value }
+    }
+
+    fn is_of(&self, measurement: &Measurement, metric: &MetricResult) -> bool {
+        self.case == measurement.case.id().as_str() && self.metric == metric.name
     }
 }
 
@@ -79,13 +67,7 @@ pub fn last_run(run: &Run) -> Vec<ReferenceFigure> {
     let name = format!("last run ({started}{})", if is_disturbed { ", interrupted" } else { "" });
     let of = |m: &Measurement| {
         let metric = m.metrics.first().filter(|_| m.status == Status::Ok)?;
-        Some(ReferenceFigure {
-            kind: ReferenceKind::LastRun,
-            name: name.clone(),
-            case: m.case.id().as_str().to_owned(),
-            metric: metric.name.clone(),
-            value: metric.summary.median,
-        })
+        Some(ReferenceFigure::new(LAST_RUN, &name, m, metric, metric.summary.median))
     };
     run.measurements.iter().filter_map(of).collect()
 }
@@ -95,13 +77,8 @@ fn published(run: &Run) -> Vec<ReferenceFigure> {
     let Some(report) = plimsoll_published::find(&run.plan.name) else { return Vec::new() };
     let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
     let mark = |(m, metric): (&Measurement, &MetricResult)| {
-        Some(ReferenceFigure {
-            kind: ReferenceKind::Published,
-            name: report.title(),
-            case: m.case.id().as_str().to_owned(),
-            metric: metric.name.clone(),
-            value: report.own_figure(&m.case, &metric.name)?.believed()?,
-        })
+        let value = report.own_figure(&m.case, &metric.name)?.believed()?;
+        Some(ReferenceFigure::new(PUBLISHED, &report.title(), m, metric, value))
     };
     metrics.filter_map(mark).collect()
 }
@@ -121,17 +98,11 @@ const SCRIPT: &[&str] = &[
 
 const STYLE: &str = include_str!("assets/report.css");
 
-/// Additional data for the page of a run.
-#[derive(Clone, Debug, Default)]
-pub struct PageExtras {
-    /// Results for marks on gauges and in charts; published ones are added per run.
-    pub references: Vec<ReferenceFigure>,
-}
-
-/// Builds the page of these runs: replayed reports first, then each other run. Fails if a number
-/// cannot be represented in JSON.
-pub fn page(runs: &[Run], extras: &PageExtras) -> Result<String, serde_json::Error> {
-    Ok(document(&made(runs, extras)?, &title(runs)))
+/// Builds the page of these runs: replayed reports first, then each other run. `references` are
+/// drawn as marks; published results are added per run. Fails if a number cannot be represented in
+/// JSON.
+pub fn page(runs: &[Run], references: &[ReferenceFigure]) -> Result<String, serde_json::Error> {
+    Ok(document(&made(runs, references)?, &title(runs)))
 }
 
 /// Builds the page of these reports, with the runs that fill their tables. Fails if a number cannot
@@ -139,7 +110,7 @@ pub fn page(runs: &[Run], extras: &PageExtras) -> Result<String, serde_json::Err
 pub(super) fn replayed(reports: &[FilledReport<'_>]) -> Result<String, serde_json::Error> {
     let runs: Vec<Run> =
         reports.iter().flat_map(|report| &report.runs.runs).map(|run| (*run).clone()).collect();
-    Ok(document(&made_of(reports, &[], &runs, &PageExtras::default())?, &title(&runs)))
+    Ok(document(&made_of(reports, &runs, &[])?, &title(&runs)))
 }
 
 struct PageParts {
@@ -148,25 +119,21 @@ struct PageParts {
     held: Markup,
 }
 
-fn made(runs: &[Run], extras: &PageExtras) -> Result<PageParts, serde_json::Error> {
-    let replays = replays(runs);
-    let others: Vec<&Run> =
-        runs.iter().filter(|run| plimsoll_published::find(&run.plan.name).is_none()).collect();
-    with_tables(&replays, |reports| made_of(reports, &others, runs, extras))
+fn made(runs: &[Run], references: &[ReferenceFigure]) -> Result<PageParts, serde_json::Error> {
+    with_tables(&replays(runs), |reports| made_of(reports, runs, references))
 }
 
-/// Builds the page's sections: the reports, then the `others`. `runs` are the runs of both.
+/// Builds the page's sections: the reports, then those of `runs` that replay none.
 fn made_of(
     reports: &[FilledReport<'_>],
-    others: &[&Run],
     runs: &[Run],
-    extras: &PageExtras,
+    references: &[ReferenceFigure],
 ) -> Result<PageParts, serde_json::Error> {
     let mut charts = Vec::new();
     let mut bodies = Vec::new();
     let mut count = 0;
     let mut body = |run: &Run, charts: &mut Vec<data::Chart>| {
-        let references: Vec<_> = extras.references.iter().cloned().chain(published(run)).collect();
+        let references: Vec<_> = references.iter().cloned().chain(published(run)).collect();
         let mut body = page::body(run, &references, count);
         charts.append(&mut body.charts);
         count += 1;
@@ -177,30 +144,28 @@ fn made_of(
         let rests: Vec<Markup> = report.runs.runs.iter().map(|run| body(run, &mut charts).rest).collect();
         let folded = html! {
             @for rest in &rests { (rest) }
-            @if index == 0 { (page::together(&together)) }
+            @if index == 0 && !together.is_empty() { (page::section("The published reports together", &together, &html! {})) }
         };
         let (body, drawn) = reports::document(report, index, &folded);
         charts.extend(drawn);
         bodies.push(body);
     }
-    bodies.extend(others.iter().map(|run| body(run, &mut charts).whole()));
+    let others = runs.iter().filter(|run| plimsoll_published::find(&run.plan.name).is_none());
+    bodies.extend(others.map(|run| body(run, &mut charts).whole()));
     charts.extend(together);
     let island = data::island(&charts)?;
-    let machines = machines::section(&machines::named(runs), &runs.iter().collect::<Vec<_>>())?;
-    match runs.len() {
-        0 | 1 => {
-            bodies.push(html! { main { (machines.section) } });
-            if reports.is_empty() {
-                let text = "Compare: drop files of other runs anywhere on this page";
-                bodies.insert(0, html! { nav { a href="#compare" { (text) } } });
-            }
-        }
-        many => {
-            let title = format_count(many, "run");
-            bodies.insert(0, html! { header { h1 { (title) } } main { (machines.section) } });
-        }
+    let named: Vec<machines::NamedRun<'_>> = runs.iter().map(|run| (run, None)).collect();
+    let [machines, held] = machines::section(&named, &runs.iter().collect::<Vec<_>>())?;
+    if runs.len() > 1 {
+        let title = format_count(runs.len(), "run");
+        bodies.insert(0, html! { header { h1 { (title) } } main { (machines) } });
+    } else {
+        bodies.push(html! { main { (machines) } });
+        let text = "Compare: drop files of other runs anywhere on this page";
+        let link = reports.is_empty().then(|| html! { nav { a href="#compare" { (text) } } });
+        bodies.splice(0..0, link);
     }
-    Ok(PageParts { bodies, island, held: machines.held })
+    Ok(PageParts { bodies, island, held })
 }
 
 fn title(runs: &[Run]) -> String {
@@ -217,27 +182,24 @@ fn hash(script: &str) -> String {
 }
 
 fn document(made: &PageParts, title: &str) -> String {
-    let script = script();
-    let sources = format!("{} {}", hash(LIBRARY), hash(&script));
-    let scripts = html! {
-        script { (PreEscaped(LIBRARY)) }
-        script { (PreEscaped(&script)) }
-    };
-    with_scripts(made, title, &sources, &scripts).into_string()
+    with_script(made, title, &script(), true)
 }
 
-/// Builds the page of `made` with `scripts`. The page's policy allows only scripts from `sources`,
-/// such as `'sha256-…'`.
-fn with_scripts(made: &PageParts, title: &str, sources: &str, scripts: &Markup) -> Markup {
+/// Builds the page of `made` with `script`, and with the chart library if `has_library`, which
+/// `script` loads from a file otherwise. The page's policy allows no other script.
+fn with_script(made: &PageParts, title: &str, script: &str, has_library: bool) -> String {
+    let (library, file) = (hash(LIBRARY), if has_library { "" } else { " file:" });
     let policy = format!(
-        "default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; script-src {library} {}{file}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        hash(script)
     );
     let body = html! {
         @for body in &made.bodies { (plain::visible(body)) }
         noscript { p.remark { "The charts below need JavaScript; all figures are in the tables." } }
         script type="application/json" id="charts" { (PreEscaped(&made.island)) }
-        (scripts)
+        @if has_library { script { (PreEscaped(LIBRARY)) } }
+        script { (PreEscaped(script)) }
         (made.held)
     };
-    plain::document(title, &policy, "", &body)
+    plain::document(title, &policy, "", &body).into_string()
 }

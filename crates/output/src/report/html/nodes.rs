@@ -56,22 +56,9 @@ pub(super) fn of(run: &Run) -> Vec<Chart> {
 /// Returns a copy of the run with the measurements of its first node only.
 pub(super) fn first(run: &Run) -> Run {
     let name = run.nodes.first().map(|node| node.name.as_str()).unwrap_or_default();
-    let own = |m: &&Measurement| run.nodes.len() < 2 || m.node == name;
-    let measurements = run.measurements.iter().filter(own).cloned().collect();
-    Run {
-        measurements,
-        nodes: run.nodes.clone(),
-        machine: run.machine.clone(),
-        clock_steps: run.clock_steps.clone(),
-        health: run.health.clone(),
-        plan: run.plan.clone(),
-        findings: run.findings.clone(),
-        schema: run.schema.clone(),
-        id: run.id.clone(),
-        started: run.started.clone(),
-        version: run.version.clone(),
-        ..*run
-    }
+    let mut own = run.clone();
+    own.measurements.retain(|m| run.nodes.len() < 2 || m.node == name);
+    own
 }
 
 fn across(run: &Run) -> Vec<NodesOfCase<'_>> {
@@ -80,13 +67,8 @@ fn across(run: &Run) -> Vec<NodesOfCase<'_>> {
     for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok) {
         let Some(metric) = measurement.metrics.first() else { continue };
         let place = *places.entry(measurement.case.id().to_string()).or_insert_with(|| {
-            found.push(NodesOfCase {
-                like: measurement,
-                metric,
-                values: BTreeMap::new(),
-                limits: BTreeMap::new(),
-                median: f64::NAN,
-            });
+            let (values, limits) = (BTreeMap::new(), BTreeMap::new());
+            found.push(NodesOfCase { like: measurement, metric, values, limits, median: f64::NAN });
             found.len() - 1
         });
         found[place].values.entry(&measurement.node).or_insert(metric.summary.median);
@@ -107,13 +89,11 @@ fn furthest<'a>(run: &'a Run, all: &[NodesOfCase<'_>]) -> Vec<&'a str> {
         let shares = all.iter().filter_map(|one| Some((one.values.get(name)? / one.median - 1.0).abs()));
         shares.fold(0.0, f64::max)
     };
-    let nodes = run.nodes.iter().enumerate();
-    let mut names: Vec<_> =
-        nodes.map(|(index, node)| (index, node.name.as_str(), away(&node.name))).collect();
-    names.sort_by(|a, b| b.2.total_cmp(&a.2));
-    names.truncate(MAX_MACHINES_DRAWN);
-    names.sort_by_key(|(index, ..)| *index);
-    names.into_iter().map(|(_, name, _)| name).collect()
+    let mut nodes: Vec<(usize, &str)> = run.nodes.iter().map(|node| node.name.as_str()).enumerate().collect();
+    nodes.sort_by(|(_, a), (_, b)| away(b).total_cmp(&away(a)));
+    nodes.truncate(MAX_MACHINES_DRAWN);
+    nodes.sort_unstable();
+    nodes.into_iter().map(|(_, name)| name).collect()
 }
 
 fn shown(name: &str) -> String {
@@ -121,16 +101,16 @@ fn shown(name: &str) -> String {
 }
 
 fn heat(run: &Run, all: &[NodesOfCase<'_>], names: &[&str]) -> Option<Chart> {
-    let places =
-        all.iter().enumerate().flat_map(|row| names.iter().enumerate().map(move |column| (row, column)));
-    let point = |((row, one), (column, name)): ((usize, &NodesOfCase<'_>), (usize, &&str))| {
+    let point = |(row, one): (usize, &NodesOfCase<'_>), (column, name): (usize, &&str)| {
         let share = 100.0 * one.better_by(*one.values.get(name)?);
         Some(vec![Some(column as f64), Some(row as f64), Some(share)])
     };
-    let points: Vec<ChartPoint> = places.filter_map(point).collect();
+    let rows = all.iter().enumerate();
+    let points = rows.flat_map(|row| names.iter().enumerate().filter_map(move |column| point(row, column)));
+    let points: Vec<ChartPoint> = points.collect();
     let (few, nodes) = (names.len(), run.nodes.len());
-    let part = (few < nodes).then(|| format!("; the {few} of {nodes} that are furthest from it"));
-    let part = part.unwrap_or_default();
+    let part = format!("; the {few} of {nodes} that are furthest from it");
+    let part = if few < nodes { &part } else { "" };
     let rows = all.iter().map(|one| label(&one.like.case)).collect();
     (!points.is_empty()).then(|| Chart {
         title: "Machines and figures".to_owned(),
@@ -170,25 +150,25 @@ fn strip(run: &Run, one: &NodesOfCase<'_>, kinds: &BTreeMap<String, BTreeSet<&st
     let outside = outside.map(|limit| Quantity { value: limit, unit: one.metric.unit });
     let note = outside.map(|limit| format!("; the limit, {limit}, is outside of it")).unwrap_or_default();
     limits.iter_mut().for_each(|level| level[1] = level[1].filter(|limit| !far(*limit)));
-    let line = |name: &str, role, colour, points| ChartSeries {
+    let line = |name: &str, role, colour, (points, labels)| ChartSeries {
         colour: Some(colour),
         scattered: true,
+        labels,
         ..ChartSeries::new(name, role, points)
     };
-    let named = |name, colour, (points, labels)| ChartSeries {
-        labels,
-        ..line(name, SeriesRole::Own, colour, points)
-    };
-    let mut series = vec![named("machines", 0, usual), named("outlier", 1, outlying)];
-    series.push(line("median", SeriesRole::Theory, 0, medians));
-    series.push(line("limit", SeriesRole::Limit, 2, limits));
+    let mut series = vec![
+        line("machines", SeriesRole::Own, 0, usual),
+        line("outlier", SeriesRole::Own, 1, outlying),
+        line("median", SeriesRole::Theory, 0, (medians, Vec::new())),
+        line("limit", SeriesRole::Limit, 2, (limits, Vec::new())),
+    ];
     series.retain(|one| one.points.iter().any(|point| point[1].is_some()));
     Chart {
         title: format!("{} on {} machines", label(&one.like.case), one.values.len()),
         note: format!("a point a machine, by kind{note}"),
         kind: ChartKind::Strip,
         x: ChartAxis::places("kind of machine", kinds.keys().map(|kind| shown(kind)).collect()),
-        y: ChartAxis::of(one.metric.unit, &one.metric.name),
+        y: ChartAxis::linear(&one.metric.name, one.metric.unit.name()),
         series,
         ..Chart::default()
     }
@@ -207,12 +187,12 @@ fn jitter(index: usize) -> f64 {
 pub(super) fn table(run: &Run) -> Markup {
     let all = across(run);
     let kinds = fleet::kinds(run);
-    let kind_of: BTreeMap<&str, &str> =
-        kinds.iter().flat_map(|(kind, names)| names.iter().map(move |name| (*name, kind.as_str()))).collect();
+    let kind_of =
+        |name: &str| kinds.iter().find(|(_, names)| names.contains(name)).map(|(kind, _)| kind.as_str());
     let cell = |one: &NodesOfCase<'_>, name: &str| match one.values.get(name) {
-        Some(value) => html! {
-            td.n data-value=(value) { (Quantity { value: *value, unit: one.metric.unit }) }
-        },
+        Some(value) => {
+            html! { td.n data-value=(value) { (Quantity { value: *value, unit: one.metric.unit }) } }
+        }
         None => html! { td.n { "–" } },
     };
     html! {
@@ -226,7 +206,7 @@ pub(super) fn table(run: &Run) -> Markup {
                 } }
                 tbody { @for node in &run.nodes { tr {
                     td { (shown(&node.name)) }
-                    @if kinds.len() > 1 { td { (kind_of.get(node.name.as_str()).copied().unwrap_or_default()) } }
+                    @if kinds.len() > 1 { td { (kind_of(&node.name).unwrap_or_default()) } }
                     @for one in &all { (cell(one, &node.name)) }
                 } } }
             } }
@@ -266,10 +246,7 @@ mod tests {
         let share = charts[0].series[0].points[3][2].unwrap();
         assert!((share - 50.0).abs() < 0.1, "{share}");
         let outlying = charts[1].series.iter().find(|one| one.name == "outlier").unwrap();
-        assert_eq!(
-            (outlying.labels.as_slice(), outlying.points[0][1]),
-            (["n3".to_owned()].as_slice(), Some(50.0))
-        );
+        assert_eq!((outlying.labels.concat(), outlying.points[0][1]), ("n3".to_owned(), Some(50.0)));
         let usual = charts[1].series.iter().find(|one| one.name == "machines").unwrap();
         assert_eq!(usual.labels, ["n0", "n1", "n2", "n4"]);
         assert!(usual.points.iter().all(|point| point[0].is_some_and(|x| x.abs() <= STRIP_WIDTH / 2.0)));
@@ -312,10 +289,8 @@ mod tests {
     #[test]
     fn of_very_many_the_furthest_are_shown_and_one_machine_has_no_such_chart() {
         let charts = of(&many(300));
-        assert!(
-            charts[0].x.categories.len() == MAX_MACHINES_DRAWN
-                && charts[0].x.categories.contains(&"n3".to_owned())
-        );
+        let shown = &charts[0].x.categories;
+        assert!(shown.len() == MAX_MACHINES_DRAWN && shown.contains(&"n3".to_owned()));
         assert!(charts[0].note.contains("96 of 300"), "{}", charts[0].note);
         assert_eq!(of(&fixture::run()), []);
         assert_eq!(first(&many(5)).measurements.len(), 1);

@@ -6,7 +6,7 @@ use plimsoll_result::document::Run;
 use super::data::Chart;
 use super::main_figures::main_figures;
 use super::stated::StatedCases;
-use super::{ReferenceFigure, charts, gauge, nodes, parts, reports, roofline, single};
+use super::{LAST_RUN, PUBLISHED, ReferenceFigure, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::report::context::title;
 use crate::report::section::{STAR, is_wide};
 
@@ -30,9 +30,9 @@ pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) ->
     let mut sections = Vec::new();
     let mut keep = |found: Vec<Chart>| -> Vec<Chart> {
         let named = found.into_iter().map(|c| Chart { id: format!("r{index}-{}", c.id), ..c });
-        let named: Vec<Chart> = named.collect();
-        all.extend(named.iter().cloned());
-        named
+        let from = all.len();
+        all.extend(named);
+        all[from..].to_vec()
     };
     let machines = keep(nodes::of(whole));
     let run = &nodes::first(whole);
@@ -50,20 +50,14 @@ pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) ->
         if below == Some(part) {
             found.extend(roof.clone());
         }
-        sections.push(section(run, part, &found));
+        sections.push(section(title(part), &found, &parts::figures(run, part)));
     }
     let forest = keep(single::forest(run).into_iter().collect());
     let rest = html! {
         @if !machines.is_empty() {
-            section {
-                h2 { (whole.nodes.len()) " machines" }
-                div.charts { @for chart in &machines { (figure(chart)) } }
-                (nodes::table(whole))
-                p.remark {
-                    "Below is what " (run.nodes.first().map(|n| plimsoll_units::text::shown_within(&n.name, 64)).unwrap_or_default())
-                    " measured."
-                }
-            }
+            @let first = run.nodes.first().map(|n| plimsoll_units::text::shown_within(&n.name, 64)).unwrap_or_default();
+            @let more = html! { (nodes::table(whole)) p.remark { "Below is what " (first) " measured." } };
+            (section(&format!("{} machines", whole.nodes.len()), &machines, &more))
         }
         section.first aria-label="Figures and their limits" {
             (gauge::gauges(run, &stated, references))
@@ -84,25 +78,9 @@ pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) ->
     Body { header, findings: parts::findings(whole), rest, charts: all }
 }
 
-fn section(run: &Run, part: &str, found: &[Chart]) -> Markup {
-    html! {
-        section {
-            h2 { (title(part)) }
-            div.charts { @for chart in found { (figure(chart)) } }
-            (parts::figures(run, part))
-        }
-    }
-}
-
-pub(super) fn together(charts: &[Chart]) -> Markup {
-    html! {
-        @if !charts.is_empty() {
-            section {
-                h2 { "The published reports together" }
-                div.charts { @for chart in charts { (figure(chart)) } }
-            }
-        }
-    }
+/// Builds a section of charts, with `more` below them.
+pub(super) fn section(title: &str, charts: &[Chart], more: &Markup) -> Markup {
+    html! { section { h2 { (title) } div.charts { @for chart in charts { (figure(chart)) } } (more) } }
 }
 
 pub(super) fn figure(chart: &Chart) -> Markup {
@@ -114,7 +92,7 @@ pub(super) fn figure(chart: &Chart) -> Markup {
 }
 
 fn legend(run: &Run, references: &[ReferenceFigure]) -> Markup {
-    let of = |class: &str| references.iter().find(|r| r.kind.class() == class);
+    let of = |class: &str| references.iter().find(|r| r.class == class);
     html! {
         p.legend {
             "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "
@@ -122,8 +100,8 @@ fn legend(run: &Run, references: &[ReferenceFigure]) -> Markup {
             @if run.measurements.iter().any(|m| m.is_mostly_excluded()) { span.key.unrated {} "more than half of the time excluded, not rated " }
             @if run.measurements.iter().any(|m| m.delivered().is_some()) { span.key.hatched {} "undisturbed, not delivered " }
             @if parts::has_tools(run) { span.key.tool {} "reference tools " }
-            @if let Some(before) = of("before") { span.key.before {} (before.name) " " }
-            @if let Some(published) = of("published") { span.key.published {} (published.name) " " }
+            @if let Some(before) = of(LAST_RUN) { span.key.before {} (before.name) " " }
+            @if let Some(published) = of(PUBLISHED) { span.key.published {} (published.name) " " }
             @if run.measurements.iter().any(|m| is_wide(&m.warnings)) { span.star { (STAR) } "interval wider than asked (not converged) " }
             span.key.open {} "no limit known: " span.key.own {} "this run compared with the others, of which the best is at 90 % of the width"
         }

@@ -13,7 +13,7 @@ use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant
 use plimsoll_units::text::format_count;
 
 use crate::report::conditions;
-use crate::report::context::title;
+use crate::report::context::{host_or_count, title};
 use crate::report::row::{GOOD, Grade, MeasurementRow};
 use crate::report::section::{count_warnings, has_mark};
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
@@ -41,22 +41,19 @@ pub(super) fn verdict(name: &str, reported: &VerdictText) -> Markup {
 
 /// Builds the header: machine, run, distance from limits, quietness, agreement with tools.
 pub(super) fn header(run: &Run) -> Markup {
-    let host = match run.nodes.len() {
-        0 | 1 => run.machine.host.clone().unwrap_or_else(|| "this machine".to_owned()),
-        many => format_count(many, "machine"),
-    };
+    let (cases, counts) = counts(run);
     html! {
         header {
             div.name {
-                h1 { (host) }
+                h1 { (host_or_count(run).unwrap_or_else(|| "this machine".to_owned())) }
                 p.machine { (machine_line(&run.machine)) }
             }
             @if let Some(verdict) = crate::report::verdict::verdict(run) { p.verdict.(verdict.grade.class()) { (verdict.text) } }
             div.verdicts {
                 (verdict("Limits", &limits(run)))
                 (verdict("Conditions", &quiet(run)))
-                (agreement(run))
-                (counts(run))
+                (verdict("Reference tools", &agreement(run)))
+                (verdict(&cases, &counts))
             }
             p.run {
                 "plan " (run.plan.name) " · " (run.started.get(..16).unwrap_or(&run.started).replace('T', " ")) " UTC · plimsoll "
@@ -80,32 +77,31 @@ pub(super) fn machine_line(machine: &Machine) -> String {
 /// Counts the results that reach 90 % of their limit, in total and per subsystem. Results that are
 /// mostly excluded are counted separately.
 pub(super) fn limits(run: &Run) -> VerdictText {
-    let grades = |part: Option<&str>| -> Vec<Grade> {
-        let of = |m: &&Measurement| {
-            m.status == Status::Ok
-                && !m.metrics.is_empty()
-                && !m.is_mostly_excluded()
-                && part.is_none_or(|part| m.case.subsystem() == part)
-        };
-        run.measurements.iter().filter(of).map(Grade::of).collect()
+    let judged = |m: &Measurement| {
+        let is_judged = m.status == Status::Ok && !m.metrics.is_empty() && !m.is_mostly_excluded();
+        is_judged.then(|| Grade::of(m))
     };
-    let known = |grades: &[Grade]| grades.iter().filter(|grade| **grade != Grade::Unknown).count();
-    let good = |grades: &[Grade]| grades.iter().filter(|grade| **grade == Grade::Good).count();
-    let all = grades(None);
-    let (grade, word) = match known(&all) {
+    let parts = grouped(run.measurements.iter().map(|m| (m.case.subsystem(), judged(m))));
+    // Numbers of good results, of results with a limit, and of all results.
+    let count = |grades: &[Option<Grade>]| {
+        let of = |is: fn(Grade) -> bool| grades.iter().flatten().filter(|grade| is(**grade)).count();
+        [of(|grade| grade == Grade::Good), of(|grade| grade != Grade::Unknown), of(|_| true)]
+    };
+    let parts: Vec<(&str, [usize; 3])> = parts.iter().map(|(part, grades)| (*part, count(grades))).collect();
+    let [good, known, all] = [0, 1, 2].map(|of| parts.iter().map(|(_, counts)| counts[of]).sum::<usize>());
+    let (grade, word) = match known {
         0 => (Grade::Unknown, "none known".to_owned()),
         n => {
-            let grade = if good(&all) == n { Grade::Good } else { Grade::Fair };
-            (grade, format!("{} of {n} figures reach {}", good(&all), percent(GOOD, 2)))
+            let grade = if good == n { Grade::Good } else { Grade::Fair };
+            (grade, format!("{good} of {n} figures reach {}", percent(GOOD, 2)))
         }
     };
-    let parts = crate::report::subsystems(run).into_iter().map(|part| (part, grades(Some(part))));
-    let parts = parts.filter(|(_, of)| known(of) > 0);
-    let mut why: Vec<String> =
-        parts.map(|(part, of)| format!("{} {} of {}", title(part), good(&of), known(&of))).collect();
-    match all.len() - known(&all) {
+    let parts = parts.iter().filter(|(_, [_, known, _])| *known > 0);
+    let parts = parts.map(|(part, [good, known, _])| format!("{} {good} of {known}", title(part)));
+    let mut why: Vec<String> = parts.collect();
+    match all - known {
         0 => {}
-        n if n == all.len() => why.push("give them with --limits FILE".to_owned()),
+        n if n == all => why.push("give them with --limits FILE".to_owned()),
         n => why.push(format!("{n} have no known limit")),
     }
     match run.measurements.iter().filter(|m| m.is_mostly_excluded()).count() {
@@ -115,9 +111,11 @@ pub(super) fn limits(run: &Run) -> VerdictText {
     VerdictText { grade, word, why: why.join(" · ") }
 }
 
-/// Returns the largest share of time that any case lost (steal, quota, waiting, excluded), with the
-/// cause and the case; `None` if not recorded.
-fn worst(run: &Run) -> Option<(f64, &'static str, &Measurement)> {
+/// Judges whether the machine was quiet, by the number of cases that lost time (steal, quota,
+/// waiting, excluded) and the largest loss.
+pub(super) fn quiet(run: &Run) -> VerdictText {
+    let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
+    let disturbed = run.measurements.iter().filter(lost).count();
     let losses = run.measurements.iter().flat_map(|m| {
         let c = &m.conditions;
         let shares = [
@@ -128,80 +126,63 @@ fn worst(run: &Run) -> Option<(f64, &'static str, &Measurement)> {
         ];
         shares.into_iter().filter_map(move |(share, what)| Some((share?, what, m)))
     });
-    losses.filter(|(share, ..)| share.is_finite()).max_by(|a, b| a.0.total_cmp(&b.0))
-}
-
-/// Judges whether the machine was quiet, by the number of cases that lost time and the largest
-/// loss.
-pub(super) fn quiet(run: &Run) -> VerdictText {
-    let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
-    let disturbed = run.measurements.iter().filter(lost).count();
-    let worst = worst(run);
-    let reported = worst.map(|(share, what, m)| {
-        format!("most: {} of the time {what}, {}", percent(share, 2), label(&m.case))
-    });
-    let (grade, word) = match (worst, disturbed) {
-        (None, _) => (Grade::Unknown, "not recorded".to_owned()),
-        (Some((share, ..)), 0) if share < DISTURBED => (Grade::Good, "quiet".to_owned()),
-        (Some(_), n) => (
-            Grade::Poor,
-            format!("{} of {} lost time", n.max(1), format_count(run.measurements.len(), "case")),
-        ),
+    let worst = losses.filter(|(share, ..)| share.is_finite()).max_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((share, what, m)) = worst else {
+        return VerdictText { grade: Grade::Unknown, word: "not recorded".to_owned(), why: String::new() };
     };
-    VerdictText { grade, word, why: reported.unwrap_or_default() }
-}
-
-fn results(run: &Run) -> Vec<&ToolResult> {
-    run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.tool_results).collect()
+    let why = format!("most: {} of the time {what}, {}", percent(share, 2), label(&m.case));
+    let (grade, word) = match disturbed {
+        0 if share < DISTURBED => (Grade::Good, "quiet".to_owned()),
+        n => {
+            let cases = format_count(run.measurements.len(), "case");
+            (Grade::Poor, format!("{} of {cases} lost time", n.max(1)))
+        }
+    };
+    VerdictText { grade, word, why }
 }
 
 pub(super) fn has_tools(run: &Run) -> bool {
-    !results(run).is_empty()
+    compared(run).next().is_some()
 }
 
-fn agreement(run: &Run) -> Markup {
-    let all = results(run);
-    let given: Vec<(&ToolResult, f64)> = all.iter().filter_map(|p| Some((*p, p.ratio?.median))).collect();
+fn agreement(run: &Run) -> VerdictText {
+    let given = compared(run).filter_map(|one| Some((one.tool_result, one.tool_result.ratio?.median)));
+    let given: Vec<(&ToolResult, f64)> = given.collect();
     let equivalent = given.iter().filter(|(p, _)| p.verdict == EquivalenceVerdict::Equivalent).count();
     let within = |(p, ratio): &&(&ToolResult, f64)| (1.0 / (1.0 + p.margin)..=1.0 + p.margin).contains(ratio);
     let near = given.iter().filter(within).count();
-    let (class, word, why) = match (all.len(), given.len()) {
-        (0, _) => (
-            "unknown",
-            "not run".to_owned(),
-            "plimsoll run PLAN --against installed measures them, too".to_owned(),
-        ),
-        (_, 0) => ("unknown", "none gave a figure".to_owned(), String::new()),
-        (_, n) => {
-            let class = match () {
-                () if equivalent == n => "good",
-                () if near * 2 >= n => "fair",
-                () => "poor",
+    let (grade, word, why) = match given.len() {
+        0 if !has_tools(run) => {
+            let how = "plimsoll run PLAN --against installed measures them, too";
+            (Grade::Unknown, "not run".to_owned(), how.to_owned())
+        }
+        0 => (Grade::Unknown, "none gave a figure".to_owned(), String::new()),
+        n => {
+            let grade = match () {
+                () if equivalent == n => Grade::Good,
+                () if near * 2 >= n => Grade::Fair,
+                () => Grade::Poor,
             };
             let why = format!("{equivalent} shown equivalent; {near} with a ratio within the margin");
-            (class, format!("{near} of {n} figures agree"), why)
+            (grade, format!("{near} of {n} figures agree"), why)
         }
     };
-    html! { div.verdict.(class) { span.word { "Reference tools: " (word) } span.why { (why) } } }
+    VerdictText { grade, word, why }
 }
 
-fn counts(run: &Run) -> Markup {
+/// Returns the number of cases, and counts them by outcome and warning.
+fn counts(run: &Run) -> (String, VerdictText) {
     let counts = CaseCounts::of(&run.measurements);
     let warned = run.measurements.iter().filter(|m| has_mark(m)).count();
-    let class = match counts.failed + counts.invalid {
-        0 if warned == 0 => "good",
-        0 => "fair",
-        _ => "poor",
+    let grade = match counts.failed + counts.invalid {
+        0 if warned == 0 => Grade::Good,
+        0 => Grade::Fair,
+        _ => Grade::Poor,
     };
-    html! {
-        div.verdict.(class) {
-            span.word {
-                (counts.total()) " cases: " (counts.lines().join(" · "))
-                @if warned > 0 { ", " (warned) " with warnings" }
-            }
-            span.why { (count_warnings(run.measurements.iter().map(|m| m.warnings.as_slice()), &[])) }
-        }
-    }
+    let warnings = if warned > 0 { format!(", {warned} with warnings") } else { String::new() };
+    let word = counts.lines().join(" · ") + &warnings;
+    let why = count_warnings(run.measurements.iter().map(|m| m.warnings.as_slice()), &[]);
+    (format!("{} cases", counts.total()), VerdictText { grade, word, why })
 }
 
 struct FirstScreenLine {
@@ -222,41 +203,35 @@ fn points(run: &Run) -> Vec<FirstScreenLine> {
         }));
     }
     points.extend(conditions::whole(&run.machine).into_iter().map(|note| bad(note.text)));
+    let point = |finding: &Finding| FirstScreenLine {
+        is_bad: fleet::reports_missing_part(finding) || finding.is_for_the_worse(),
+        is_open: fleet::is_about_nodes(finding) && finding.is_for_the_worse(),
+        text: finding.text.clone(),
+    };
     let (of_machines, others): (Vec<&Finding>, Vec<&Finding>) =
         run.findings.iter().partition(|finding| fleet::is_about_nodes(finding));
-    let point = |finding: &Finding| {
-        let is_bad = fleet::reports_missing_part(finding) || finding.is_for_the_worse();
-        FirstScreenLine { is_bad, is_open: is_an_outlier(finding), text: finding.text.clone() }
-    };
     let (lacks, differ): (Vec<&Finding>, Vec<&Finding>) =
         of_machines.into_iter().partition(|finding| fleet::reports_missing_part(finding));
-    points.extend(differ.into_iter().map(point));
-    points.extend(lacks.into_iter().map(point));
-    let lost = if run.nodes.len() > 1 { lost_on_machines(run) } else { lost(run) };
-    points.extend(lost.into_iter().map(bad));
+    points.extend(differ.into_iter().chain(lacks).map(point));
+    points.extend(lost(run).into_iter().map(bad));
     points.extend(others.into_iter().map(point));
     points
 }
 
-/// Returns `failed` or `invalid`; `None` for valid and skipped measurements.
-const fn failing(status: Status) -> Option<&'static str> {
-    match status {
-        Status::Failed => Some("failed"),
-        Status::Invalid => Some("invalid"),
-        Status::Ok | Status::Skipped => None,
+/// Lists the cases without a valid result: one line per reason, or of a fleet per case with the
+/// first reason.
+fn lost(run: &Run) -> Vec<String> {
+    const MAX_NAMED: usize = 4;
+    let lost = run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid));
+    let lost = lost.map(|m| (m, m.status.word(), m.reason.as_deref().unwrap_or("no reason given")));
+    if run.nodes.len() < 2 {
+        let by_reason = grouped(lost.map(|(m, word, reason)| ((word, reason), label(&m.case))));
+        let line = |((word, reason), names): ((&str, &str), Vec<String>)| {
+            format!("{}: {word}: {reason}", and_more(&names, MAX_NAMED))
+        };
+        return by_reason.into_iter().map(line).collect();
     }
-}
-
-/// Yields the cases without a valid result, each with what became of it and the reason.
-fn failures(run: &Run) -> impl Iterator<Item = (&Measurement, &'static str, &str)> {
-    run.measurements
-        .iter()
-        .filter_map(|m| Some((m, failing(m.status)?, m.reason.as_deref().unwrap_or("no reason given"))))
-}
-
-/// Lists cases without a valid result on some nodes: one line per case, with the first reason.
-fn lost_on_machines(run: &Run) -> Vec<String> {
-    let by_case = grouped(failures(run).map(|one| ((one.1, one.0.case.id()), one)));
+    let by_case = grouped(lost.map(|one| ((one.1, one.0.case.id()), one)));
     let lines = by_case.into_iter().filter_map(|((word, _), all)| {
         let (first, _, reason) = all.first()?;
         let of = plimsoll_units::text::shown_within(&first.node, 64);
@@ -264,19 +239,6 @@ fn lost_on_machines(run: &Run) -> Vec<String> {
         Some(format!("{}: {word} on {machines}, such as {of}: {reason}", label(&first.case)))
     });
     lines.collect()
-}
-
-fn lost(run: &Run) -> Vec<String> {
-    const MAX_NAMED: usize = 4;
-    let by_reason = grouped(failures(run).map(|(m, word, reason)| ((word, reason), label(&m.case))));
-    let line = |((word, reason), names): ((&str, &str), Vec<String>)| {
-        format!("{}: {word}: {reason}", and_more(&names, MAX_NAMED))
-    };
-    by_reason.into_iter().map(line).collect()
-}
-
-fn is_an_outlier(finding: &Finding) -> bool {
-    fleet::is_about_nodes(finding) && finding.is_for_the_worse()
 }
 
 /// Builds the list of findings; the first ones and all outliers are unfolded.
@@ -331,37 +293,34 @@ fn rows(measurement: &Measurement) -> Markup {
 
 fn numbers(metric: &MetricResult) -> Markup {
     let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
+    let none = || "–".to_owned();
     let interval = metric.summary.ci95.map(|[low, high]| format!("{} … {}", figure(low), figure(high)));
     html! {
         td.n { (figure(metric.summary.median)) }
-        td.n { (interval.unwrap_or_else(|| "–".to_owned())) }
+        td.n { (interval.unwrap_or_else(none)) }
         td.n { (metric.summary.n) }
         td.n {
-            @match &metric.limit {
-                None => { "–" }
-                Some(limit) => {
-                    details.limit {
-                        summary { (limit.quantity(metric.unit).map_or("unknown".to_owned(), |q| q.to_string())) }
-                        @if !limit.formula.is_empty() { p { code { (limit.formula) } } }
-                        @for input in &limit.inputs { p { (input.name) " = " (significant(input.value, 5)) " " (input.unit) ": " (input.from) } }
-                        @if let Some(reason) = &limit.reason { p { (reason) } }
-                    }
+            @if let Some(limit) = &metric.limit {
+                details.limit {
+                    summary { (limit.quantity(metric.unit).map_or("unknown".to_owned(), |q| q.to_string())) }
+                    @if !limit.formula.is_empty() { p { code { (limit.formula) } } }
+                    @for input in &limit.inputs { p { (input.name) " = " (significant(input.value, 5)) " " (input.unit) ": " (input.from) } }
+                    @if let Some(reason) = &limit.reason { p { (reason) } }
                 }
-            }
+            } @else { (none()) }
         }
-        td.n { (metric.rated_share().map_or("–".to_owned(), |s| percent(s, 3))) }
+        td.n { (metric.rated_share().map_or_else(none, |s| percent(s, 3))) }
     }
 }
 
 pub(super) fn ran_under(measurement: &Measurement) -> String {
     let c = &measurement.conditions;
-    let mut stated: Vec<String> = Vec::new();
-    stated.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
+    let clock = c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string());
     let shares =
         [("steal", c.steal), ("excluded", c.excluded), ("throttled", c.throttled), ("waited", c.waited)];
     let known = shares.into_iter().filter_map(|(name, share)| Some((name, share.filter(|s| *s >= 0.001)?)));
-    stated.extend(known.map(|(name, share)| format!("{name} {}", percent(share, 2))));
-    stated.join(" · ")
+    let known = known.map(|(name, share)| format!("{name} {}", percent(share, 2)));
+    clock.into_iter().chain(known).collect::<Vec<_>>().join(" · ")
 }
 
 /// Builds the folded table of all comparisons with reference tools, with their commands.

@@ -1,14 +1,8 @@
-//! Pages of text and tables without scripts.
+//! HTML documents of all pages, and their text.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::STYLE;
-
-/// Builds a self-contained page without scripts; `more` is CSS added to the common style sheet.
-pub(crate) fn page(title: &str, body: &Markup, more: &str) -> String {
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
-    document(title, policy, more, &visible(body)).into_string()
-}
 
 /// Replaces control, bidirectional and invisible characters by their code points: `\u{202e}`.
 pub(super) fn visible(body: &Markup) -> Markup {

@@ -53,8 +53,7 @@ pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     if let [Some(peak), Some(bandwidth)] = limits {
         series.push(roof("limits of arithmetic and memory", SeriesRole::Ideal, bandwidth, peak, to));
     }
-    let moved =
-        moves.iter().map(|(case, intensity, _, bandwidth)| (*case, Some(*intensity), intensity * bandwidth));
+    let moved = moves.iter().map(|(case, x, _, bandwidth)| (*case, Some(*x), x * bandwidth));
     let placed: Vec<(&Case, Option<f64>, f64)> = moved.chain(computes).collect();
     let cases: Vec<&Case> = placed.iter().map(|(case, ..)| *case).collect();
     for ((_, intensity, rate), name) in placed.iter().zip(short_names(&cases)) {

@@ -3,15 +3,16 @@
 use plimsoll_bench::label::label;
 use plimsoll_bench::{Better, Curve};
 use plimsoll_model::case::{ALL_PAIRS, Case, KEYS};
-use plimsoll_model::measurement::{Flow, Measurement, MetricResult, SamplePoint, Status};
+use plimsoll_model::measurement::{Flow, Measurement, MetricResult, Parity, SamplePoint, Status};
 use plimsoll_model::view::NOTABLE;
 use plimsoll_model::words::human;
 use plimsoll_result::document::Run;
 use plimsoll_stats::{Seed, segments};
 
 use super::alike::short_names;
-
-use super::data::{Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number, sort};
+use super::data::{
+    self, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number, sort,
+};
 use crate::report::grouped;
 
 const LEAST_SERIES: usize = 30;
@@ -22,11 +23,6 @@ const LEAST_LONG: usize = 5;
 const MOST_DISTRIBUTIONS: usize = 8;
 
 const MOST_STEPS: usize = 200;
-
-/// Returns whether chart titles keep the parameter `name` even if all cases share it.
-fn is_titled(name: &str) -> bool {
-    KEYS.iter().any(|key| key.titled && key.name == name)
-}
 
 /// Draws all single measurements of a subsystem (distributions, curves, heat maps, time series); no
 /// time series of measurements for which `elsewhere` is true.
@@ -49,7 +45,12 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     if timed.len() < if span >= LONG { LEAST_LONG } else { LEAST_SERIES } {
         return None;
     }
-    let (unit, second) = unit_of_time(&timed);
+    // Unit of the time axis, and the factor from seconds to it.
+    let (unit, second) = match timed.last().map_or(0.0, |last| last.t) {
+        span if span >= 3.0 * 3600.0 => ("h", 1.0 / 3600.0),
+        span if span >= 1200.0 => ("min", 1.0 / 60.0),
+        _ => ("s", 1.0),
+    };
     let points = timed.iter().map(|p| vec![Some(p.t * second), Some(p.value)]).collect();
     let id = measurement.case.id();
     let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
@@ -59,43 +60,32 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
         point.delivered.is_some_and(|delivered| (delivered / value - 1.0).abs() >= NOTABLE)
     };
     if metric.series.iter().zip(&metric.samples).any(differs) {
-        let delivered =
-            metric.series.iter().map(|point| vec![Some(point.t * second), point.delivered]).collect();
-        lines.push(ChartSeries::new(format!("wall-clock {}", metric.name), SeriesRole::Tool, delivered));
+        let points = metric.series.iter().map(|p| vec![Some(p.t * second), p.delivered]).collect();
+        lines.push(ChartSeries::new(format!("wall-clock {}", metric.name), SeriesRole::Tool, points));
     }
     lines.push(ChartSeries::new("level", SeriesRole::Fit, levels.iter().flat_map(level).collect()));
-    let note = match levels.len() {
-        0 | 1 => "no change of level".to_owned(),
-        2 => "1 change of level".to_owned(),
-        n => format!("{} changes of level", n - 1),
+    let note = match levels.len().saturating_sub(1) {
+        0 => "no change of level".to_owned(),
+        1 => "1 change of level".to_owned(),
+        n => format!("{n} changes of level"),
     };
     Some(Chart {
         title: format!("{} over time", label(&measurement.case)),
         note,
         x: ChartAxis::linear("time", unit),
-        y: ChartAxis::of(metric.unit, &metric.name),
+        y: ChartAxis::linear(&metric.name, metric.unit.name()),
         series: lines,
         ..Chart::default()
     })
-}
-
-/// Returns the unit for the time axis (`s`, `min` or `h`), and the factor from seconds to it.
-fn unit_of_time(series: &[plimsoll_stats::TimedPoint]) -> (&'static str, f64) {
-    let span = series.last().map_or(0.0, |last| last.t);
-    match span {
-        span if span >= 3.0 * 3600.0 => ("h", 1.0 / 3600.0),
-        span if span >= 1200.0 => ("min", 1.0 / 60.0),
-        _ => ("s", 1.0),
-    }
 }
 
 /// Draws distributions of operation times: in one chart, or for many cases in one per operation
 /// size.
 fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     type Timed<'a> = (&'a Measurement, &'a [(f64, u64)]);
-    let timed = all.iter().filter_map(|(measurement, _)| {
-        let histogram = measurement.metrics.iter().find_map(|m| m.histogram.as_deref())?;
-        Some((*measurement, histogram))
+    let timed = all.iter().filter_map(|(of, _)| {
+        let mut histograms = of.metrics.iter().filter_map(|m| m.histogram.as_deref());
+        Some((*of, histograms.next()?))
     });
     let timed: Vec<Timed<'_>> = timed.collect();
     let split_by_size = timed.len() > MOST_DISTRIBUTIONS;
@@ -108,7 +98,6 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
         let names = distinguishing_words(&group.iter().map(|(m, _)| &m.case).collect::<Vec<_>>());
         let series = names.into_iter().zip(&group);
         let series = series.map(|(name, (_, all))| ChartSeries::new(name, SeriesRole::Own, steps(all)));
-
         Chart {
             title: format!("Latency of single operations{size}"),
             note: "share of operations with at most this latency; further left is better".to_owned(),
@@ -125,6 +114,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
 fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
     let short = |case: &Case| {
         let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
+        let is_titled = |name: &str| KEYS.iter().any(|key| key.titled && key.name == name);
         let kept = case.params().iter().filter(|(key, _)| is_titled(key) || differs(key));
         kept.fold(Case::of(case.benchmark()), |made, (key, value)| made.with(key, value.clone()))
     };
@@ -158,8 +148,7 @@ fn rounded(value: f64) -> f64 {
 
 /// Draws the curves of a search or sweep, each over the axis that its benchmark defines.
 fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
-    let kinds =
-        plimsoll_bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.descriptor().curves);
+    let kinds = plimsoll_bench::find(measurement.case.benchmark()).map(|of| of.descriptor().curves);
     let (Some(curve), Some(kinds)) = (&metric.curve, kinds) else { return Vec::new() };
     let draw = |kind: &Curve| {
         let mut points: Vec<ChartPoint> =
@@ -185,49 +174,40 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
     };
     let flow = Flow::of(&measurement.case, metric.better == Better::Higher);
     let names = |numbers: &[u32]| numbers.iter().map(place).collect::<Vec<_>>();
+    let point = |row: usize, (column, value): (usize, &Option<f64>)| {
+        value.map(|value| vec![Some(column as f64), Some(row as f64), Some(value)])
+    };
     let rows = matrix.values.iter().enumerate();
-    let all = rows.flat_map(|(row, values)| {
-        let values = values.iter().enumerate();
-        values.map(move |(column, value)| vec![Some(column as f64), Some(row as f64), *value])
-    });
-    let points = all.filter(|point| point[2].is_some()).collect();
+    let points = rows.flat_map(|(row, all)| all.iter().enumerate().filter_map(move |one| point(row, one)));
     Some(Chart {
         title: format!("{}: from each to each", label(&measurement.case)),
         note: if machines { flow.orientation().to_owned() } else { String::new() },
         kind: ChartKind::Heat,
         x: ChartAxis::categories("to", names(&matrix.columns)),
         y: ChartAxis { unit: metric.unit.name(), ..ChartAxis::categories("from", names(&matrix.rows)) },
-        series: vec![ChartSeries::new(metric.name.clone(), SeriesRole::Own, points)],
+        series: vec![ChartSeries::new(metric.name.clone(), SeriesRole::Own, points.collect())],
         ..Chart::default()
     })
 }
 
 /// Builds the chart of our results ÷ each reference tool's, with intervals; `None` without ratios.
 pub(super) fn forest(run: &Run) -> Option<Chart> {
-    let mut rows = Vec::new();
-    let mut points = Vec::new();
     let cases: Vec<&Case> = run.measurements.iter().map(|m| &m.case).collect();
+    let (mut rows, mut margin) = (Vec::new(), 0.0_f64);
     for (measurement, name) in run.measurements.iter().zip(short_names(&cases)) {
-        for metric in &measurement.metrics {
-            for tool_result in &metric.tool_results {
-                let Some(ratio) = tool_result.ratio else { continue };
-                let [low, high] = ratio.ci95.map_or([None, None], |ci| ci.map(Some));
-                points.push(vec![Some(ratio.median), Some(rows.len() as f64), low, high]);
-                rows.push(format!("{} · {name}", tool_result.tool));
-            }
+        for tool_result in measurement.metrics.iter().flat_map(|metric| &metric.tool_results) {
+            margin = margin.max(tool_result.margin);
+            let row = |ratio: Parity| (format!("{} · {name}", tool_result.tool), ratio.median, ratio.ci95);
+            rows.extend(tool_result.ratio.map(row));
         }
     }
-    let all = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.tool_results);
-    let margin = all.map(|p| p.margin).fold(0.0, f64::max);
-    (!rows.is_empty()).then(|| Chart {
+    let chart = Chart {
         id: "forest".to_owned(),
         title: "plimsoll ÷ reference tool".to_owned(),
         note: "1: equal; points: median of the pairs' ratios; bars: 95 % interval; shaded: the margin for equivalent"
             .to_owned(),
-        kind: ChartKind::Forest,
-        x: ChartAxis::linear("ratio", ""),
-        y: ChartAxis::categories("", rows),
-        series: vec![ChartSeries::new("ratio", SeriesRole::Own, points)],
         bands: vec![Band { name: "margin".to_owned(), from: Some(1.0 / (1.0 + margin)), to: Some(1.0 + margin) }],
-    })
+        ..Chart::default()
+    };
+    data::forest(chart, "ratio", rows)
 }

@@ -1,14 +1,23 @@
 //! The page as text: allowed contents, and data for each chart; `tests/html.rs` tests it in a
 //! browser.
 
+use plimsoll_model::measurement::Note;
 use plimsoll_result::fixture;
+use plimsoll_units::quantity::Unit;
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 
 use super::*;
 
 fn page_of(run: &Run) -> String {
-    page(std::slice::from_ref(run), &PageExtras::default()).unwrap()
+    page(std::slice::from_ref(run), &[]).unwrap()
+}
+
+/// The runs that `plimsoll import` reads from the page.
+fn read_again(page: &str) -> Vec<Run> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), page).unwrap();
+    Run::read_all(file.path()).unwrap()
 }
 
 /// The page without scripts and style.
@@ -36,11 +45,9 @@ fn a_page_holds_the_documents_of_its_runs_and_nothing_in_them_ends_their_element
     let mut first = fixture::run();
     first.machine.host = Some("</script><!-- \u{2028} & \n{\"schema\": \"plimsoll.run/1\"}".to_owned());
     let runs = [first, Run { id: "01900000-0000-7000-8000-000000000002".to_owned(), ..fixture::run() }];
-    let page = page(&runs, &PageExtras::default()).unwrap();
+    let page = page(&runs, &[]).unwrap();
     assert_eq!(page.matches("</script>").count(), 6);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), &page).unwrap();
-    let read = Run::read_all(file.path()).unwrap();
+    let read = read_again(&page);
     let text = |run: &Run| serde_json::to_string(run).unwrap();
     assert_eq!(read.iter().map(text).collect::<Vec<_>>(), runs.iter().map(text).collect::<Vec<_>>());
     assert!(page.contains("plimsoll import PAGE.html"));
@@ -58,16 +65,11 @@ fn documents_that_have_no_room_are_named_with_the_reason() {
         run
     };
     let runs = [large(1), large(2), Run { id: id(3), ..fixture::run() }];
-    let page = page(&runs, &PageExtras::default()).unwrap();
+    let page = page(&runs, &[]).unwrap();
     assert!(page.len() < 12 << 20, "{}", page.len());
-    let reported = format!(
-        "A page holds at most 8 MiB of run documents, so these runs have only their figures here: {}; ",
-        id(2)
-    );
-    assert!(page.contains(&reported));
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), &page).unwrap();
-    let read = Run::read_all(file.path()).unwrap();
+    let reported = "A page holds at most 8 MiB of run documents, so these runs have only their figures here";
+    assert!(page.contains(&format!("{reported}: {}; ", id(2))));
+    let read = read_again(&page);
     assert_eq!(read.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), [id(1), id(3)]);
     assert_eq!(page.matches("\"about\":\"").count(), 3, "the figures of all are here");
 }
@@ -122,18 +124,16 @@ fn cases_that_failed_alike_are_one_line() {
 #[test]
 fn each_row_tells_its_interval_and_its_warnings() {
     let mut run = fixture::run();
-    let note =
-        |code: &str| plimsoll_model::measurement::Note { code: code.to_owned(), text: "<why>".to_owned() };
+    let note = |code: &str| Note { code: code.to_owned(), text: "<why>".to_owned() };
     run.measurements.iter_mut().for_each(|m| m.warnings.clear());
     run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
     run.measurements[1].warnings = vec![note("disturbed")];
     let page = markup(&page_of(&run));
     let rows: Vec<&str> = page.split("class=\"gauge").skip(2).collect();
     assert_eq!(rows.len(), run.measurements.len());
-    assert!(
-        rows[0].contains("! disturbed, cpu quota<") && rows[0].contains("; warnings: disturbed, cpu quota")
-    );
-    assert!(rows[0].contains("&lt;why&gt;"));
+    for text in ["! disturbed, cpu quota<", "; warnings: disturbed, cpu quota", "&lt;why&gt;"] {
+        assert!(rows[0].contains(text), "{text}");
+    }
     for (row, measurement) in rows.iter().zip(&run.measurements) {
         let has = |text: &str| row.contains(text);
         assert_eq!(has("class=\"warned\""), !measurement.warnings.is_empty(), "{row}");
@@ -151,7 +151,7 @@ fn each_row_tells_its_interval_and_its_warnings() {
 fn charts_between_machines_are_titled_in_words() {
     let made = |message: &str| {
         let id = format!("mpi.latency/message={message}/server=nodes");
-        fixture::measured(&id, "latency", plimsoll_units::quantity::Unit::Second, 1e-6)
+        fixture::measured(&id, "latency", Unit::Second, 1e-6)
     };
     let charts = charts::sweeps(&fixture::run_of(["1", "1K", "1M"].map(made).to_vec()), "mpi", &[]);
     assert_eq!(charts[0].title, "mpi.latency by message · between machines");
@@ -160,20 +160,12 @@ fn charts_between_machines_are_titled_in_words() {
 #[test]
 fn every_chart_has_a_place_and_data() {
     let mut run = fixture::run();
-    let more: Vec<_> = [(4u64 << 10, 1e-9), (512 << 20, 9e-8)]
-        .iter()
-        .map(|(bytes, latency)| {
-            let size = plimsoll_units::quantity::format_size(*bytes);
-            let id = format!("memory.latency/size={size}/pages=thp/threads=1");
-            fixture::measured(&id, "latency", plimsoll_units::quantity::Unit::Second, *latency)
-        })
-        .collect();
-    run.measurements.extend(more);
-    run.measurements[0].metrics[0] = fixture::metric_of(
-        "rate",
-        plimsoll_units::quantity::Unit::FlopPerSecond,
-        (0..40).map(|i| 1e11 + f64::from(i % 3)).collect(),
-    );
+    run.measurements.extend([("4K", 1e-9), ("512M", 9e-8)].map(|(size, latency)| {
+        let id = format!("memory.latency/size={size}/pages=thp/threads=1");
+        fixture::measured(&id, "latency", Unit::Second, latency)
+    }));
+    let samples = (0..40).map(|i| 1e11 + f64::from(i % 3)).collect();
+    run.measurements[0].metrics[0] = fixture::metric_of("rate", Unit::FlopPerSecond, samples);
     let body = page::body(&run, &[], 0);
     let (markup, charts) = (body.whole(), body.charts);
     let markup = markup.into_string();
@@ -183,9 +175,7 @@ fn every_chart_has_a_place_and_data() {
     {
         assert!(titles.iter().any(|t| t.contains(wanted)), "{wanted}: {titles:?}");
     }
-    let mut ids: Vec<&str> = charts.iter().map(|c| c.id.as_str()).collect();
-    ids.sort_unstable();
-    ids.dedup();
+    let ids: std::collections::BTreeSet<&str> = charts.iter().map(|c| c.id.as_str()).collect();
     assert_eq!(ids.len(), charts.len());
     for chart in &charts {
         assert!(markup.contains(&format!("data-chart=\"{}\"", chart.id)), "{}", chart.id);
@@ -197,8 +187,7 @@ fn every_chart_has_a_place_and_data() {
 #[test]
 fn the_last_run_is_a_mark() {
     let run = fixture::run();
-    let extras = PageExtras { references: last_run(&run) };
-    let page = page(std::slice::from_ref(&run), &extras).unwrap();
+    let page = page(std::slice::from_ref(&run), &last_run(&run)).unwrap();
     assert!(page.contains("mark before") && page.contains("last run (2026-11-21 08:19)"));
 }
 
@@ -215,25 +204,16 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
     assert!(published(&run).is_empty(), "the plan is another one");
     run.plan.name = "ec2-t2micro".to_owned();
     let references = published(&run);
-    assert!(
-        references.iter().any(|r| r.value == value && r.kind == ReferenceKind::Published),
-        "{references:?}"
-    );
+    assert!(references.iter().any(|r| r.value == value && r.class == PUBLISHED), "{references:?}");
     let legend = page_of(&run);
     assert!(legend.contains("mark published"));
     assert!(legend.contains("key published\"></span>published (EC2 t2.micro, 2016) "), "{}", markup(&legend));
     let threads = |n: u32| {
         let id = format!("memory.bandwidth/op=read/size=512M/threads={n}");
-        fixture::measured(&id, "bandwidth", plimsoll_units::quantity::Unit::BytePerSecond, 1e10)
+        fixture::measured(&id, "bandwidth", Unit::BytePerSecond, 1e10)
     };
     let two = fixture::run_of(vec![threads(1), threads(2)]);
-    let of = |m: &Measurement| ReferenceFigure {
-        kind: ReferenceKind::Published,
-        name: "a report".to_owned(),
-        case: m.case.id().as_str().to_owned(),
-        metric: "bandwidth".to_owned(),
-        value: 7e9,
-    };
+    let of = |m: &Measurement| ReferenceFigure::new(PUBLISHED, "a report", m, &m.metrics[0], 7e9);
     let references: Vec<ReferenceFigure> = two.measurements.iter().map(of).collect();
     let chart = charts::sweeps(&two, "memory", &references).into_iter().next().unwrap();
     let extras = chart.series.iter().find(|s| s.role == data::SeriesRole::Published).unwrap();
@@ -243,47 +223,30 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
 
 #[test]
 fn what_differs_in_one_way_is_laid_over_each_other() {
-    use plimsoll_units::quantity::Unit;
-    for (ids, metric, names) in [
-        (["cpu.peak/op=fma/type=f64/threads", "cpu.peak/op=fma/type=f32/threads"], "rate", ["f64", "f32"]),
-        (
-            [
-                "memory.block/op=write/pattern=sequential/size=1G/block=4K/threads",
-                "memory.block/op=write/pattern=random/size=1G/block=4K/threads",
-            ],
-            "throughput",
-            ["sequential", "random"],
-        ),
-        (
-            [
-                "disk.io/op=read/pattern=random/block=4K/threads",
-                "disk.io/op=write/pattern=random/block=4K/threads",
-            ],
-            "rate",
-            ["read", "write"],
-        ),
-        (["network.tcp/message=1K/streams", "network.udp/message=1K/streams"], "goodput", ["tcp", "udp"]),
+    for (id, metric, names) in [
+        ("cpu.peak/op=fma/type=@/threads", "rate", ["f64", "f32"]),
+        ("memory.block/op=write/pattern=@/size=1G/block=4K/threads", "throughput", ["sequential", "random"]),
+        ("disk.io/op=@/pattern=random/block=4K/threads", "rate", ["read", "write"]),
+        ("network.@/message=1K/streams", "goodput", ["tcp", "udp"]),
     ] {
-        let subsystem = ids[0].split('.').next().unwrap();
-        let at = |id: &str, n: u32| fixture::measured(&format!("{id}={n}"), metric, Unit::One, f64::from(n));
-        let run = fixture::run_of(ids.iter().flat_map(|id| [at(id, 1), at(id, 2)]).collect());
-        let charts = charts::sweeps(&run, subsystem, &[]);
-        let own = |c: &data::Chart| -> Vec<String> {
-            let of_role = c.series.iter().filter(|s| s.role == data::SeriesRole::Own);
-            of_role.map(|s| s.name.clone()).collect()
+        let subsystem = id.split('.').next().unwrap();
+        let at = |name: &str, n: u32| {
+            let id = format!("{}={n}", id.replace('@', name));
+            fixture::measured(&id, metric, Unit::One, f64::from(n))
         };
-        assert!(
-            charts.iter().any(|c| own(c) == names),
-            "{subsystem}: {:?}",
-            charts.iter().map(own).collect::<Vec<_>>()
-        );
+        let run = fixture::run_of(names.iter().flat_map(|name| [at(name, 1), at(name, 2)]).collect());
+        let own = |c: data::Chart| -> Vec<String> {
+            let of_role = c.series.into_iter().filter(|s| s.role == data::SeriesRole::Own);
+            of_role.map(|s| s.name).collect()
+        };
+        let found: Vec<_> = charts::sweeps(&run, subsystem, &[]).into_iter().map(own).collect();
+        assert!(found.iter().any(|found| *found == names), "{subsystem}: {found:?}");
     }
 }
 
 #[test]
 fn a_gauge_without_an_interval_is_spoken_without_a_gap() {
-    let mut made =
-        fixture::measured("null/threads=1", "rate", plimsoll_units::quantity::Unit::IoPerSecond, 0.0);
+    let mut made = fixture::measured("null/threads=1", "rate", Unit::IoPerSecond, 0.0);
     made.metrics[0].summary.ci95 = Some([0.0, 0.0]);
     made.metrics[0].of_limit = Some(0.5);
     let page = markup(&page_of(&fixture::run_of(vec![made])));
@@ -303,7 +266,7 @@ fn a_tiny_share_of_a_limit_stays_within_its_column() {
 fn a_stated_usual_value_is_another_chart_with_the_same_title() {
     let moved = |cache: &str, depth: u32| {
         let id = format!("disk.io/op=read/pattern=random/block=4K{cache}/depth={depth}");
-        fixture::measured(&id, "rate", plimsoll_units::quantity::Unit::IoPerSecond, 1e4 * f64::from(depth))
+        fixture::measured(&id, "rate", Unit::IoPerSecond, 1e4 * f64::from(depth))
     };
     let all = ["", "/cache=direct"].iter().flat_map(|cache| [1, 2, 4].map(|depth| moved(cache, depth)));
     let charts = charts::sweeps(&fixture::run_of(all.collect()), "disk", &[]);
@@ -332,12 +295,7 @@ fn delivered_figures_are_a_line_of_their_own() {
 fn as_much_memory_in_all_is_one_curve_by_threads() {
     let moved = |size: &str, threads: u32| {
         let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");
-        fixture::measured(
-            &id,
-            "bandwidth",
-            plimsoll_units::quantity::Unit::BytePerSecond,
-            1e10 * f64::from(threads),
-        )
+        fixture::measured(&id, "bandwidth", Unit::BytePerSecond, 1e10 * f64::from(threads))
     };
     let titles = |all: Vec<Measurement>| -> Vec<String> {
         charts::sweeps(&fixture::run_of(all), "memory", &[]).into_iter().map(|c| c.title).collect()
@@ -345,10 +303,8 @@ fn as_much_memory_in_all_is_one_curve_by_threads() {
     let found = titles(vec![moved("512M", 1), moved("256M", 2)]);
     assert!(found.iter().any(|t| t.contains("by threads") && t.contains("size 512 MiB in all")), "{found:?}");
     let found = titles(vec![moved("512M", 1), moved("512M", 2)]);
-    assert!(
-        found.iter().any(|t| t.contains("by threads")) && found.iter().all(|t| !t.contains("in all")),
-        "{found:?}"
-    );
+    assert!(found.iter().any(|t| t.contains("by threads")), "{found:?}");
+    assert!(found.iter().all(|t| !t.contains("in all")), "{found:?}");
 }
 
 proptest! {
@@ -387,20 +343,21 @@ fn outliers_are_open_and_come_before_the_machines_that_are_lost() {
 }
 
 pub(in crate::report) struct Titles {
-    pub(in crate::report) of_tables: Vec<(usize, String)>,
+    pub(in crate::report) of_tables: Vec<String>,
     pub(in crate::report) series: Vec<String>,
     pub(in crate::report) by_operation: Vec<String>,
     pub(in crate::report) together: Vec<String>,
 }
 
 pub(in crate::report) fn titles_of_figures(run: &Run) -> Titles {
+    let title = |drawn: &reports::DrawnChart| match drawn {
+        Ok(chart) => chart.title.clone(),
+        Err(missing) => missing.title.clone(),
+    };
     let of_tables = with_tables(&replays(std::slice::from_ref(run)), |reports| {
         let filled = reports[0].filled();
-        let titled = filled.iter().flat_map(|table| {
-            let drawn = reports::charts(reports[0].baseline, table);
-            drawn.into_iter().map(|one| (table.table.number, one.title().to_owned()))
-        });
-        titled.collect()
+        let charts = filled.iter().flat_map(|table| reports::charts(table));
+        charts.map(|drawn| title(&drawn)).collect()
     });
     let titles =
         |charts: &mut dyn Iterator<Item = &data::Chart>| charts.map(|chart| chart.title.clone()).collect();
@@ -408,7 +365,7 @@ pub(in crate::report) fn titles_of_figures(run: &Run) -> Titles {
     let together = reports::together(std::slice::from_ref(run));
     Titles {
         of_tables,
-        series: reports::series(run).iter().map(|(_, drawn)| drawn.title().to_owned()).collect(),
+        series: reports::series(run).iter().map(|(_, drawn)| title(drawn)).collect(),
         by_operation: titles(&mut replay.parts.iter().flat_map(|(_, charts)| charts)),
         together: titles(&mut together.iter()),
     }

@@ -7,6 +7,7 @@ use plimsoll_units::quantity::Unit;
 use super::today::{MeasuredPoint, ReplayRuns};
 
 pub(crate) struct FilledTable<'a> {
+    pub(crate) baseline: &'a PublishedReport,
     pub(crate) table: &'a PublishedTable<'a>,
     pub(crate) rows: Vec<Vec<Option<FilledCell<'a>>>>,
 }
@@ -17,6 +18,7 @@ pub(crate) struct FilledCell<'a> {
     pub(crate) part: ComparablePart,
     pub(crate) today: MeasuredPoint<'a>,
     pub(crate) unit: ReportUnit,
+    /// Whether the report has no own result for today's benchmark.
     is_alone: bool,
 }
 
@@ -37,28 +39,22 @@ pub(crate) enum ComparablePart {
 
 impl ComparablePart {
     fn of(figure: &PublishedFigure, kind: TableKind) -> Self {
-        let trial = figure.pattern.split(';').find_map(|part| part.strip_prefix("trial="));
-        match (figure.source, figure.statistic) {
-            ("theoretical", _) => Self::Limit,
-            ("efficiency-own", _) => Self::OwnShare,
-            ("efficiency-reference", _) => Self::ProgramShare,
-            ("own", "stdev") => Self::Deviation,
-            ("own", statistic) => {
-                match statistic.strip_prefix("sample").and_then(|n| n.parse::<usize>().ok()) {
-                    Some(number) => Self::Sample(number.saturating_sub(1)),
-                    None => Self::Own,
-                }
+        let sample = |number: &str| Some(Self::Sample(number.parse::<usize>().ok()?.saturating_sub(1)));
+        match (figure.source, figure.statistic, figure.metric) {
+            ("theoretical", ..) => Self::Limit,
+            ("efficiency-own", ..) => Self::OwnShare,
+            ("efficiency-reference", ..) => Self::ProgramShare,
+            ("own", "stdev", _) => Self::Deviation,
+            ("own", statistic, _) => statistic.strip_prefix("sample").and_then(sample).unwrap_or(Self::Own),
+            _ if kind != TableKind::Program => Self::Program,
+            (_, "peak", _) => Self::Peak,
+            (.., "time-min") => Self::Least,
+            (.., "time-max") => Self::Most,
+            _ => {
+                let trial = figure.pattern.split(';').find_map(|part| part.strip_prefix("trial="));
+                let trial = trial.and_then(sample);
+                trial.or_else(|| interval(figure).map(Self::Sample)).unwrap_or(Self::Own)
             }
-            (_, "peak") if kind == TableKind::Program => Self::Peak,
-            _ if kind == TableKind::Program => {
-                match (figure.metric, trial.and_then(|n| n.parse::<usize>().ok())) {
-                    ("time-min", _) => Self::Least,
-                    ("time-max", _) => Self::Most,
-                    (_, Some(number)) => Self::Sample(number.saturating_sub(1)),
-                    (_, None) => interval(figure).map_or(Self::Own, Self::Sample),
-                }
-            }
-            _ => Self::Program,
         }
     }
 
@@ -83,32 +79,32 @@ pub(crate) struct ReportUnit {
 }
 
 impl<'a> FilledTable<'a> {
-    pub(crate) fn new(
-        baseline: &'a PublishedReport,
-        table: &'a PublishedTable<'a>,
-        runs: &ReplayRuns<'a>,
-    ) -> Self {
+    pub(crate) fn new(table: &'a PublishedTable<'a>, runs: &ReplayRuns<'a>) -> Self {
         let cell = |figure: &'a PublishedFigure, row: &[Option<&'a PublishedFigure>]| {
             let part = ComparablePart::of(figure, table.kind);
             let (part, today) = match (&figure.matched, table.kind) {
-                (_, TableKind::Text) => of_text(baseline, figure, row, part, runs),
+                (_, TableKind::Text) => runs.of_text(figure, row, part),
                 (Some(matched), _) => {
                     (part, runs.of(matched, &format!("{} {}", figure.source, figure.operation)))
                 }
                 (None, _) => {
-                    let mean = mean_over_threads(baseline, figure, runs);
+                    let mean = runs.mean_over_threads(figure);
                     (part, mean.unwrap_or_else(|| MeasuredPoint::absent(figure.unmatched)))
                 }
             };
-            let today = with_report_tool(baseline, figure, today, runs);
-            let (unit, is_alone) = (shown(baseline, figure), is_alone(baseline, &today));
-            FilledCell { figure, part, unit, is_alone, today }
+            let today = runs.with_report_tool(figure, today);
+            let is_alone = today.case.is_some_and(|case| {
+                let same = |m: &Matched| m.case.benchmark() == case.benchmark();
+                let has_it = |f: &PublishedFigure| f.is_own_point() && f.matched.as_ref().is_some_and(same);
+                !runs.baseline.figures.iter().any(has_it)
+            });
+            FilledCell { figure, part, unit: shown(runs.baseline, figure), is_alone, today }
         };
         let row = |figures: &[Option<&'a PublishedFigure>]| -> Vec<Option<FilledCell<'a>>> {
             figures.iter().map(|figure| Some(cell((*figure)?, figures))).collect()
         };
         let rows = table.rows.iter().map(|found| row(&found.cells)).collect();
-        Self { table, rows }
+        Self { baseline: runs.baseline, table, rows }
     }
 
     pub(crate) fn cells(&self) -> impl Iterator<Item = &FilledCell<'a>> {
@@ -141,125 +137,95 @@ fn interval(figure: &PublishedFigure) -> Option<usize> {
     (to == from + 1).then_some(from)
 }
 
-/// Returns today's mean over all thread counts if `figure` is that mean in the report; else `None`.
-fn mean_over_threads<'a>(
-    baseline: &PublishedReport,
-    figure: &PublishedFigure,
-    runs: &ReplayRuns<'a>,
-) -> Option<MeasuredPoint<'a>> {
-    let is_mean = figure.source == "own" && figure.statistic == "mean" && figure.threads.is_empty();
-    let row = |f: &&PublishedFigure| {
-        f.is_own_point() && PublishedFigure { threads: figure.threads, ..(*f).clone() }.is_of_point(figure)
-    };
-    let points = baseline.figures.iter().filter(row).filter_map(|f| f.matched.as_ref());
-    MeasuredPoint::mean_of(points.filter(|_| is_mean).map(|matched| runs.of(matched, "")).collect())
-}
-
-/// Returns whether the report has no own result for the benchmark of `today`.
-fn is_alone(baseline: &PublishedReport, today: &MeasuredPoint<'_>) -> bool {
-    let Some(case) = today.case else { return false };
-    let same =
-        |f: &PublishedFigure| f.matched.as_ref().is_some_and(|m| m.case.benchmark() == case.benchmark());
-    !baseline.figures.iter().any(|f| f.is_own_point() && same(f))
-}
-
-/// Adds the result of the report's tool to `today` if the tool ran another case (HPL solves an
-/// equation system).
-fn with_report_tool<'a>(
-    baseline: &PublishedReport,
-    figure: &PublishedFigure,
-    today: MeasuredPoint<'a>,
-    runs: &ReplayRuns<'a>,
-) -> MeasuredPoint<'a> {
-    if today.tool.is_some() || figure.source != "own" || figure.is_of_text() {
-        return today;
+impl<'a> ReplayRuns<'a> {
+    /// Returns today's mean over all thread counts if `figure` is that mean in the report; else
+    /// `None`.
+    fn mean_over_threads(&self, figure: &PublishedFigure) -> Option<MeasuredPoint<'a>> {
+        let is_mean = figure.source == "own" && figure.statistic == "mean" && figure.threads.is_empty();
+        let is_alike = |f: &PublishedFigure| {
+            PublishedFigure { threads: figure.threads, ..f.clone() }.is_of_point(figure)
+        };
+        let points = self.baseline.figures.iter().filter(|f| is_mean && f.is_own_point() && is_alike(f));
+        let points = points.filter_map(|f| f.matched.as_ref());
+        MeasuredPoint::mean_of(points.map(|matched| self.of(matched, "")).collect())
     }
-    let program = baseline.figures.iter().find(|f| f.is_reference() && f.is_of_point(figure));
-    let other = program.and_then(|f| Some((f.matched.as_ref()?, f.source)));
-    let Some((matched, source)) =
-        other.filter(|(m, _)| Some(&m.case) != figure.matched.as_ref().map(|m| &m.case))
-    else {
-        return today;
-    };
-    MeasuredPoint { tool: runs.of(matched, source).tool, ..today }
-}
 
-/// Returns today's measurement for a `figure` of the text in the table row `row`, and the part of
-/// it to compare: the case with this number in a table, or else the best possible case.
-fn of_text<'a>(
-    baseline: &'a PublishedReport,
-    figure: &PublishedFigure,
-    row: &[Option<&PublishedFigure>],
-    part: ComparablePart,
-    runs: &ReplayRuns<'a>,
-) -> (ComparablePart, MeasuredPoint<'a>) {
-    let absent = || MeasuredPoint::absent(figure.unmatched);
-    let find_figure =
-        |wanted: fn(&PublishedFigure) -> bool| row.iter().copied().flatten().find(|f| wanted(f));
-    let own = find_figure(|f| f.source == "own");
-    let own_points = baseline.figures.iter().filter(|f| f.is_own_point() && !f.is_of_text());
-    let points = own_points.filter(|f| f.matches_text(figure)).filter_map(|f| Some((f, f.matched.as_ref()?)));
-    let points: Vec<(&PublishedFigure, &Matched)> = points.collect();
-    match part {
-        ComparablePart::Program | ComparablePart::ProgramShare => {
-            let program = find_figure(PublishedFigure::is_reference);
+    /// Adds the result of the report's tool to `today` if the tool ran another case (HPL solves an
+    /// equation system).
+    fn with_report_tool(&self, figure: &PublishedFigure, today: MeasuredPoint<'a>) -> MeasuredPoint<'a> {
+        if today.tool.is_some() || figure.source != "own" || figure.is_of_text() {
+            return today;
+        }
+        let program = self.baseline.figures.iter().find(|f| f.is_reference() && f.is_of_point(figure));
+        let other = program.and_then(|f| Some((f.matched.as_ref()?, f.source)));
+        let own = figure.matched.as_ref().map(|m| &m.case);
+        match other {
+            Some((matched, source)) if Some(&matched.case) != own => {
+                MeasuredPoint { tool: self.of(matched, source).tool, ..today }
+            }
+            _ => today,
+        }
+    }
+
+    /// Returns today's measurement for a `figure` of the text in the table row `row`, and the part
+    /// of it to compare: the case with this number in a table, or else the best possible case.
+    fn of_text(
+        &self,
+        figure: &PublishedFigure,
+        row: &[Option<&PublishedFigure>],
+        part: ComparablePart,
+    ) -> (ComparablePart, MeasuredPoint<'a>) {
+        if matches!(part, ComparablePart::Program | ComparablePart::ProgramShare) {
+            let program = row.iter().flatten().find(|f| f.is_reference());
             let matched = figure.matched.as_ref().or_else(|| program?.matched.as_ref());
             let source = program.map_or("", |f| f.source);
-            let today = match matched {
-                Some(matched) => runs.best(&[matched], source),
-                None => of_program(baseline, figure, source, runs),
-            };
-            (part, today)
+            let best = matched.map(|matched| self.best(&[matched], source));
+            return (part, best.unwrap_or_else(|| self.of_program(figure, source)));
         }
-        _ if points.is_empty() => (part, absent()),
-        _ => {
-            let same = |f: &PublishedFigure| own.is_some_and(|own| f.number() == own.number());
-            let exact: Vec<&Matched> = points.iter().filter(|(f, _)| same(f)).map(|(_, m)| *m).collect();
-            let all: Vec<&Matched> = points.iter().map(|(_, m)| *m).collect();
-            let tool = baseline.figures.iter().find(|f| f.is_reference() && f.subsystem == figure.subsystem);
-            let today =
-                runs.best(if exact.is_empty() { &all } else { &exact }, tool.map_or("", |f| f.source));
-            let has_theory =
-                baseline.figures.iter().any(|f| f.source == "theoretical" && f.subsystem == figure.subsystem);
-            match part {
-                ComparablePart::OwnShare if !has_theory => (ComparablePart::OwnToProgram, today),
-                part => (part, today),
-            }
+        let figures = || self.baseline.figures.iter();
+        let points = figures().filter(|f| f.is_own_point() && !f.is_of_text() && f.matches_text(figure));
+        let points: Vec<_> = points.filter_map(|f| Some((f, f.matched.as_ref()?))).collect();
+        if points.is_empty() {
+            return (part, MeasuredPoint::absent(figure.unmatched));
         }
+        let own = row.iter().flatten().find(|f| f.source == "own");
+        let same = |f: &PublishedFigure| own.is_some_and(|own| f.number() == own.number());
+        let exact: Vec<&Matched> = points.iter().filter(|(f, _)| same(f)).map(|(_, m)| *m).collect();
+        let all: Vec<&Matched> = points.iter().map(|(_, m)| *m).collect();
+        let tool = figures().find(|f| f.is_reference() && f.subsystem == figure.subsystem);
+        let best = if exact.is_empty() { &all } else { &exact };
+        let today = self.best(best, tool.map_or("", |f| f.source));
+        let has_theory = figures().any(|f| f.source == "theoretical" && f.subsystem == figure.subsystem);
+        let is_to_program = part == ComparablePart::OwnShare && !has_theory;
+        (if is_to_program { ComparablePart::OwnToProgram } else { part }, today)
     }
-}
 
-/// Returns the result of the tool `program` for a `figure` of the text, from the tool's own cases,
-/// else from any case.
-fn of_program<'a>(
-    baseline: &'a PublishedReport,
-    figure: &PublishedFigure,
-    program: &str,
-    runs: &ReplayRuns<'a>,
-) -> MeasuredPoint<'a> {
-    let known = |f: &&PublishedFigure| {
-        f.is_reference() && !f.is_of_text() && f.subsystem == figure.subsystem && f.metric == figure.metric
-    };
-    let by_name = |f: &&PublishedFigure| {
-        if program.is_empty() { f.operation == figure.operation } else { f.source == program }
-    };
-    let cases: Vec<&Matched> =
-        baseline.figures.iter().filter(known).filter(by_name).filter_map(|f| f.matched.as_ref()).collect();
-    if !cases.is_empty() {
-        return runs.best(&cases, program);
+    /// Returns the result of the tool `program` for a `figure` of the text, from the tool's own
+    /// cases, else from any case.
+    fn of_program(&self, figure: &PublishedFigure, program: &str) -> MeasuredPoint<'a> {
+        let by_name = program.is_empty();
+        let known = |f: &&PublishedFigure| {
+            let is_named = if by_name { f.operation == figure.operation } else { f.source == program };
+            let is_alike = f.subsystem == figure.subsystem && f.metric == figure.metric;
+            is_named && is_alike && f.is_reference() && !f.is_of_text()
+        };
+        let figures = || self.baseline.figures.iter();
+        let cases: Vec<&Matched> = figures().filter(known).filter_map(|f| f.matched.as_ref()).collect();
+        if !cases.is_empty() {
+            return self.best(&cases, program);
+        }
+        let points = figures().filter(|f| f.is_own_point() && f.matches_text(figure));
+        let points: Vec<&Matched> = points.filter_map(|f| f.matched.as_ref()).collect();
+        let Some(metric) = points.first().map(|m| m.metric) else {
+            return MeasuredPoint::absent(figure.unmatched);
+        };
+        let mut of = Vec::new();
+        if !figure.operation.is_empty() {
+            of.extend(points.iter().map(|m| m.case.benchmark().to_owned()));
+            of.push(format!("{}.{}", figure.subsystem, figure.operation));
+        }
+        self.with_tool(figure.subsystem, if by_name { figure.source } else { program }, metric, &of)
     }
-    let points = baseline.figures.iter().filter(|f| f.is_own_point() && f.matches_text(figure));
-    let points: Vec<&Matched> = points.filter_map(|f| f.matched.as_ref()).collect();
-    let Some(metric) = points.first().map(|m| m.metric) else {
-        return MeasuredPoint::absent(figure.unmatched);
-    };
-    let program = if program.is_empty() { figure.source } else { program };
-    let mut of = Vec::new();
-    if !figure.operation.is_empty() {
-        of.extend(points.iter().map(|m| m.case.benchmark().to_owned()));
-        of.push(format!("{}.{}", figure.subsystem, figure.operation));
-    }
-    runs.with_tool(figure.subsystem, program, metric, &of)
 }
 
 /// Returns the unit of a published number; if the report prints none, that of similar numbers or
@@ -361,8 +327,8 @@ impl FilledCell<'_> {
     /// Returns today's value ÷ the published one; `None` if either is missing, invalid or doubted.
     pub(crate) fn ratio(&self) -> Option<f64> {
         let published = self.published()?;
-        let is_sound =
-            self.today.invalid.is_none() || self.today.tool.is_some() && self.part == ComparablePart::Program;
+        let is_of_tool = self.today.tool.is_some() && self.part == ComparablePart::Program;
+        let is_sound = self.today.invalid.is_none() || is_of_tool;
         (self.part.is_compared() && is_sound).then_some(self.value()? / published)
     }
 

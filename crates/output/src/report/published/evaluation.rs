@@ -3,11 +3,12 @@
 use std::fmt;
 
 use plimsoll_published::tables::TableKind;
-use plimsoll_published::{LATENCY_METRIC, PublishedFigure, PublishedReport, TIME_METRIC};
+use plimsoll_published::{LATENCY_METRIC, PublishedFigure, TIME_METRIC};
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
 use plimsoll_units::text::format_count;
 
 use super::cells::{ComparablePart, FilledTable};
+use super::today::MeasuredPoint;
 use crate::report::{context, distinct, grouped, joined};
 
 pub(crate) const TITLE: &str = "Evaluation";
@@ -35,19 +36,21 @@ const SIDES: [&str; 2] = ["today", "published"];
 
 struct MatrixPoint<'a> {
     figure: &'a PublishedFigure,
+    today: &'a MeasuredPoint<'a>,
     table: usize,
     /// Value on each of the [`SIDES`].
     values: [Option<f64>; 2],
-    tool: Option<f64>,
     /// Share of the limit on each of the [`SIDES`].
     shares: [Option<f64>; 2],
-    unit: Option<Unit>,
-    why: Option<&'a str>,
 }
 
 impl MatrixPoint<'_> {
     fn threads(&self) -> Option<u64> {
         self.figure.threads.parse().ok()
+    }
+
+    fn tool(&self) -> Option<f64> {
+        self.today.tool.as_ref().map(|tool| tool.figure).filter(|figure| *figure > 0.0)
     }
 
     fn operation(&self) -> String {
@@ -77,40 +80,34 @@ struct PointGroup<'a> {
 }
 
 /// Returns the sentences that compare today's and published results, in the order of the report.
-pub(crate) fn statements(baseline: &PublishedReport, filled: &[FilledTable<'_>]) -> Vec<Statement> {
-    let points = filled.iter().flat_map(|table| points(baseline, table));
+pub(crate) fn statements(filled: &[FilledTable<'_>]) -> Vec<Statement> {
+    let points = filled.iter().flat_map(points);
     let groups = grouped(points.map(|point| ((point.figure.subsystem, point.figure.metric), point)));
     let statements = |((subsystem, metric), points)| PointGroup { subsystem, metric, points }.statements();
     groups.into_iter().flat_map(statements).collect()
 }
 
-fn points<'a>(baseline: &PublishedReport, filled: &'a FilledTable<'_>) -> Vec<MatrixPoint<'a>> {
+fn points<'a>(filled: &'a FilledTable<'_>) -> Vec<MatrixPoint<'a>> {
     let own = filled.cells().filter(|cell| {
         filled.table.kind == TableKind::Own && cell.part == ComparablePart::Own && cell.figure.is_own_point()
     });
     let point = |cell: &'a super::cells::FilledCell<'_>| {
-        let published = cell.published();
+        let (figure, today, published) = (cell.figure, &cell.today, cell.published());
+        let limit =
+            filled.baseline.theory(figure, |limit| limit.doubt.is_none()).and_then(|limit| limit.base);
+        let share = |(value, (limit, _)): (f64, (f64, Unit))| {
+            if is_time(figure.metric) { limit / value } else { value / limit }
+        };
+        let shares = [today.share(today.believed()), published.zip(limit).map(share)];
         MatrixPoint {
-            figure: cell.figure,
+            figure,
+            today,
             table: filled.table.number,
-            values: [cell.today.believed(), published],
-            tool: cell.today.tool.as_ref().map(|tool| tool.figure).filter(|figure| *figure > 0.0),
-            shares: [
-                cell.today.share(cell.today.believed()),
-                published.and_then(|value| share(baseline, cell.figure, value)),
-            ],
-            unit: cell.figure.base.map(|(_, unit)| unit).or(cell.today.metric.map(|metric| metric.unit)),
-            why: cell.today.invalid.as_deref().or(cell.today.instead.as_deref()),
+            values: [today.believed(), published],
+            shares,
         }
     };
     own.map(point).collect()
-}
-
-/// Returns which share of the published limit `value` reaches (1 is the limit); `None` if the
-/// report has no limit for `figure`.
-fn share(baseline: &PublishedReport, figure: &PublishedFigure, value: f64) -> Option<f64> {
-    let (limit, _) = baseline.theory(figure, |limit| limit.doubt.is_none())?.base?;
-    Some(if is_time(figure.metric) { limit / value } else { value / limit })
 }
 
 fn is_time(metric: &str) -> bool {
@@ -146,16 +143,14 @@ impl PointGroup<'_> {
     }
 
     fn statements(&self) -> Vec<Statement> {
+        let both = [self.scaling(), self.best()].into_iter().flatten();
         if self.points.iter().all(|point| point.values[0].is_none()) {
-            let why = self.points.iter().find_map(|point| point.why).unwrap_or("no reason is recorded");
+            let reason = |p: &MatrixPoint<'_>| p.today.invalid.clone().or(p.today.instead.clone());
+            let why = self.points.iter().find_map(reason).unwrap_or("no reason is recorded".to_owned());
             let text = format!("{}: no figure of today that is to be believed: {why}", self.name());
-            let mut all = vec![self.state(text, &|_| true)];
-            all.extend([self.scaling(), self.best()].into_iter().flatten());
-            return all;
+            return std::iter::once(self.state(text, &|_| true)).chain(both).collect();
         }
         let all = [
-            self.scaling(),
-            self.best(),
             self.blocks(),
             self.pairs("sequential", "random", |f| f.pattern),
             self.pairs("tcp", "udp", |f| f.operation),
@@ -163,7 +158,7 @@ impl PointGroup<'_> {
             self.against_tools(),
             self.against_limits(),
         ];
-        all.into_iter().flatten().collect()
+        both.chain(all.into_iter().flatten()).collect()
     }
 
     /// Builds a statement that cites the tables with the results for which `on` is true.
@@ -178,8 +173,8 @@ impl PointGroup<'_> {
     /// side. Returns `None` if neither side has a value.
     fn sides(&self, of: impl Fn(usize) -> Option<String>) -> Option<String> {
         let sides = SIDES.iter().enumerate();
-        let stated: Vec<String> =
-            sides.filter_map(|(side, name)| Some(format!("{name} {}", of(side)?))).collect();
+        let stated = sides.filter_map(|(side, name)| Some(format!("{name} {}", of(side)?)));
+        let stated: Vec<String> = stated.collect();
         (!stated.is_empty()).then(|| stated.join(", "))
     }
 
@@ -225,26 +220,26 @@ impl PointGroup<'_> {
     fn best(&self) -> Option<Statement> {
         let lower = is_time(self.metric);
         let is_better = |a: f64, b: f64| if lower { a < b } else { a > b };
-        let best =
-            |side: usize, among: &dyn Fn(&MatrixPoint<'_>) -> bool| -> Option<(&MatrixPoint<'_>, f64)> {
-                let all = self.points.iter().filter(|p| among(p)).filter_map(|p| Some((p, p.values[side]?)));
-                all.reduce(|a, b| if is_better(b.1, a.1) { b } else { a })
-            };
+        let best = |side: usize, without: &str| -> Option<(&MatrixPoint<'_>, f64)> {
+            let others = self.points.iter().filter(|p| without.is_empty() || p.operation() != without);
+            let all = others.filter_map(|p| Some((p, p.values[side]?)));
+            all.reduce(|a, b| if is_better(b.1, a.1) { b } else { a })
+        };
         let of = |side: usize| {
-            let (point, value) = best(side, &|_| true)?;
-            let shown = Quantity::new(value, point.unit?).to_string();
-            let operation = point.operation();
-            let next = best(side, &|p| p.operation() != operation);
-            let lead = next.map(|(_, other)| if lower { other / value } else { value / other });
-            let lead = lead
-                .zip(next)
-                .map(|(lead, (other, _))| format!(", {} the best of {}", times(lead), other.operation()));
+            let (point, value) = best(side, "")?;
+            let unit = point.figure.base.map(|(_, unit)| unit).or(point.today.metric.map(|of| of.unit))?;
+            let shown = Quantity::new(value, unit).to_string();
+            let next = best(side, &point.operation());
+            let lead = next.map(|(of, other)| {
+                let lead = if lower { other / value } else { value / other };
+                format!(", {} the best of {}", times(lead), of.operation())
+            });
             Some(format!("{shown} ({}){}", point.in_words(), lead.unwrap_or_default()))
         };
         let word = if lower { "Shortest" } else { "Highest" };
         let stated = self.sides(of)?;
         let on = |p: &MatrixPoint<'_>| {
-            [0, 1].iter().any(|side| best(*side, &|_| true).is_some_and(|(b, _)| std::ptr::eq(b, p)))
+            [0, 1].iter().any(|side| best(*side, "").is_some_and(|(b, _)| std::ptr::eq(b, p)))
         };
         Some(self.state(format!("{word} {}: {stated}", self.inner_name()), &on))
     }
@@ -276,11 +271,9 @@ impl PointGroup<'_> {
             let ahead = if is_time(self.metric) { other / one } else { one / other };
             (best != worst).then(|| format!("{}, {} {}", name(best), times(ahead), name(worst)))
         };
-        let stated = self.sides(of)?;
-        Some(self.state(
-            format!("Best block of {}: {stated} (same operations and threads)", self.inner_name()),
-            &|_| true,
-        ))
+        let (name, stated) = (self.inner_name(), self.sides(of)?);
+        let text = format!("Best block of {name}: {stated} (same operations and threads)");
+        Some(self.state(text, &|_| true))
     }
 
     /// States the mean ratio of results that differ only in `word`: `one` (`TCP`) ÷ `other`
@@ -322,11 +315,11 @@ impl PointGroup<'_> {
     }
 
     fn against_tools(&self) -> Option<Statement> {
-        let ratio = |p: &MatrixPoint<'_>| Some(p.values[0]? / p.tool?);
+        let ratio = |p: &MatrixPoint<'_>| Some(p.values[0]? / p.tool()?);
         let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
         let stated = spread(&found, times)?;
         let text = format!("{} ÷ the reference tool's, today, is {stated}", self.name());
-        Some(self.state(text, &|p| p.values[0].is_some() && p.tool.is_some()))
+        Some(self.state(text, &|p| p.values[0].is_some() && p.tool().is_some()))
     }
 
     fn against_limits(&self) -> Option<Statement> {

@@ -78,10 +78,8 @@ fn columns<'a>() -> Vec<Column<Record<'a>>> {
 /// Writes the filled tables as CSV with a header line, a row per published number. Fails if writing
 /// fails.
 pub(crate) fn csv(reports: &[FilledReport<'_>], out: impl Write) -> io::Result<()> {
-    let filled: Vec<(&FilledReport<'_>, Vec<FilledTable<'_>>)> =
-        reports.iter().map(|report| (report, report.filled())).collect();
-    let tables =
-        filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (report.baseline, table)));
+    let filled: Vec<_> = reports.iter().map(|report| (report.runs.baseline, report.filled())).collect();
+    let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));
     let records = tables.flat_map(|(report, table)| {
         table.table.rows.iter().zip(&table.rows).flat_map(move |(row, cells)| {
             cells.iter().zip(&table.table.columns).filter_map(move |(cell, column)| {

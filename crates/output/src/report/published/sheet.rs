@@ -2,15 +2,14 @@
 
 use plimsoll_bench::label::label;
 use plimsoll_model::limit::Input;
-use plimsoll_published::PublishedReport;
-use plimsoll_published::tables::{PublishedTable, TableKind};
+use plimsoll_published::tables::TableKind;
 use plimsoll_published::{LATENCY_METRIC, PublishedFigure};
 use plimsoll_units::quantity::{percent, significant};
 use plimsoll_units::text::shown_within;
 
 use super::cells::{ComparablePart, FilledCell, FilledTable};
 use super::units::TableUnits;
-use crate::report::distinct;
+use crate::report::{distinct, joined};
 
 const OWN_FIGURE_DIGITS: usize = 4;
 const SHARE_DIGITS: usize = 3;
@@ -51,9 +50,12 @@ pub(crate) struct TableSheet {
     pub(crate) notes: Vec<String>,
 }
 
+/// Lines of a row, each with a cell per column.
+pub(crate) type SheetLines = Vec<(SheetLine, Vec<String>)>;
+
 pub(crate) struct SheetBlock {
     pub(crate) label: String,
-    pub(crate) lines: Vec<(SheetLine, Vec<String>)>,
+    pub(crate) lines: SheetLines,
 }
 
 impl TableSheet {
@@ -62,35 +64,35 @@ impl TableSheet {
         self.rows.iter().flat_map(|row| &row.lines).any(|(line, _)| *line != SheetLine::Published)
     }
 
-    pub(crate) fn new(baseline: &PublishedReport, filled: &FilledTable<'_>, of: usize) -> Self {
+    pub(crate) fn new(filled: &FilledTable<'_>, of: usize) -> Self {
         let table = filled.table;
         let units = TableUnits::of(filled);
+        let in_units = match units.title.as_slice() {
+            title if table.kind == TableKind::Text || title.is_empty() => String::new(),
+            title => format!(", in {}", title.join(" and ")),
+        };
         let mut sheet = Self {
-            title: title(table, &units.title, of),
+            title: format!("Table {} of {of}: {}{in_units}", table.number, table.title),
             columns: units.columns.clone(),
             rows: Vec::new(),
-            formulas: formulas(baseline, filled),
-            remarks: remarks(baseline, filled),
+            formulas: formulas(filled),
+            remarks: remarks(filled),
             notes: Vec::new(),
         };
         for (at, row) in table.rows.iter().enumerate() {
-            let label = match units.of_row(at) {
-                Some(unit) => format!("{}, {unit}", row.label),
-                None => row.label.clone(),
-            };
-            let block = sheet.block(label, filled, at, &units);
-            sheet.rows.push(block);
+            let label = joined(&[&row.label, units.of_row(at).unwrap_or_default()], ", ");
+            let lines = sheet.lines(filled, at, &units);
+            sheet.rows.push(SheetBlock { label, lines });
         }
         sheet
     }
 
-    fn block(
+    fn lines(
         &mut self,
-        label: String,
         filled: &FilledTable<'_>,
         row: usize,
         units: &TableUnits,
-    ) -> SheetBlock {
+    ) -> Vec<(SheetLine, Vec<String>)> {
         let is_measured = is_measured(filled);
         let cells = filled.rows.get(row).map_or(&[][..], Vec::as_slice);
         let mut lines = Vec::new();
@@ -110,7 +112,7 @@ impl TableSheet {
                 lines.push((line, texts.into_iter().map(Option::unwrap_or_default).collect()));
             }
         }
-        SheetBlock { label, lines }
+        lines
     }
 
     /// Formats a cell of a line, followed by `unit` (may be empty); `None` without a value. Most
@@ -133,7 +135,7 @@ impl TableSheet {
             SheetLine::Deviation => Some(significant(today.stdev()? / cell.unit.scale, SHARE_DIGITS)),
             SheetLine::Limit => Some(match today.limit() {
                 Some(limit) => in_unit(limit),
-                None => format!("{NOTHING} {}", self.note(unknown(today.limit_unknown()?))),
+                None => self.nothing_but(unknown(today.limit_unknown()?)),
             }),
             SheetLine::OwnShare => today.share(today.mean()).map(share),
             SheetLine::ReferenceShare => today.tool.as_ref()?.of_limit.map(share),
@@ -142,8 +144,7 @@ impl TableSheet {
                     let name = shown_within(tool.name, 30);
                     Some(format!("{} {name}{}", in_unit(tool.figure), self.differs(cell)))
                 }
-                None if today.declined.is_empty() => None,
-                None => Some(format!("{NOTHING} {}", self.note(today.declined.join("; ")))),
+                None => (!today.declined.is_empty()).then(|| self.nothing_but(today.declined.join("; "))),
             },
         }
     }
@@ -162,25 +163,18 @@ impl TableSheet {
         if cell.part.is_share() {
             return percent(value, SHARE_DIGITS);
         }
-        let mut text = significant(value / cell.unit.scale, OWN_FIGURE_DIGITS);
-        if !unit.is_empty() {
-            text += &format!(" {unit}");
-        }
-        if cell.part == ComparablePart::Program
-            && let Some((_, name)) = cell.program()
-            && !name.starts_with(cell.figure.source)
-        {
-            text += &format!(" {}", shown_within(name, 30));
-        }
+        let mut text = joined(&[&significant(value / cell.unit.scale, OWN_FIGURE_DIGITS), unit], " ");
         if cell.part == ComparablePart::Program {
+            let name = cell.program().map(|(_, name)| name);
+            if let Some(name) = name.filter(|name| !name.starts_with(cell.figure.source)) {
+                text += &format!(" {}", shown_within(name, 30));
+            }
             text += &self.differs(cell);
         }
         let is_own = !matches!(cell.part, ComparablePart::Program | ComparablePart::Limit);
-        match &cell.today.invalid {
-            Some(why) if is_own => text += &format!(" {}", self.note(format!("today invalid: {why}"))),
-            _ => {}
-        }
-        for note in about(cell) {
+        let invalid = cell.today.invalid.as_ref().filter(|_| is_own);
+        let invalid = invalid.map(|why| format!("today invalid: {why}"));
+        for note in invalid.into_iter().chain(about(cell)) {
             text += &format!(" {}", self.note(note));
         }
         text
@@ -197,21 +191,18 @@ impl TableSheet {
             (None, Limit) => cell.today.limit_unknown().map(unknown).unwrap_or_default(),
             (None, _) => String::new(),
         };
-        match is_itself && !why.is_empty() {
-            true => format!("{NOTHING} {}", self.note(why)),
-            false => NOTHING.to_owned(),
-        }
+        if is_itself && !why.is_empty() { self.nothing_but(why) } else { NOTHING.to_owned() }
+    }
+
+    fn nothing_but(&mut self, why: String) -> String {
+        format!("{NOTHING} {}", self.note(why))
     }
 
     /// Formats the published number as printed, followed by the unit `beyond`, and a mark if it is
     /// doubted.
     fn published(&mut self, cell: &FilledCell<'_>, beyond: &str) -> String {
         let PublishedFigure { value, unit, doubt, .. } = cell.figure;
-        let mut text = match (*unit, beyond) {
-            ("%", _) => format!("{value} %"),
-            (_, "") => (*value).to_owned(),
-            (_, unit) => format!("{value} {unit}"),
-        };
+        let mut text = joined(&[value, if *unit == "%" { "%" } else { beyond }], " ");
         if cell.part == ComparablePart::Program && cell.figure.is_of_text() {
             text += &format!(" {}", cell.figure.source);
         }
@@ -283,11 +274,11 @@ fn is_measured(filled: &FilledTable<'_>) -> bool {
 }
 
 /// Formats the derivations (formula and inputs) of the report's limits, then of today's.
-fn formulas(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> {
+fn formulas(filled: &FilledTable<'_>) -> Vec<String> {
     let own = filled.cells().filter(|cell| filled.is_figure(cell) && filled.table.kind != TableKind::Text);
     let mut found = distinct(own.filter_map(|cell| {
         let PublishedFigure { subsystem, metric, .. } = cell.figure;
-        Some(format!("theory of the report, {metric}: {}", baseline.derivation(subsystem, metric)?))
+        Some(format!("theory of the report, {metric}: {}", filled.baseline.derivation(subsystem, metric)?))
     }));
     if found.is_empty() && filled.table.kind != TableKind::Text {
         found.push("theory of the report: none is printed".to_owned());
@@ -311,16 +302,7 @@ fn formulas(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String>
     found
 }
 
-/// Formats the title of one of `of` tables: `Table 3 of 14: memory throughput, in GB/s`.
-fn title(table: &PublishedTable<'_>, units: &[String], of: usize) -> String {
-    let units = match (table.kind, units) {
-        (TableKind::Text, _) | (_, []) => String::new(),
-        (_, units) => format!(", in {}", units.join(" and ")),
-    };
-    format!("Table {} of {of}: {}{units}", table.number, table.title)
-}
-
-fn remarks(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> {
+fn remarks(filled: &FilledTable<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     if !is_measured(filled) {
         let reasons = filled.cells().filter_map(|cell| cell.today.instead.clone());
@@ -328,16 +310,15 @@ fn remarks(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> 
     }
     if filled.table.kind != TableKind::Text {
         remarks.extend(printed_units(filled));
-        remarks.extend(of_text(baseline, filled));
+        remarks.extend(of_text(filled));
         remarks.extend(not_divided(filled));
         remarks.extend(lacking(filled));
     }
     let is_latency =
         |cell: &FilledCell<'_>| cell.part == ComparablePart::OwnShare && cell.figure.metric == LATENCY_METRIC;
     if filled.cells().any(is_latency) {
-        remarks.push(
-            "efficiency of a latency: today limit ÷ measured, in the report measured ÷ limit".to_owned(),
-        );
+        let how = "efficiency of a latency: today limit ÷ measured, in the report measured ÷ limit";
+        remarks.push(how.to_owned());
     }
     remarks
 }
@@ -355,10 +336,8 @@ fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
             .to_owned(),
         false => "the report prints no unit; this one fits its figures".to_owned(),
     });
-    match (printed, implied) {
-        (Some(printed), Some(_)) => Some(format!("{printed}, and no unit for the rest")),
-        (printed, implied) => printed.or(implied),
-    }
+    let rest = if implied.is_some() { ", and no unit for the rest" } else { "" };
+    printed.map(|printed| printed + rest).or(implied)
 }
 
 /// Formats each reason why results are not divided by published ones: `no ratio: REASON`.
@@ -379,11 +358,8 @@ fn lacking(filled: &FilledTable<'_>) -> Vec<String> {
     }
     if !filled.has(ComparablePart::Program) && !is_there(&|cell| cell.today.tool.is_some()) {
         let why = all(&|cell| cell.today.declined.clone());
-        let none = figures(filled).next().map(|_| "no reference tool of today: none is run with these cases");
-        stated.extend(match why.is_empty() {
-            true => none.map(str::to_owned),
-            false => Some(format!("no reference tool of today: {why}")),
-        });
+        let why = if why.is_empty() { "none is run with these cases" } else { &why };
+        stated.extend(figures(filled).next().map(|_| format!("no reference tool of today: {why}")));
     }
     let with_tool = filled.cells().filter(|cell| cell.today.tool.is_some());
     let further = once(with_tool.flat_map(|cell| cell.today.declined.clone()));
@@ -396,7 +372,7 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
 }
 
 /// Formats limits, efficiencies and tools' results that the report's text states about this table.
-fn of_text(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Option<String> {
+fn of_text(filled: &FilledTable<'_>) -> Option<String> {
     let is_own = |cell: &&FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
     let is_free = |text: &&PublishedFigure| match text.source {
         "own" => false,
@@ -418,7 +394,7 @@ fn of_text(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Option<Strin
         let doubt = text.doubt.map(|doubt| format!(" ({doubt})")).unwrap_or_default();
         format!("{what}{whose} {} {}{doubt}", text.value, text.unit)
     };
-    let all = baseline.figures.iter().filter(|f| f.is_of_text()).filter(is_free).filter(about);
+    let all = filled.baseline.figures.iter().filter(|f| f.is_of_text()).filter(is_free).filter(about);
     let all: Vec<String> = all.map(stated).collect();
     (!all.is_empty()).then(|| format!("published, from the text: {}", all.join(", ")))
 }

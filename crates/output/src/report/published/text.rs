@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::sheet::{SheetLine, TableSheet};
 use crate::report::style::{Style, TextRole};
-use crate::report::wrap::{flowed, paragraph};
+use crate::report::wrap::{flowed, left, paragraph, right};
 
 const COLUMN_GAP: usize = 2;
 
@@ -51,48 +51,43 @@ fn chunks(sheet: &TableSheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usi
     let mut used = lead;
     for at in 0..sheet.columns.len() {
         let width = width(at);
-        let is_full =
-            used + COLUMN_GAP + width > style.width && parts.last().is_some_and(|part| !part.is_empty());
-        if is_full {
-            parts.push(Vec::new());
-            used = lead;
-        }
         used += COLUMN_GAP + width;
-        if let Some(part) = parts.last_mut() {
-            part.push((at, width));
+        match parts.last_mut() {
+            Some(part) if part.is_empty() || used <= style.width => part.push((at, width)),
+            _ => {
+                parts.push(vec![(at, width)]);
+                used = lead + COLUMN_GAP + width;
+            }
         }
     }
     parts
 }
 
-fn part(sheet: &TableSheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize)]) -> String {
-    let right = |cell: &str, width: usize| {
-        let cell = style.styled(cell);
-        format!("{}{}{cell}", " ".repeat(COLUMN_GAP), " ".repeat(width.saturating_sub(cell.width())))
+fn part(sheet: &TableSheet, style: &Style, [label, name]: [usize; 2], columns: &[(usize, usize)]) -> String {
+    let gap = " ".repeat(COLUMN_GAP);
+    let right = |cell: &str, width: usize| format!("{gap}{}", right(&style.styled(cell), width));
+    let left = |cell: &str, width: usize| format!("{gap}{}", left(&style.styled(cell), width));
+    let head = |(at, width): &(usize, usize)| {
+        (sheet.columns.get(*at).map_or(Vec::new(), |name| name.split(", ").collect()), *width)
     };
-    let left = |cell: &str, width: usize| {
-        let cell = style.styled(cell);
-        format!("{}{cell}{}", " ".repeat(COLUMN_GAP), " ".repeat(width.saturating_sub(cell.width())))
-    };
-    let [label, name] = lead;
+    // Names of columns are split at commas into lines, of which the last one is always there.
+    let heads: Vec<(Vec<&str>, usize)> = columns.iter().map(head).collect();
     let mut text = String::new();
-    for at in 0..columns.iter().map(|(at, _)| stacked(sheet, *at, 0).len()).max().unwrap_or(0) {
-        let high = columns.iter().map(|(column, _)| stacked(sheet, *column, 0).len()).max().unwrap_or(0);
-        let names = columns.iter().map(|(column, width)| {
-            let name = stacked(sheet, *column, high);
-            right(name.get(at).copied().unwrap_or_default(), *width)
-        });
-        let head = format!("{}{}{}", left("", label), left("", name), names.collect::<String>());
+    for below in (0..heads.iter().map(|(parts, _)| parts.len()).max().unwrap_or(0)).rev() {
+        let names = heads
+            .iter()
+            .map(|(parts, width)| right(parts.iter().rev().nth(below).copied().unwrap_or_default(), *width));
+        let head = left("", label) + &left("", name) + &names.collect::<String>();
         text += &format!("{}\n", style.paint(TextRole::Dim, head.trim_end()));
     }
     for row in &sheet.rows {
-        let is_here =
-            |cells: &[String]| columns.iter().any(|(at, _)| cells.get(*at).is_some_and(|c| !c.is_empty()));
+        let has = |cells: &[String], at: usize| cells.get(at).is_some_and(|cell| !cell.is_empty());
+        let is_here = |cells: &[String]| columns.iter().any(|(at, _)| has(cells, *at));
         let lines = row.lines.iter().filter(|(_, cells)| is_here(cells)).enumerate();
         for (index, (line, cells)) in lines {
-            let shown = if index == 0 { left(&row.label, label) } else { left("", label) };
+            let shown = left(if index == 0 { &row.label } else { "" }, label);
             let cells = columns.iter().filter_map(|(at, width)| Some(right(cells.get(*at)?, *width)));
-            let rest = format!("{}{}", left(line.name(), name), cells.collect::<String>());
+            let rest = left(line.name(), name) + &cells.collect::<String>();
             let role = match line {
                 SheetLine::Today => TextRole::Strong,
                 SheetLine::Published | SheetLine::Ratio => TextRole::Plain,
@@ -102,12 +97,4 @@ fn part(sheet: &TableSheet, style: &Style, lead: [usize; 2], columns: &[(usize, 
         }
     }
     text
-}
-
-/// Splits a column name at commas into lines for the heading, with empty lines above to make `high`
-/// lines.
-fn stacked(sheet: &TableSheet, column: usize, high: usize) -> Vec<&str> {
-    let parts: Vec<&str> = sheet.columns.get(column).map_or(Vec::new(), |name| name.split(", ").collect());
-    let missing = high.saturating_sub(parts.len());
-    std::iter::repeat_n("", missing).chain(parts).collect()
 }

@@ -6,7 +6,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::limit::Limit;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_model::sample::OwnCondition;
-use plimsoll_published::Matched;
+use plimsoll_published::{Matched, PublishedReport};
 use plimsoll_result::document::Run;
 
 use crate::report::distinct;
@@ -14,7 +14,9 @@ use crate::report::distinct;
 /// Reason if no run has the case.
 const ABSENT: &str = "not in this run";
 
+/// A published report with the runs of its plan, the latest first.
 pub(crate) struct ReplayRuns<'a> {
+    pub(crate) baseline: &'a PublishedReport,
     pub(crate) runs: Vec<&'a Run>,
 }
 
@@ -65,14 +67,11 @@ impl<'a> MeasuredByTool<'a> {
         let own = measurement.metrics.iter().filter(|metric| metric.name == name);
         let others = measurement.metrics.iter().filter(|metric| metric.name != name);
         let limit = own.clone().find_map(|metric| metric.limit.as_ref());
-        let given =
-            own.chain(others).flat_map(|metric| metric.tool_results.iter().map(move |tool| (metric, tool)));
+        let given = own.chain(others).flat_map(|m| m.tool_results.iter().map(move |tool| (m, tool)));
         let one = |(metric, tool): (&MetricResult, &'a ToolResult)| {
             let figure = converted(&measurement.case, tool.median?, &metric.name, name)?;
-            let of_limit = match metric.name == name {
-                true => tool.of_limit,
-                false => limit.and_then(|limit| Some(limit.share(figure, limit.value?))),
-            };
+            let share = || limit.and_then(|limit| Some(limit.share(figure, limit.value?)));
+            let of_limit = if metric.name == name { tool.of_limit } else { share() };
             let differs: Vec<&str> = tool.warnings.iter().map(|note| note.text.as_str()).collect();
             Some(Self {
                 name: &tool.tool,
@@ -100,10 +99,10 @@ fn declined(all: &[&Measurement]) -> Vec<String> {
 }
 
 impl<'a> ReplayRuns<'a> {
-    pub(crate) fn new(runs: impl Iterator<Item = &'a Run>) -> Self {
+    pub(crate) fn new(baseline: &'a PublishedReport, runs: impl Iterator<Item = &'a Run>) -> Self {
         let mut runs: Vec<&Run> = runs.collect();
         runs.sort_by(|a, b| b.started.cmp(&a.started));
-        Self { runs }
+        Self { baseline, runs }
     }
 
     /// Returns the measurement of `matched` in the latest run with a result, with the result of
@@ -116,8 +115,8 @@ impl<'a> ReplayRuns<'a> {
         });
         let all: Vec<MeasuredPoint<'_>> = all.collect();
         let with_figure = all.iter().filter(|today| today.has_figure()).count();
-        let tried = |today: &&MeasuredPoint<'_>| today.case.is_some();
-        let found = all.iter().find(|today| today.has_figure()).or_else(|| all.iter().find(tried));
+        let found = all.iter().find(|today| today.has_figure());
+        let found = found.or_else(|| all.iter().find(|today| today.case.is_some()));
         MeasuredPoint {
             is_in_others: with_figure > 1,
             ..found.or(all.first()).cloned().unwrap_or_else(|| MeasuredPoint::absent(ABSENT))
@@ -142,8 +141,7 @@ impl<'a> ReplayRuns<'a> {
             let best_of = cases.len();
             Some(MeasuredPoint { best_of, ..cases.into_iter().reduce(MeasuredPoint::better)? })
         };
-        let absent = || MeasuredPoint::absent(ABSENT);
-        self.runs.iter().find_map(of_run).unwrap_or_else(absent)
+        self.runs.iter().find_map(of_run).unwrap_or_else(|| MeasuredPoint::absent(ABSENT))
     }
 
     /// Returns the best result of `tool` for `metric` in subsystem `part`, in the latest run that
@@ -183,21 +181,18 @@ impl<'a> MeasuredPoint<'a> {
     fn new(run: &'a Run, all: &[&'a Measurement], metric: &str, tool: &str) -> Self {
         let has = |m: &&&&Measurement| m.metrics.iter().any(|found| found.name == metric);
         let node = all.iter().find(|m| has(&m)).or(all.first()).map(|m| m.node.as_str());
-        let here: Vec<&'a Measurement> =
-            all.iter().copied().filter(|m| Some(m.node.as_str()) == node).collect();
+        let here = all.iter().copied().filter(|m| Some(m.node.as_str()) == node);
+        let here: Vec<&'a Measurement> = here.collect();
         let metrics = || here.iter().filter_map(|m| m.metrics.iter().find(|found| found.name == metric));
         let reason = |status| {
             let found = here.iter().find(|m| m.status == status)?;
             Some(found.reason.clone().unwrap_or_default())
         };
+        let why = |status: Status| Some(format!("{}: {}", status.word(), reason(status)?));
         let instead = match (here.first(), metrics().next()) {
+            (_, Some(_)) => None,
             (None, _) => Some(ABSENT.to_owned()),
-            (Some(_), Some(_)) => None,
-            (Some(_), None) => {
-                let why = |status: Status| Some(format!("{}: {}", status.word(), reason(status)?));
-                let why = [Status::Skipped, Status::Failed].into_iter().find_map(why);
-                why.or_else(|| Some("no such metric".to_owned()))
-            }
+            _ => why(Status::Skipped).or(why(Status::Failed)).or(Some("no such metric".to_owned())),
         };
         Self {
             run: Some(run),
@@ -217,10 +212,8 @@ impl<'a> MeasuredPoint<'a> {
     fn or_condition(self, matched: &Matched, here: &[&Measurement]) -> Self {
         let row = OwnCondition::new(matched.metric, "", "");
         let samples: Vec<f64> = here.iter().filter_map(|m| m.conditions.more.get(&row)).collect();
-        match self.metric.is_none() && !samples.is_empty() {
-            true => Self { samples, instead: None, ..self },
-            false => self,
-        }
+        let is_used = self.metric.is_none() && !samples.is_empty();
+        if is_used { Self { samples, instead: None, ..self } } else { self }
     }
 
     pub(crate) fn has_figure(&self) -> bool {
@@ -238,8 +231,8 @@ impl<'a> MeasuredPoint<'a> {
 
     /// Converts samples, limit and tool's result to the report's unit and way of counting.
     fn counted(mut self, matched: &Matched) -> Self {
-        self.limit = self.limit.map(|(limit, value)| (limit, matched.as_published(value)));
-        self.limit = self.limit.filter(|_| !matched.is_derived());
+        let limit = self.limit.filter(|_| !matched.is_derived());
+        self.limit = limit.map(|(limit, value)| (limit, matched.as_published(value)));
         self.samples.iter_mut().for_each(|sample| *sample = matched.as_published(*sample));
         if let Some(tool) = &mut self.tool {
             tool.figure = matched.as_published(tool.figure);

@@ -20,11 +20,17 @@ fn fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-#[test]
-fn the_document_replaces_the_old_one_and_leaves_nothing_else() {
+/// A directory, and a document in it.
+fn with_old() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run.json");
     fs::write(&path, "old").unwrap();
+    (directory, path)
+}
+
+#[test]
+fn the_document_replaces_the_old_one_and_leaves_nothing_else() {
+    let (directory, path) = with_old();
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     target(&path).unwrap().put("new").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new");
@@ -33,17 +39,8 @@ fn the_document_replaces_the_old_one_and_leaves_nothing_else() {
 }
 
 #[test]
-fn checking_makes_no_file() {
-    let directory = tempfile::tempdir().unwrap();
-    target(&directory.path().join("run.json")).unwrap();
-    assert!(names(directory.path()).is_empty());
-}
-
-#[test]
 fn a_failure_keeps_the_old_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run.json");
-    fs::write(&path, "old").unwrap();
+    let (directory, path) = with_old();
     let full = |_: &mut dyn Write| Err(Errno::NOSPC.into());
     let error = target(&path).unwrap().fill(full).unwrap_err();
     assert!(error.to_string().contains("No space left"), "{error}");
@@ -84,10 +81,9 @@ fn a_link_of_ones_own_keeps_leading_to_its_file() {
 fn what_cannot_be_written_is_told_before_the_run() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
-    for path in
-        [Path::new("/nonexistent/run.json"), here, Path::new("/dev/null/x"), Path::new(""), &here.join("..")]
-    {
-        let error = target(path).unwrap_err().to_string();
+    for path in ["/nonexistent/run.json", "/dev/null/x", "", ".", ".."] {
+        let path = if path.starts_with('.') { here.join(path) } else { path.into() };
+        let error = target(&path).unwrap_err().to_string();
         assert!(!error.contains('\n') && error.contains("use another"), "{error}");
     }
     let _socket = std::os::unix::net::UnixListener::bind(here.join("socket")).unwrap();
@@ -103,7 +99,10 @@ fn what_cannot_be_written_is_told_before_the_run() {
 }
 
 #[test]
-fn a_relative_name_is_taken_from_here() {
+fn checking_makes_no_file_and_a_relative_name_is_taken_from_here() {
+    let directory = tempfile::tempdir().unwrap();
+    target(&directory.path().join("run.json")).unwrap();
+    assert!(names(directory.path()).is_empty());
     assert!(target(Path::new("surely-not-there.json")).is_ok());
 }
 
@@ -133,9 +132,7 @@ fn refused(path: &Path, user: u32) {
 #[test]
 fn another_users_file_stays_that_users() {
     let Some((_, other)) = shared() else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run.json");
-    fs::write(&path, "old").unwrap();
+    let (directory, path) = with_old();
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     chown(&path, Some(other), Some(other)).unwrap();
     target(&path).unwrap().put("new").unwrap();
@@ -249,9 +246,9 @@ fn what_is_open_is_written_to_its_end() {
 fn a_file_that_is_mounted_is_written_in_place_and_one_that_only_grows_is_refused_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let (host, shown) = (directory.path().join("host"), directory.path().join("run.json"));
-    [&host, &shown]
-        .iter()
-        .for_each(|path| fs::write(path, "an old document, longer than the new one").unwrap());
+    for path in [&host, &shown] {
+        fs::write(path, "an old document, longer than the new one").unwrap();
+    }
     let run = |program: &str, arguments: &[&Path]| {
         let mut command = std::process::Command::new(program);
         let status = command.args(arguments).stderr(std::process::Stdio::null()).status();
@@ -281,8 +278,8 @@ fn what_a_kill_leaves_of_a_document_is_entered_for_the_next_start() {
     let entered = std::cell::Cell::new(0);
     let fill = |out: &mut dyn Write| {
         let entries = names(&directory.path().join("scratch"));
-        let unfinished =
-            names(directory.path()).into_iter().find(|name| name.starts_with(".plimsoll-")).unwrap();
+        let all = names(directory.path());
+        let unfinished = all.iter().find(|name| name.starts_with(".plimsoll-")).unwrap();
         assert!(entries == [format!("{unfinished}.json")], "{entries:?}");
         entered.set(entries.len());
         out.write_all(b"new")

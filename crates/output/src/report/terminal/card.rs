@@ -10,7 +10,7 @@ use crate::report::row::MeasurementRow;
 use crate::report::style::Style;
 use crate::report::terminal::{tally, when};
 use crate::report::verdict::verdict;
-use crate::report::wrap::{cut, pad, widths};
+use crate::report::wrap::{cut, left, right, widths};
 use crate::report::{commands, conditions, grouped, json};
 
 const CARD_COLUMNS: usize = 110;
@@ -28,10 +28,8 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     let rows = telling(run).into_iter().filter_map(|(subsystem, measurement)| row(subsystem, measurement));
     lines.extend(aligned(&rows.collect::<Vec<_>>()));
     let noted = conditions::whole(&run.machine);
-    lines.push(match noted.first() {
-        None => "conditions: none noted before the run".to_owned(),
-        Some(note) => format!("conditions: {}", note.text),
-    });
+    let noted = noted.first().map_or("none noted before the run", |note| &note.text);
+    lines.push(format!("conditions: {noted}"));
     lines.push(tally(run));
     lines.extend(run.findings.first().map(|finding| format!("finding: {}", finding.text)));
     lines.iter_mut().for_each(|line| *line = cut(&style.styled(line), CARD_COLUMNS));
@@ -53,11 +51,11 @@ fn machine(run: &Run, first: &Measurement) -> String {
 /// result (all CPUs, largest size), up to a limit.
 pub(crate) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
     let last = |subsystem| {
-        let own = run.measurements.iter().filter(move |m| m.case.subsystem() == subsystem);
-        let own = own.filter(|m| m.status == Status::Ok);
-        let by_benchmark = grouped(own.map(|m| (m.case.benchmark(), m))).into_iter();
-        let last = by_benchmark.filter_map(|(_, all)| all.last().copied().filter(|m| !m.metrics.is_empty()));
-        last.take(MAX_HEADLINES_PER_SUBSYSTEM).map(move |measurement| (subsystem, measurement))
+        let is_own = |m: &&Measurement| m.case.subsystem() == subsystem && m.status == Status::Ok;
+        let own = run.measurements.iter().filter(is_own).map(|m| (m.case.benchmark(), m));
+        let last = grouped(own).into_iter().filter_map(|(_, all)| all.last().copied());
+        let last = last.filter(|m| !m.metrics.is_empty()).take(MAX_HEADLINES_PER_SUBSYSTEM);
+        last.map(move |measurement| (subsystem, measurement)).collect::<Vec<_>>()
     };
     commands(run).flat_map(last).take(MAX_HEADLINES).collect()
 }
@@ -72,10 +70,8 @@ fn row(subsystem: &str, measurement: &Measurement) -> Option<Vec<String>> {
 fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let widths = widths(rows);
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
-            0 | 1 => format!("{cell}{}", pad(cell, *width)),
-            _ => format!("{}{cell}", pad(cell, *width)),
-        });
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, width))| if column < 2 { left } else { right }(cell, *width));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()

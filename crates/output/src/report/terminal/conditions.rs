@@ -35,30 +35,31 @@ fn sandbox(machine: &Machine) -> Option<Note> {
 
 fn quota(machine: &Machine) -> Option<Note> {
     let cpus = machine.cpu.allowed.len();
-    let quota =
-        machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus()).filter(|quota| *quota < cpus as f64)?;
+    let quota = machine.cgroup.cpu_quota.as_ref()?.cpus();
     let of = format_count(cpus, "CPU");
     let text = format!(
         "CPU quota: the control group allows {quota:.2} of {of}, so figures are those of the quota; raise it (cpu.max, \
          cpu.cfs_quota_us) to measure the machine"
     );
-    Some(note("cpu-quota", text))
+    (quota < cpus as f64).then(|| note("cpu-quota", text))
 }
 
 fn busy(machine: &Machine) -> Option<Note> {
     let cpus = machine.cpu.allowed.len().max(1);
-    let evidence = match machine.state.pressure.cpu {
-        Some(share) if share >= BUSY_SHARE => {
-            format!("threads waited for a CPU in {} of the 10 s before the run", percent(share, 2))
+    let (is_busy, evidence) = match (machine.state.pressure.cpu, machine.state.load) {
+        (Some(share), _) => {
+            let share_text = percent(share, 2);
+            (
+                share >= BUSY_SHARE,
+                format!("threads waited for a CPU in {share_text} of the 10 s before the run"),
+            )
         }
-        Some(_) => return None,
-        None => {
-            let load =
-                machine.state.load.map(|load| load.minute_1).filter(|load| *load >= LOADED * cpus as f64)?;
-            format!("the load is {load:.1} on {}", format_count(cpus, "CPU"))
+        (None, load) => {
+            let load = load?.minute_1;
+            (load >= LOADED * cpus as f64, format!("the load is {load:.1} on {}", format_count(cpus, "CPU")))
         }
     };
-    Some(note("preempted", format!("busy machine: {evidence}; measure when it is idle")))
+    is_busy.then(|| note("preempted", format!("busy machine: {evidence}; measure when it is idle")))
 }
 
 fn stolen(machine: &Machine) -> Option<Note> {
@@ -96,28 +97,19 @@ mod tests {
         assert!(whole(&machine).is_empty());
         machine.state.pressure.cpu = Some(0.8);
         machine.state.steal_since_boot = Some(0.09);
-        let quota = plimsoll_machine::cgroup::CpuQuota {
-            quota_us: 50_000,
-            period_us: 100_000,
-            group: "/a".to_owned(),
-        };
-        machine.cgroup.cpu_quota = Some(quota);
+        let (quota_us, period_us, group) = (50_000, 100_000, "/a".to_owned());
+        machine.cgroup.cpu_quota = Some(plimsoll_machine::cgroup::CpuQuota { quota_us, period_us, group });
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: 8 << 20, fill_rate: 1e9 });
         machine.virtualisation.container = Some(GVISOR.to_owned());
         let sandbox = whole(&machine).remove(0);
-        assert!(
-            sandbox.code == "sandbox" && sandbox.text.contains("run plimsoll outside the sandbox"),
-            "{sandbox:?}"
-        );
+        assert_eq!(sandbox.code, "sandbox");
+        assert!(sandbox.text.contains("run plimsoll outside the sandbox"), "{sandbox:?}");
         machine.virtualisation.container = Some("docker".to_owned());
         let reported = whole(&machine);
         let codes: Vec<&str> = reported.iter().map(|note| note.code.as_str()).collect();
         assert_eq!(codes, ["cpu-quota", "preempted", "stolen", "cache-shared"]);
-        assert!(
-            reported[0].text.starts_with("CPU quota: the control group allows 0.50 of 2 CPUs"),
-            "{}",
-            reported[0].text
-        );
+        let quota = &reported[0].text;
+        assert!(quota.starts_with("CPU quota: the control group allows 0.50 of 2 CPUs"), "{quota}");
         assert!(reported.iter().all(|note| !note.text.contains('\n')));
         Ok(())
     }

@@ -23,10 +23,8 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
     rows.extend(kernels.into_iter().map(|kernel| row(machine, kernel, clock_hz)));
     let widths = widths(&rows);
     let line = |[kernel, lanes, each, operations, limit]: &[String; 5]| {
-        let rates = match each.is_empty() && operations.is_empty() {
-            true => String::new(),
-            false => format!("{each:>0$}  {operations:>1$}  ", widths[2], widths[3]),
-        };
+        let rates = format!("{each:>0$}  {operations:>1$}  ", widths[2], widths[3]);
+        let rates = if each.is_empty() && operations.is_empty() { "" } else { &rates };
         let line = format!("{kernel:<0$}  {lanes:>1$}  {rates}{limit}", widths[0], widths[1]);
         line.trim_end().to_owned() + "\n"
     };
@@ -51,8 +49,8 @@ fn named_by(candidates: &[Candidate]) -> Vec<&'static ComputeKernel> {
 fn row(machine: &Machine, kernel: &ComputeKernel, clock_hz: Option<f64>) -> [String; 5] {
     let mut name = format!("{:<4}  {:<4}  {}", kernel.op, kernel.element, kernel.isa);
     if kernel.chains {
-        let width =
-            if kernel.is_scalar() { "scalar".to_owned() } else { format!("{} bits", kernel.vector_bits()) };
+        let bits = format!("{} bits", kernel.vector_bits());
+        let width = if kernel.is_scalar() { "scalar" } else { &bits };
         name += &format!("  {width}  chains {}", kernel.accumulators);
     }
     let first = machine.cpu.allowed.iter().next().unwrap_or(0);
@@ -64,10 +62,10 @@ fn row(machine: &Machine, kernel: &ComputeKernel, clock_hz: Option<f64>) -> [Str
     };
     let unit = counted_in(Some(kernel.op), Some(kernel.element));
     let limit = match (available, rates, clock_hz) {
-        (Err(absence), ..) => match absence.to_string().split_once(" is ") {
-            Some((_, why)) => why.to_owned(),
-            None => absence.to_string(),
-        },
+        (Err(absence), ..) => {
+            let why = absence.to_string();
+            why.split_once(" is ").map_or(why.clone(), |(_, why)| why.to_owned())
+        }
         (Ok(()), Err(why), _) => format!("unknown: {why}"),
         (Ok(()), Ok(_), None) => "unknown without a clock".to_owned(),
         (Ok(()), Ok(rates), Some(hertz)) => Quantity::new(rates.operations * hertz, unit).to_string(),
@@ -94,19 +92,15 @@ mod tests {
         }
         let machine = Fixture::open("firecracker-zen4").unwrap().machine();
         let text = table(&machine, None, Some(3.7e9));
-        assert_eq!(
-            text.lines().count(),
-            kernel::kernels().filter(|kernel| !kernel.is_variant()).count() + 2,
-            "{text}"
-        );
+        let count = kernel::kernels().filter(|kernel| !kernel.is_variant()).count();
+        assert_eq!(text.lines().count(), count + 2, "{text}");
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         let words = |start: &str| line(start).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words("add   i8    sse2")[3..], ["16", "4", "64", "237", "GOP/s"]);
         assert_eq!(words("sqrt  f64   sse2")[3..6], ["2", "0.119", "0.239"]);
         assert!(line("fma   f64   portable").contains("unknown: the compiler chose"), "{text}");
-        if kernel::find(kernel::Op::DOT, kernel::Element::I8, Isa::Amx)
-            .is_some_and(|kernel| kernel.available().is_err())
-        {
+        let amx = kernel::find(kernel::Op::DOT, kernel::Element::I8, Isa::Amx);
+        if amx.is_some_and(|kernel| kernel.available().is_err()) {
             assert!(line("dot   i8    amx").ends_with("not supported by this CPU: needs amx_int8"), "{text}");
         }
         assert!(table(&machine, None, None).contains("unknown without a clock"));

@@ -13,6 +13,8 @@ use plimsoll_model::metric::{Also, Better, Form};
 use plimsoll_units::quantity::{Quantity, Unit, percent, relative_half_width};
 use plimsoll_units::text::format_count;
 
+use crate::report::joined;
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MeasurementRow {
     pub(crate) label: String,
@@ -59,17 +61,9 @@ impl DeliveredFigure {
             Better::Higher => delivered.value / delivered.undisturbed,
             Better::Lower => delivered.undisturbed / delivered.value,
         };
-        Self {
-            value: human(delivered.value, metric.unit),
-            of_limit: metric.rated_share().map(|of| of * share).filter(|share| share.is_finite()),
-            cause: match delivered.cause {
-                LossCause::Hypervisor => "the hypervisor",
-                LossCause::Quota => "the CPU quota",
-                LossCause::OtherProcesses => "other processes",
-                LossCause::Unknown => "interruptions",
-            },
-            excluded: delivered.excluded,
-        }
+        let of_limit = metric.rated_share().map(|of| of * share).filter(|share| share.is_finite());
+        let cause = name_and_remedy(delivered.cause)[0];
+        Self { value: human(delivered.value, metric.unit), of_limit, cause, excluded: delivered.excluded }
     }
 
     /// Formats it for the row of the undisturbed `value`: `22.1 delivered`, with its unit if that
@@ -84,6 +78,16 @@ impl DeliveredFigure {
     pub(crate) fn sentence(&self) -> String {
         let excluded = percent(self.excluded, 2);
         format!("{} delivered: {}, {excluded} of the time excluded", self.value, self.cause)
+    }
+}
+
+/// Returns the name of a cause of lost time, and what the user can do about it.
+pub(crate) fn name_and_remedy(cause: LossCause) -> [&'static str; 2] {
+    match cause {
+        LossCause::OtherProcesses => ["other processes", "stop them"],
+        LossCause::Hypervisor => ["the hypervisor", "choose a quieter or dedicated host"],
+        LossCause::Quota => ["the CPU quota", "raise it"],
+        LossCause::Unknown => ["interruptions", "stop other work"],
     }
 }
 
@@ -129,10 +133,8 @@ impl Grade {
 
 impl MeasurementRow {
     pub(crate) fn of(measurement: &Measurement) -> Self {
-        let repeat = match measurement.repeat {
-            0 => String::new(),
-            n => format!(" (repeat {n})"),
-        };
+        let n = measurement.repeat;
+        let repeat = if n == 0 { String::new() } else { format!(" (repeat {n})") };
         let (headline, others) = (measurement.metrics.first(), measurement.metrics.iter().skip(1));
         let benchmark = plimsoll_bench::find(measurement.case.benchmark());
         let mut details: Vec<String> = Vec::new();
@@ -141,8 +143,7 @@ impl MeasurementRow {
         details.extend(pairs.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
         let shown = |metric: &&MetricResult| also_form(measurement, metric).is_some();
-        let (timed, plain): (Vec<_>, Vec<_>) =
-            others.filter(shown).partition(|metric| metric.percentiles.is_some());
+        let (timed, plain): (Vec<_>, Vec<_>) = others.filter(shown).partition(|of| of.percentiles.is_some());
         details.extend(plain.into_iter().filter_map(|metric| also(measurement, metric)));
         let percentiles = headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES);
         let shown_percentiles = headline.into_iter().chain(timed.iter().copied()).find_map(percentiles_shown);
@@ -243,11 +244,8 @@ fn note(limit: &Limit) -> Option<String> {
         LimitSource::Rated => "rated limit",
         LimitSource::User => "your limit",
     };
-    let formula = match limit.formula.as_str() {
-        "" => origin.to_owned(),
-        formula => format!("{origin} = {formula}"),
-    };
-    Some(limit.reason.as_ref().map_or(formula.clone(), |reason| format!("{formula}; {reason}")))
+    let formula = joined(&[origin, &limit.formula], " = ");
+    Some(joined(&[&formula, limit.reason.as_deref().unwrap_or_default()], "; "))
 }
 
 /// With percentiles, a sample's value is the mean of its operations.
@@ -297,8 +295,7 @@ fn describe(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> 
 }
 
 fn percentiles_shown(metric: &MetricResult) -> Option<[String; 2]> {
-    let percentiles = metric.percentiles.as_ref()?;
-    let of = |names: &[&str]| describe(percentiles, metric.unit, names);
+    let of = |names: &[&str]| describe(metric.percentiles.as_ref()?, metric.unit, names);
     Some([of(&["p50", "p99"])?, of(&["p99"])?])
 }
 
@@ -324,7 +321,6 @@ fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::sample::CurvePoint;
     use plimsoll_result::fixture;
 
     use super::*;
@@ -357,7 +353,13 @@ mod tests {
         assert_eq!((figures.value.as_str(), figures.limit.as_str()), ("117 GFLOP/s", "118 GFLOP/s"));
         assert_eq!(figures.share(), "99.5 %");
         assert!(figures.interval.starts_with("± 0."), "{}", figures.interval);
-        assert!(figures.note.unwrap().contains("clock × cores"));
+        assert!(figures.note.as_ref().unwrap().contains("clock × cores"));
+        let far = HeadlineFigures { of_limit: Some(1e9), ..figures };
+        assert_eq!(far.share(), "> 999 %", "figures far past a limit stay short");
+        let mut few = fixture::measured("null", "latency", Unit::Second, 1e-9);
+        few.metrics = vec![fixture::metric_of("latency", Unit::Second, vec![1e-9, 2e-9])];
+        let figures = MeasurementRow::of(&few).figures.unwrap();
+        assert_eq!([&figures.interval, &figures.limit, &figures.share()], ["n = 2", "", ""]);
     }
 
     #[test]
@@ -377,15 +379,6 @@ mod tests {
         let mut block = fixture::measured("memory.block/op=read/block=4K", "throughput", Unit::One, 1.0);
         block.achieved.put("level", "memory");
         assert!(MeasurementRow::of(&block).details.contains("region: memory"));
-    }
-
-    #[test]
-    fn few_samples_are_counted_instead_of_an_interval() {
-        let mut made = fixture::measured("null", "latency", Unit::Second, 1e-9);
-        made.metrics = vec![fixture::metric_of("latency", Unit::Second, vec![1e-9, 2e-9])];
-        let figures = MeasurementRow::of(&made).figures.unwrap();
-        assert_eq!((figures.interval.as_str(), figures.limit.as_str()), ("n = 2", ""));
-        assert_eq!(figures.share(), "");
     }
 
     #[test]
@@ -418,93 +411,66 @@ mod tests {
     }
 
     #[test]
-    fn the_latency_under_load_is_told_with_each_load() {
-        let point = |program: f64, latency: f64| -> CurvePoint {
-            [("bandwidth".to_owned(), program), ("latency".to_owned(), latency)].into()
-        };
-        let mut made = fixture::measured("memory.loaded-latency/op=read", "latency", Unit::Second, 150e-9);
-        made.metrics[0].curve = Some(vec![point(0.0, 143e-9), point(25e9, 145e-9), CurvePoint::new()]);
-        assert_eq!(
-            MeasurementRow::of(&made).details.replace('\u{a0}', " "),
-            "no load 143 ns · 25.0 GB/s 145 ns"
-        );
-    }
-
-    #[test]
-    fn a_curve_is_not_broken_within_a_point() {
-        let point = |depth: f64, rate: f64| -> CurvePoint {
-            [("threads".to_owned(), 1.0), ("depth".to_owned(), depth), ("rate".to_owned(), rate)].into()
-        };
-        let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 150e3);
-        made.metrics[0].curve = Some(vec![point(1.0, 16e3), point(2.0, 31e3)]);
-        let details = MeasurementRow::of(&made).details;
-        let points: Vec<&str> = details.split(" · ").collect();
-        assert_eq!(points.len(), 2);
-        assert!(points.iter().all(|point| !point.contains(' ') && point.contains("kIOPS")), "{details}");
-    }
-
-    #[test]
-    fn what_syncing_took_is_told() {
-        let mut made = fixture::measured("disk.io/op=write/sync=every:1", "latency", Unit::Second, 70e-6);
-        made.metrics.push(fixture::metric_of("sync", Unit::Second, vec![61.6e-6; 5]));
-        assert!(
-            MeasurementRow::of(&made).details.contains("each sync 61.6 µs"),
-            "{}",
+    fn a_curve_is_told_point_by_point_and_not_broken_within_one() {
+        let told = |id: &str, unit, points: &[&[(&str, f64)]]| {
+            let mut made = fixture::measured(id, "latency", unit, 1.0);
+            let point =
+                |of: &&[(&str, f64)]| of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            made.metrics[0].curve = Some(points.iter().map(point).collect());
             MeasurementRow::of(&made).details
-        );
+        };
+        let loads: [&[(&str, f64)]; 3] =
+            [&[("bandwidth", 0.0), ("latency", 143e-9)], &[("bandwidth", 25e9), ("latency", 145e-9)], &[]];
+        let loaded = told("memory.loaded-latency/op=read", Unit::Second, &loads);
+        assert_eq!(loaded.replace('\u{a0}', " "), "no load 143 ns · 25.0 GB/s 145 ns");
+        let depths: [&[(&str, f64)]; 2] = [
+            &[("threads", 1.0), ("depth", 1.0), ("rate", 16e3)],
+            &[("threads", 1.0), ("depth", 2.0), ("rate", 31e3)],
+        ];
+        let knee = told("disk.knee/op=read", Unit::IoPerSecond, &depths);
+        let points: Vec<&str> = knee.split(" · ").collect();
+        assert_eq!(points.len(), 2);
+        assert!(points.iter().all(|point| !point.contains(' ') && point.contains("kIOPS")), "{knee}");
     }
 
     #[test]
-    fn a_search_within_a_latency_tells_its_answer() {
-        let reported = |deepest: Option<u64>, held: bool| {
-            let id = "disk.io/op=read/latency-target=p99:2ms";
+    fn what_syncing_took_and_what_was_lost_is_told() {
+        let told = |id: &str, unit, more: &str, of: Unit, value: f64| {
+            let mut made = fixture::measured(id, "rate", unit, 1e9);
+            made.metrics.push(fixture::metric_of(more, of, vec![value; 5]));
+            MeasurementRow::of(&made).details
+        };
+        let synced = told("disk.io/op=write/sync=every:1", Unit::Second, "sync", Unit::Second, 61.6e-6);
+        assert!(synced.contains("each sync 61.6 µs"), "{synced}");
+        let lost = |share| told("network.udp/threads=1", Unit::BitPerSecond, "loss", Unit::One, share);
+        assert_eq!([lost(0.0), lost(0.0125)], ["", "loss 1.25 %"]);
+    }
+
+    #[test]
+    fn a_search_tells_its_answer() {
+        let told = |id: &str, achieved: &[(&str, serde_json::Value)]| {
             let mut made = fixture::measured(id, "rate", Unit::IoPerSecond, 38e3);
             assert!(MeasurementRow::of(&made).details.is_empty());
-            made.achieved.put("deepest", deepest);
-            made.achieved.put("target_held", held);
+            achieved.iter().for_each(|(name, value)| made.achieved.put(name, value.clone()));
             MeasurementRow::of(&made).details
         };
-        assert_eq!(reported(Some(24), true), "p99 ≤ 2ms up to depth 24");
-        assert_eq!(reported(Some(24), false), "p99 ≤ 2ms up to depth 24 in the search, not in the samples");
-        assert_eq!(reported(None, false), "p99 ≤ 2ms at no depth");
-        assert_eq!(reported(None, true), "p99 ≤ 2ms at depth 1, the search was inconclusive");
-
-        let mut alone =
-            fixture::measured("disk.io/op=read/latency-target=p99:2ms", "rate", Unit::IoPerSecond, 38e3);
-        let achieved = [("deepest", 1.into()), ("target_held", true.into()), ("engine", "psync".into())];
-        achieved
-            .into_iter()
-            .for_each(|(name, value): (&str, serde_json::Value)| alone.achieved.put(name, value));
-        assert_eq!(MeasurementRow::of(&alone).details, "p99 ≤ 2ms at depth 1, the only one of psync");
-        alone.achieved.put("engine", "io_uring");
-        assert_eq!(MeasurementRow::of(&alone).details, "p99 ≤ 2ms up to depth 1");
-    }
-
-    #[test]
-    fn a_knee_is_told_with_what_was_in_flight() {
-        let reported = |threads: u64| {
-            let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 38e3);
-            made.achieved.put("deepest", 16);
-            made.achieved.put("threads", threads);
-            MeasurementRow::of(&made).details
+        let within = |deepest: Option<u64>, held: bool, engine: &str| {
+            let achieved =
+                [("deepest", deepest.into()), ("target_held", held.into()), ("engine", engine.into())];
+            told("disk.io/op=read/latency-target=p99:2ms", &achieved)
         };
-        assert_eq!(reported(1), "at depth 16 on 1 thread");
-        assert_eq!(reported(4), "at depth 16 on 4 threads");
-    }
-
-    #[test]
-    fn nothing_is_lost_only_what_was_lost_is_told() {
-        let mut made = fixture::measured("network.udp/threads=1", "goodput", Unit::BitPerSecond, 1e9);
-        made.metrics.push(fixture::metric_of("loss", Unit::One, vec![0.0; 5]));
-        assert!(MeasurementRow::of(&made).details.is_empty());
-        made.metrics[1] = fixture::metric_of("loss", Unit::One, vec![0.0125; 5]);
-        assert_eq!(MeasurementRow::of(&made).details, "loss 1.25 %");
-    }
-
-    #[test]
-    fn figures_far_past_a_limit_stay_short() {
-        let mut figures = MeasurementRow::of(&fixture::cpu("f64", 2, 117.4e9, 118.0e9)).figures.unwrap();
-        figures.of_limit = Some(1e9);
-        assert_eq!(figures.share(), "> 999 %");
+        for (deepest, held, engine, wanted) in [
+            (Some(24), true, "io_uring", "p99 ≤ 2ms up to depth 24"),
+            (Some(24), false, "io_uring", "p99 ≤ 2ms up to depth 24 in the search, not in the samples"),
+            (None, false, "io_uring", "p99 ≤ 2ms at no depth"),
+            (None, true, "io_uring", "p99 ≤ 2ms at depth 1, the search was inconclusive"),
+            (Some(1), true, "psync", "p99 ≤ 2ms at depth 1, the only one of psync"),
+            (Some(1), true, "io_uring", "p99 ≤ 2ms up to depth 1"),
+        ] {
+            assert_eq!(within(deepest, held, engine), wanted);
+        }
+        let knee =
+            |threads: u64| told("disk.knee/op=read", &[("deepest", 16.into()), ("threads", threads.into())]);
+        assert_eq!([knee(1), knee(4)], ["at depth 16 on 1 thread", "at depth 16 on 4 threads"]);
     }
 }

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::report::row::{DeliveredFigure, Grade, HeadlineFigures, MeasurementRow};
 use crate::report::section::{IN_INTERVAL_COLUMN, STAR, Section, is_wide};
 use crate::report::style::{Style, TextRole};
-use crate::report::wrap::flowed;
+use crate::report::wrap::{flowed, pad};
 
 const VALUE: usize = 12;
 const LIMIT: usize = 12;
@@ -73,32 +73,26 @@ pub(crate) struct CaseTable {
     headed: bool,
 }
 
-pub(crate) struct Heading<'a> {
-    pub(crate) title: &'a str,
-    pub(crate) context: Vec<String>,
-}
-
 impl CaseTable {
     pub(crate) fn new(style: Style) -> Self {
         Self { layout: FigureLayout::of(&style), style, section: None, headed: false }
     }
 
-    /// Formats a row. If `heading` starts a new section, the text begins with the end of the old
-    /// section and the heading.
-    pub(crate) fn row(&mut self, row: &MeasurementRow, heading: &Heading<'_>) -> String {
+    /// Formats a row. If `title` starts a new section, the text begins with the end of the old
+    /// section and a heading of title and `context`.
+    pub(crate) fn row(&mut self, row: &MeasurementRow, title: &str, context: &[String]) -> String {
         let mut out = String::new();
-        if self.section.as_ref().is_none_or(|section| section.title != heading.title) {
-            out += &self.end();
-            out += &self.heading(heading);
+        if self.section.as_ref().is_none_or(|section| section.title != title) {
+            out = self.end() + &self.heading(title, context);
         }
-        let section = self.section.get_or_insert_with(|| Section::new(heading.title));
+        let section = self.section.get_or_insert_with(|| Section::new(title));
         let is_new = section.add(row);
         out += &self.figures(row);
-        out += &match &row.reason {
-            Some(reason) if is_new => self.below(colour_of(row.status), "", reason),
-            Some(_) => self.below(TextRole::Dim, "", "as above"),
-            None => String::new(),
-        };
+        if let Some(reason) = &row.reason {
+            let as_above = (TextRole::Dim, "as above");
+            let (role, text) = if is_new { (colour_of(row.status), &**reason) } else { as_above };
+            out += &self.below(role, "", text);
+        }
         out + &self.below(TextRole::Dim, "", &row.details)
     }
 
@@ -112,18 +106,17 @@ impl CaseTable {
         warnings.into_iter().chain(explanations).collect()
     }
 
-    fn heading(&mut self, heading: &Heading<'_>) -> String {
-        let title = self.style.styled(heading.title);
-        let mut room = self.style.width.saturating_sub(title.width() + 2);
+    fn heading(&mut self, title: &str, facts: &[String]) -> String {
+        let title = self.style.styled(title);
+        let room = self.style.width.saturating_sub(title.width() + 2);
         let mut context = String::new();
-        for part in &heading.context {
+        for part in facts {
             let separator = if context.is_empty() { "" } else { " · " };
-            let part = self.style.styled(&format!("{separator}{part}"));
-            if part.width() > room {
+            let longer = context.clone() + &self.style.styled(&format!("{separator}{part}"));
+            if longer.width() > room {
                 break;
             }
-            room -= part.width();
-            context += &part;
+            context = longer;
         }
         if !context.is_empty() {
             context = format!("  {}", self.style.paint(TextRole::Dim, &context));
@@ -156,7 +149,7 @@ impl CaseTable {
         let (cells, used) = self.cells(row, figures, bar);
         let room = self.style.width.min(WIDEST).saturating_sub(start + used);
         let (after, below) = self.remarks(row, figures, room);
-        let line = format!("{cells}{}", self.style.paint(TextRole::Dim, &after));
+        let line = cells + &self.style.paint(TextRole::Dim, &after);
         self.placed(row, line.trim_end()) + &below
     }
 
@@ -208,10 +201,7 @@ impl CaseTable {
     /// Formats the indentation of a row, which has a mark if the row has warnings.
     fn lead(&self, row: &MeasurementRow) -> String {
         let is_marked = row.warnings.iter().any(|note| !IN_INTERVAL_COLUMN.contains(&note.code.as_str()));
-        match is_marked {
-            true => self.style.paint(TextRole::Warning, "! "),
-            false => " ".repeat(INDENT),
-        }
+        if is_marked { self.style.paint(TextRole::Warning, "! ") } else { " ".repeat(INDENT) }
     }
 
     /// Wraps a label to lines: `lead` before the first, blanks before the rest.
@@ -247,24 +237,20 @@ impl CaseTable {
 
     /// Formats the interval, `± 0.20 %`, with a star if it is wider than requested.
     fn interval(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
-        let mut text = self.style.styled(&figures.interval);
-        if !is_wide(&row.warnings) {
-            return self.right(TextRole::Dim, &text, interval_width(&self.style)) + " ";
+        let (mut text, room) = (self.style.styled(&figures.interval), interval_width(&self.style));
+        let is_wide = is_wide(&row.warnings);
+        let star = if is_wide { self.style.paint(TextRole::Warning, STAR) } else { " ".to_owned() };
+        if !is_wide || self.style.styled(&figures.limit).width() < LIMIT {
+            return self.right(TextRole::Dim, &text, room) + &star;
         }
-        let star = self.style.paint(TextRole::Warning, STAR);
-        if self.style.styled(&figures.limit).width() < LIMIT {
-            return self.right(TextRole::Dim, &text, interval_width(&self.style)) + &star;
-        }
-        let room = interval_width(&self.style) - STAR.len();
-        if text.width() > room {
+        if text.width() > room - STAR.len() {
             text = text.replacen(' ', "", 1);
         }
-        self.right(TextRole::Dim, &text, room) + &star + " "
+        self.right(TextRole::Dim, &text, room - STAR.len()) + &star + " "
     }
 
     fn right(&self, role: TextRole, text: &str, room: usize) -> String {
-        let pad = room.saturating_sub(text.width());
-        format!("{:pad$}{}", "", self.style.paint(role, text))
+        pad(text, room) + &self.style.paint(role, text)
     }
 
     /// Draws the share of the limit in `room` columns: delivered solid, undisturbed hatched. Empty
@@ -292,15 +278,15 @@ impl CaseTable {
 
     fn running(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
         let star = if is_wide(&row.warnings) { STAR } else { "" };
-        let mut text = format!("{} {}{star}", figures.value, figures.interval);
-        let limit = (!figures.limit.is_empty()).then(|| format!("limit {}", figures.limit));
-        let scope = figures.scope.map(|scope| scope.name().to_owned());
-        let share = figures.of_limit.map(|_| format!("{} of it", figures.share()));
-        let delivered = figures.delivered.as_ref().map(|delivered| delivered.short(&figures.value));
-        let percentiles = row.percentiles.as_ref().map(|[both, _]| both.clone());
-        for part in [limit, scope, share, delivered, percentiles].into_iter().flatten() {
-            text += &format!(", {part}");
-        }
+        let parts = [
+            Some(format!("{} {}{star}", figures.value, figures.interval)),
+            (!figures.limit.is_empty()).then(|| format!("limit {}", figures.limit)),
+            figures.scope.map(|scope| scope.name().to_owned()),
+            figures.of_limit.map(|_| format!("{} of it", figures.share())),
+            figures.delivered.as_ref().map(|delivered| delivered.short(&figures.value)),
+            row.percentiles.as_ref().map(|[both, _]| both.clone()),
+        ];
+        let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
         let label = self.wrapped_label(&self.lead(row), &self.style.styled(&row.label));
         label + &self.below(colour_of_share(row.status, figures.grade), "", &text)
     }
@@ -310,12 +296,10 @@ impl CaseTable {
         let lead = self.style.styled(lead);
         let indent = INNER.min(self.style.width / 8);
         let room = self.style.width.min(WIDEST).saturating_sub(indent + lead.width()).max(1);
-        let mut out = String::new();
-        for (index, line) in flowed(&self.style.styled(text), room).iter().enumerate() {
-            let lead = if index == 0 { lead.clone() } else { " ".repeat(lead.width()) };
-            out += &format!("{:indent$}{}\n", "", self.style.paint(role, &format!("{lead}{line}")));
-        }
-        out
+        let leads = std::iter::once(lead.clone()).chain(std::iter::repeat(" ".repeat(lead.width())));
+        let lines = flowed(&self.style.styled(text), room).into_iter().zip(leads);
+        let line = |(text, lead)| self.style.paint(role, &format!("{lead}{text}"));
+        lines.map(|of| format!("{:indent$}{}\n", "", line(of))).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 
-use crate::report::row::{GOOD, Grade, HeadlineFigures, MeasurementRow};
+use crate::report::row::{GOOD, Grade, HeadlineFigures, MeasurementRow, name_and_remedy};
 use crate::report::{main_results, subsystems};
 
 /// Share of the cases that must be mostly excluded for a run to be too disturbed to judge.
@@ -22,11 +22,10 @@ pub(crate) struct Verdict {
 /// less delivered than without disturbance; its results' shares of their limits. `None` if it
 /// measured nothing.
 pub(crate) fn verdict(run: &Run) -> Option<Verdict> {
-    let lacking: Vec<String> =
-        too_busy(run).or_else(|| delivered(run)).into_iter().chain(lost(run)).collect();
-    match lacking.is_empty() {
-        true => of_limits(run),
-        false => Some(Verdict { grade: Grade::Poor, text: lacking.join(" ") }),
+    let lacking = too_busy(run).or_else(|| delivered(run)).into_iter().chain(lost(run));
+    match lacking.collect::<Vec<_>>().join(" ") {
+        none if none.is_empty() => of_limits(run),
+        text => Some(Verdict { grade: Grade::Poor, text }),
     }
 }
 
@@ -42,12 +41,7 @@ fn too_busy(run: &Run) -> Option<String> {
     let causes: Vec<LossCause> = disturbed.iter().filter_map(|m| Some(m.delivered()?.cause)).collect();
     let count = |cause: LossCause| causes.iter().filter(|other| **other == cause).count();
     let most = causes.iter().copied().max_by_key(|cause| count(*cause))?;
-    let (name, remedy) = match most {
-        LossCause::OtherProcesses => ("other processes", "stop them"),
-        LossCause::Hypervisor => ("the hypervisor", "choose a quieter or dedicated host"),
-        LossCause::Quota => ("the CPU quota", "raise it"),
-        LossCause::Unknown => ("interruptions", "stop other work"),
-    };
+    let [name, remedy] = name_and_remedy(most);
     let of_all = format_count(results(run).count(), "case");
     let rest = match disturbed.len() - count(most) {
         0 => String::new(),
@@ -91,10 +85,10 @@ fn delivered(run: &Run) -> Option<String> {
 
 fn lost(run: &Run) -> Option<String> {
     let of = |status| run.measurements.iter().filter(|m| m.status == status).count();
-    let words = [(of(Status::Invalid), "invalid"), (of(Status::Failed), "failed")];
-    let words: Vec<String> =
-        words.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let count = of(Status::Invalid) + of(Status::Failed);
+    let counts = [Status::Invalid, Status::Failed].map(|status| (of(status), status.word()));
+    let words = counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    let words: Vec<String> = words.collect();
+    let count: usize = counts.iter().map(|(count, _)| count).sum();
     let all = format_count(run.measurements.len(), "case");
     let is_lost = |m: &&Measurement| matches!(m.status, Status::Invalid | Status::Failed);
     let first = MeasurementRow::of(run.measurements.iter().find(is_lost)?).label;
@@ -117,28 +111,23 @@ fn of_limits(run: &Run) -> Option<Verdict> {
         count => format!("; {count} of {} have no known limit", format_count(all, "result")),
     };
     let worse = run.findings.iter().filter(|finding| finding.is_for_the_worse()).count();
-    let (grade, text) = match good == rated.len() {
-        true if worse > 0 => {
-            let findings = format_count(worse, "finding");
-            let reached = format!("limits that are known are reached to {goal} or more{unknown}.");
-            (Grade::Fair, format!("{findings} for the worse; {reached}"))
-        }
-        true if unknown.is_empty() => {
-            (Grade::Good, format!("Healthy: every result reaches {goal} of its limit or more."))
-        }
-        true => (
-            Grade::Good,
-            format!("Healthy as far as limits are known: all {good} are reached to {goal} or more{unknown}."),
-        ),
-        false => {
-            let label = MeasurementRow::of(lowest).label;
-            let least = percent(least, 3);
-            let results = format_count(rated.len(), "result");
-            let reached = format!("{good} of {results} with a known limit reach {goal} of it");
-            (Grade::Fair, format!("{reached}; the lowest, {label}, {least}{unknown}."))
+    if good < rated.len() {
+        let (label, least) = (MeasurementRow::of(lowest).label, percent(least, 3));
+        let results = format_count(rated.len(), "result");
+        let reached = format!("{good} of {results} with a known limit reach {goal} of it");
+        let text = format!("{reached}; the lowest, {label}, {least}{unknown}.");
+        return Some(Verdict { grade: Grade::Fair, text });
+    }
+    let reached = format!("reached to {goal} or more{unknown}.");
+    let text = match worse {
+        0 if unknown.is_empty() => format!("Healthy: every result reaches {goal} of its limit or more."),
+        0 => format!("Healthy as far as limits are known: all {good} are {reached}"),
+        n => {
+            let findings = format_count(n, "finding");
+            format!("{findings} for the worse; limits that are known are {reached}")
         }
     };
-    Some(Verdict { grade, text })
+    Some(Verdict { grade: if worse > 0 { Grade::Fair } else { Grade::Good }, text })
 }
 
 #[cfg(test)]
@@ -156,12 +145,8 @@ mod tests {
     fn only_results_near_known_limits_are_healthy() {
         let near = fixture::cpu("f64", 2, 117.4e9, 118e9);
         let far = fixture::cpu("f32", 2, 100e9, 236e9);
-        let unknown = fixture::measured(
-            "memory.latency/size=1G",
-            "latency",
-            plimsoll_units::quantity::Unit::Second,
-            1e-7,
-        );
+        let second = plimsoll_units::quantity::Unit::Second;
+        let unknown = fixture::measured("memory.latency/size=1G", "latency", second, 1e-7);
         assert_eq!(judged(&fixture::run_of(vec![near.clone()])).0, Grade::Good);
         let (grade, text) = judged(&fixture::run_of(vec![near.clone(), far]));
         assert!(grade == Grade::Fair && text.contains("1 of 2 results") && text.contains("42.4 %"), "{text}");
@@ -192,20 +177,14 @@ mod tests {
         };
         let run = fixture::run_of(vec![disturbed(0.9, 0.0), disturbed(0.0, 0.7), disturbed(0.0, 0.6)]);
         let (_, text) = judged(&run);
-        assert!(
-            text.contains("other processes interrupted 2 of 3 cases") && text.contains("other causes 1"),
-            "{text}"
-        );
+        let wanted = ["other processes interrupted 2 of 3 cases", "other causes 1"];
+        assert!(wanted.iter().all(|wanted| text.contains(wanted)), "{text}");
     }
 
     #[test]
     fn failed_and_invalid_cases_are_counted() {
         let (grade, text) = judged(&fixture::run());
-        assert!(
-            grade == Grade::Poor
-                && text.contains("2 of 13 cases (1 invalid, 1 failed): ")
-                && text.ends_with(" and 1 more."),
-            "{text}"
-        );
+        assert!(grade == Grade::Poor && text.contains("2 of 13 cases (1 invalid, 1 failed): "), "{text}");
+        assert!(text.ends_with(" and 1 more."), "{text}");
     }
 }

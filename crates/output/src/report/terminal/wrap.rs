@@ -9,13 +9,9 @@ pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -
     let lead = style.styled(lead);
     let indent = lead.width();
     let room = style.width.saturating_sub(indent).max(1);
-    let lines = flowed(&style.styled(text), room).into_iter().enumerate();
-    lines
-        .map(|(index, line)| {
-            let lead = if index == 0 { lead.clone() } else { " ".repeat(indent) };
-            format!("{lead}{}\n", style.paint(role, &line))
-        })
-        .collect()
+    let leads = std::iter::once(lead).chain(std::iter::repeat(" ".repeat(indent)));
+    let lines = flowed(&style.styled(text), room).into_iter().zip(leads);
+    lines.map(|(line, lead)| format!("{lead}{}\n", style.paint(role, &line))).collect()
 }
 
 /// Returns the width (in terminal columns) of each table column's widest cell.
@@ -28,6 +24,16 @@ pub(crate) fn widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
 /// Returns the spaces that pad `text` to `width` terminal columns; empty if `text` is wider.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width()))
+}
+
+/// Pads `text` to `width` terminal columns, with blanks before it.
+pub(crate) fn right(text: &str, width: usize) -> String {
+    pad(text, width) + text
+}
+
+/// Pads `text` to `width` terminal columns, with blanks after it.
+pub(crate) fn left(text: &str, width: usize) -> String {
+    text.to_owned() + &pad(text, width)
 }
 
 /// Wraps to lines of at most `room` columns; keeps numbers with their units, and signs with their
@@ -54,9 +60,9 @@ fn glued(text: &str) -> String {
 }
 
 fn holds_the_next(word: &str) -> bool {
-    let number = word.trim_start_matches(['(', '<', '~']).parse::<f64>().is_ok();
     let sign = ["±", "+/-", "≥", ">=", "≤", "<=", "×", "÷", "="].contains(&word);
-    number || sign || (word.starts_with("--") && word.len() > 2)
+    let is_flag = word.starts_with("--") && word.len() > 2;
+    sign || is_flag || word.trim_start_matches(['(', '<', '~']).parse::<f64>().is_ok()
 }
 
 /// Wraps words to lines of at most `room` columns; longer words are cut. Returns at least one line.
@@ -110,13 +116,7 @@ pub(crate) fn cut(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_owned();
     }
-    let mut used = 0;
-    text.chars()
-        .take_while(|c| {
-            used += c.width().unwrap_or(0);
-            used <= room
-        })
-        .collect()
+    cut_up(text, room).swap_remove(0)
 }
 
 #[cfg(test)]

@@ -31,26 +31,16 @@ fn errors(document: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_kind_of_row_is_valid() {
-    assert_eq!(errors(&written(&fixture::run())), [""; 0]);
-}
-
-#[test]
-fn few_samples_without_interval_and_limit_are_valid() {
-    let mut made = fixture::measured("cpu.peak/threads=1", "rate", Unit::FlopPerSecond, 1e9);
-    made.metrics = vec![fixture::metric_of("rate", Unit::FlopPerSecond, vec![1e9])];
-    assert!(made.metrics[0].summary.ci95.is_none() && made.metrics[0].limit.is_none());
-    assert_eq!(errors(&written(&fixture::run_of(vec![made]))), [""; 0]);
-}
-
-#[test]
-fn a_run_without_measurements_is_valid() {
-    assert_eq!(errors(&written(&fixture::run_of(Vec::new()))), [""; 0]);
+fn every_kind_of_row_few_samples_and_no_measurements_are_valid() {
+    let mut few = fixture::measured("cpu.peak/threads=1", "rate", Unit::FlopPerSecond, 1e9);
+    few.metrics = vec![fixture::metric_of("rate", Unit::FlopPerSecond, vec![1e9])];
+    assert!(few.metrics[0].summary.ci95.is_none() && few.metrics[0].limit.is_none());
     let mut stepped = fixture::run();
-    stepped.clock_steps =
-        vec![plimsoll_system::wall::ClockStep { node: "n".to_owned(), at_s: 2.5, by_s: -3596.0 }];
-    stepped.health = vec![fixture::node_health("n")];
-    assert_eq!(errors(&written(&stepped)), [""; 0]);
+    let step = plimsoll_system::wall::ClockStep { node: "n".to_owned(), at_s: 2.5, by_s: -3596.0 };
+    (stepped.clock_steps, stepped.health) = (vec![step], vec![fixture::node_health("n")]);
+    for run in [fixture::run(), fixture::run_of(vec![few]), fixture::run_of(Vec::new()), stepped] {
+        assert_eq!(errors(&written(&run)), [""; 0]);
+    }
 }
 
 /// The fixture's document after `change`, which must make it invalid.
@@ -138,13 +128,8 @@ fn a_matrix_and_a_full_series_are_valid_and_half_a_matrix_is_not() {
     };
     let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 6e-9);
     made.metrics[0].matrix = Matrix::of(&[sample.clone(), sample]);
-    let point = SamplePoint {
-        excluded: Some(0.1),
-        throttled: Some(0.2),
-        waited: Some(0.3),
-        delivered: Some(5e-9),
-        ..SamplePoint::default()
-    };
+    let mut point = SamplePoint { delivered: Some(5e-9), ..SamplePoint::default() };
+    (point.excluded, point.throttled, point.waited) = (Some(0.1), Some(0.2), Some(0.3));
     made.metrics[0].series.push(point);
     let document = written(&fixture::run_of(vec![made]));
     assert_eq!(errors(&document), [""; 0]);

@@ -27,23 +27,11 @@ fn of_width(width: usize) -> String {
 }
 
 #[test]
-fn at_100_columns() {
-    insta::assert_snapshot!(of_width(100));
-}
-
-#[test]
-fn at_80_columns() {
-    insta::assert_snapshot!(of_width(80));
-}
-
-#[test]
-fn at_60_columns() {
-    insta::assert_snapshot!(of_width(60));
-}
-
-#[test]
-fn at_20_columns() {
-    insta::assert_snapshot!(of_width(20));
+fn the_table_at_several_widths() {
+    insta::assert_snapshot!("at_100_columns", of_width(100));
+    insta::assert_snapshot!("at_80_columns", of_width(80));
+    insta::assert_snapshot!("at_60_columns", of_width(60));
+    insta::assert_snapshot!("at_20_columns", of_width(20));
 }
 
 #[test]
@@ -56,10 +44,8 @@ fn an_invalid_figure_without_a_share_says_so_without_colour() {
     let mut made = fixture::measured("memory.latency/size=1G", "latency", Unit::Second, 1e-7);
     (made.status, made.reason) = (Status::Invalid, Some("93 % of the time was excluded".to_owned()));
     let text = printed(&fixture::run_of(vec![made]), &Style::plain(80));
-    assert!(
-        text.lines().any(|line| line.starts_with("  latency 1 GiB") && line.ends_with(" invalid")),
-        "{text}"
-    );
+    let is_it = |line: &str| line.starts_with("  latency 1 GiB") && line.ends_with(" invalid");
+    assert!(text.lines().any(is_it), "{text}");
 }
 
 #[test]
@@ -94,12 +80,8 @@ fn live(style: Style, events: &[RunEvent], run: &Run) -> [String; 2] {
     let mut live = Live::new(&mut out, &mut err, style, &Run { measurements: Vec::new(), ..run.clone() });
     events.iter().for_each(|event| live.event(event));
     let location = Location::Usual("/home/a/.local/share/plimsoll".into());
-    live.finish(
-        run,
-        Some(&RunPlace { location: &location, id: run.id.chars().take(SHORT_ID).collect() }),
-        None,
-    )
-    .unwrap();
+    let place = RunPlace { location: &location, id: run.id.chars().take(SHORT_ID).collect() };
+    live.finish(run, Some(&place), None).unwrap();
     drop(live);
     [out, err].map(|text| String::from_utf8(text).unwrap())
 }
@@ -121,10 +103,8 @@ fn a_live_run_reads_like_a_stored_one() {
     let run = fixture::run();
     let [out, err] = live(Style::plain(80), &events(&run.measurements), &run);
     let (live, kept) = out.rsplit_once("kept in ").unwrap();
-    assert_eq!(
-        kept,
-        "/home/a/.local/share/plimsoll; explained: plimsoll history show 019aa5c3-2f1b --explain\n"
-    );
+    let explained = "explained: plimsoll history show 019aa5c3-2f1b --explain";
+    assert_eq!(kept, format!("/home/a/.local/share/plimsoll; {explained}\n"));
     // A live run has its verdict below the table, a stored one above.
     let stored = of_width(80);
     let is_verdict = |line: &&str| !line.starts_with("plimsoll ");
@@ -145,11 +125,8 @@ fn a_named_store_is_named_again() {
     let location = Location::from_directory(Path::new("my runs"));
     live.finish(&run, Some(&RunPlace { location: &location, id: "019aa5c3-2f1b".to_owned() }), None).unwrap();
     drop(live);
-    assert!(
-        String::from_utf8(out)
-            .unwrap()
-            .ends_with("plimsoll history show 019aa5c3-2f1b --explain --store 'my runs'\n")
-    );
+    let wanted = "plimsoll history show 019aa5c3-2f1b --explain --store 'my runs'\n";
+    assert!(String::from_utf8(out).unwrap().ends_with(wanted));
 }
 
 #[test]
@@ -159,28 +136,22 @@ fn the_progress_line_is_erased_before_each_row() {
     let [_, err] = live(style, &events(&run.measurements[..1]), &run);
     let lines: Vec<&str> = err.split("\r\u{1b}[2K").collect();
     assert_eq!(lines, ["", "[1/1] fma f64 avx512 · preparing · 2 min 5 s left", lines[2], ""]);
+    let sampled = lines[2];
     assert!(
-        lines[2].starts_with("[1/1] fma f64 avx512 · 1 sample") && lines[2].ends_with(" left"),
-        "{}",
-        lines[2]
+        sampled.starts_with("[1/1] fma f64 avx512 · 1 sample") && sampled.ends_with(" left"),
+        "{sampled}"
     );
 }
 
 #[test]
 fn rows_that_the_end_of_the_run_changes_are_printed_again() {
-    let mut run = fixture::run_of(vec![fixture::measured(
-        "cpu.peak/op=fma/threads=1",
-        "rate",
-        Unit::FlopPerSecond,
-        2e9,
-    )]);
-    let early =
-        vec![run.measurements[0].clone().limited(Limit::unknown(LimitKind::Ceiling, "not yet known"))];
+    let made = fixture::measured("cpu.peak/op=fma/threads=1", "rate", Unit::FlopPerSecond, 2e9);
+    let early = vec![made.clone().limited(Limit::unknown(LimitKind::Ceiling, "not yet known"))];
     let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 1e9, "as measured later", Vec::new());
-    run.measurements[0] = run.measurements[0].clone().limited(limit);
-    run.measurements[0].status = Status::Invalid;
-    run.measurements[0].reason = Some("rate is 200 % of its limit: impossible".to_owned());
-    let [out, _] = live(Style::plain(80), &events(&early), &run);
+    let mut later = made.limited(limit);
+    later.status = Status::Invalid;
+    later.reason = Some("rate is 200 % of its limit: impossible".to_owned());
+    let [out, _] = live(Style::plain(80), &events(&early), &fixture::run_of(vec![later]));
     insta::assert_snapshot!(out);
 }
 
@@ -241,9 +212,8 @@ fn warnings_stand_alone_where_there_is_no_table() {
     let text = warnings(&run.measurements[4], &Style::plain(80));
     assert_eq!(text.lines().count(), 2);
     assert!(text.starts_with("read 512 MiB ×2: not converged"), "{text}");
-    assert!(
-        warnings(&run.measurements[9], &Style::plain(80)).starts_with("seq. write 1 MiB depth 8: no space")
-    );
+    let failed = warnings(&run.measurements[9], &Style::plain(80));
+    assert!(failed.starts_with("seq. write 1 MiB depth 8: no space"), "{failed}");
 }
 
 /// A run with all external texts set to `text`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use plimsoll_command::cli::Gather;
-use plimsoll_output::report::html::{self, PageExtras};
+use plimsoll_output::report::html;
 use plimsoll_output::report::target::OutputTarget;
 use plimsoll_output::report::{Style, StyleOptions, terminal};
 use plimsoll_result::document::{Finding, Run, RunStatus};
@@ -56,7 +56,7 @@ pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
 /// Writes document and page in parallel: with thousands of machines each takes seconds.
 fn written(run: &Run, to_json: Option<&OutputTarget>, to_html: Option<&OutputTarget>) -> Result<(), Failure> {
     let (document, page) = std::thread::scope(|scope| {
-        let page = || html::page(std::slice::from_ref(run), &PageExtras::default());
+        let page = || html::page(std::slice::from_ref(run), &[]);
         let page = to_html.map(|to| (to, scope.spawn(page)));
         let document = to_json.map_or(Ok(()), |to| to.fill(|file| run.write_on_one_line(file)));
         (document, page.map(|(to, thread)| (to, thread.join())))

@@ -7,15 +7,15 @@ use plimsoll_published::tables::TableKind;
 use plimsoll_result::document::Run;
 use plimsoll_units::text::format_count;
 
-use super::tables::{DrawnChart, charts};
+use super::tables::{DrawnChart, MissingChart, charts};
 use super::{StatedCases, single};
 use crate::report::context;
-use crate::report::html::data::Chart;
+use crate::report::html::data::{Chart, number};
 use crate::report::html::{page, parts};
 use crate::report::published::FilledReport;
 use crate::report::published::cells::FilledTable;
 use crate::report::published::evaluation::{self, Statement};
-use crate::report::published::sheet::{SheetLine, TableSheet};
+use crate::report::published::sheet::{SheetLine, SheetLines, TableSheet};
 
 struct TableSection<'a> {
     sheet: &'a TableSheet,
@@ -46,7 +46,8 @@ fn count_per_line(sheet: &TableSheet, charts: usize) -> usize {
 }
 
 struct MachinePartTables<'a> {
-    title: String,
+    subsystem: &'static str,
+    title: &'static str,
     sections: Vec<TableSection<'a>>,
     series: Vec<DrawnChart>,
 }
@@ -58,16 +59,13 @@ pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup)
     let sheets = report.sheets(&filled);
     let runs = &report.runs.runs;
     let mut parts = parts_of(report, index, &filled, &sheets);
-    let mut all = Vec::new();
-    for drawn in parts.iter_mut().flat_map(|part| {
+    let drawn = parts.iter_mut().flat_map(|part| {
         part.sections.iter_mut().flat_map(|section| &mut section.charts).chain(&mut part.series)
-    }) {
-        if let DrawnChart::Chart(chart) = drawn {
-            chart.id = format!("d{index}-{}", all.len());
-            all.push((**chart).clone());
-        }
-    }
-    let statements = evaluation::statements(report.baseline, &filled);
+    });
+    let mut charts: Vec<&mut Chart> = drawn.filter_map(|drawn| drawn.as_mut().ok()).collect();
+    number(charts.iter_mut().map(|chart| &mut **chart), &format!("d{index}"));
+    let all = charts.into_iter().map(|chart| chart.clone()).collect();
+    let statements = evaluation::statements(&filled);
     let ends = ["evaluation", "findings", "rest"].map(|name| format!("d{index}-{name}"));
     let body = html! {
         @if let Some(run) = runs.first() { (parts::header(run)) }
@@ -92,7 +90,7 @@ pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup)
                 ul.evaluation { @for statement in &statements { (stated(statement, index)) } }
                 details.alone {
                     summary { strong { (evaluation::OPEN_TITLE) } }
-                    ul.evaluation { @for point in report.baseline.open_points() { li { (point.to_string()) } } }
+                    ul.evaluation { @for point in report.runs.baseline.open_points() { li { (point.to_string()) } } }
                 }
             }
             div id=(ends[1]) { @for run in runs { (parts::findings(run)) } }
@@ -134,17 +132,17 @@ fn parts_of<'a>(
     filled: &[FilledTable<'_>],
     sheets: &'a [TableSheet],
 ) -> Vec<MachinePartTables<'a>> {
-    let mut found: Vec<(&str, MachinePartTables<'a>)> = Vec::new();
+    let mut found: Vec<MachinePartTables<'a>> = Vec::new();
     for (table, sheet) in filled.iter().zip(sheets) {
         let is_text = table.table.figures().all(|figure| figure.is_of_text());
         let first = table.table.figures().next().filter(|_| !is_text);
-        let subsystem = if is_text { "text" } else { first.map_or("", |f| f.subsystem) };
-        if found.last().is_none_or(|(known, _)| *known != subsystem) {
-            let title = if is_text { "Text" } else { context::title(subsystem) }.to_owned();
-            found.push((subsystem, MachinePartTables { title, sections: Vec::new(), series: Vec::new() }));
+        let subsystem = first.map_or("text", |first| first.subsystem);
+        if found.last().is_none_or(|part| part.subsystem != subsystem) {
+            let title = if is_text { "Text" } else { context::title(subsystem) };
+            found.push(MachinePartTables { subsystem, title, sections: Vec::new(), series: Vec::new() });
         }
-        let charts = charts(report.baseline, table);
-        let drawn = charts.iter().filter(|one| matches!(one, DrawnChart::Chart(_))).count();
+        let charts = charts(table);
+        let drawn = charts.iter().filter(|one| one.is_ok()).count();
         let section = TableSection {
             sheet,
             name: format!("{}. {}", table.table.number, table.table.title),
@@ -162,19 +160,17 @@ fn parts_of<'a>(
             },
             charts,
         };
-        if let Some((_, part)) = found.last_mut() {
+        if let Some(part) = found.last_mut() {
             part.sections.push(section);
         }
     }
-    for run in &report.runs.runs {
-        for (subsystem, drawn) in series(run) {
-            if let Some((_, part)) = found.iter_mut().rfind(|(known, _)| *known == subsystem) {
-                part.series.push(drawn);
-            }
+    for (subsystem, drawn) in report.runs.runs.iter().flat_map(|run| series(run)) {
+        if let Some(part) = found.iter_mut().rfind(|part| part.subsystem == subsystem) {
+            part.series.push(drawn);
         }
     }
-    found.iter_mut().for_each(|(_, part)| widen(&mut part.sections));
-    found.into_iter().map(|(_, part)| part).collect()
+    found.iter_mut().for_each(|part| widen(&mut part.sections));
+    found
 }
 
 /// Widens tables so that each line of the page (one to three tables) is full.
@@ -199,23 +195,21 @@ pub(crate) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
     let stated = StatedCases::of(run);
     let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));
     let draw = |measurement: &Measurement| {
-        let title = format!("{} over time", label(&measurement.case));
         let metric = measurement.metrics.first();
+        let valid = metric.filter(|_| measurement.status == Status::Ok);
         let reason = measurement.reason.as_deref().unwrap_or("no reason is recorded");
         let why = match (measurement.status, metric) {
-            (Status::Ok, Some(metric)) => match single::series(measurement, metric, run.seed) {
-                Some(chart) => return DrawnChart::Chart(Box::new(chart)),
-                None => {
-                    let samples = format_count(metric.samples.len(), "sample");
-                    format!("{samples} in time are too few for a series")
-                }
-            },
+            (Status::Ok, Some(metric)) => {
+                let samples = format_count(metric.samples.len(), "sample");
+                format!("{samples} in time are too few for a series")
+            }
             (Status::Ok, None) => "it has no metric".to_owned(),
             (Status::Invalid, _) => format!("invalid today: {reason}"),
-            (Status::Skipped, _) => format!("skipped: {reason}"),
-            (Status::Failed, _) => format!("failed: {reason}"),
+            (status, _) => format!("{}: {reason}", status.word()),
         };
-        DrawnChart::Missing { title, why }
+        let title = format!("{} over time", label(&measurement.case));
+        let drawn = valid.and_then(|metric| single::series(measurement, metric, run.seed));
+        drawn.ok_or(MissingChart { title, why })
     };
     asked.map(|measurement| (measurement.case.subsystem(), draw(measurement))).collect()
 }
@@ -246,9 +240,10 @@ fn content(section: &TableSection<'_>) -> Markup {
                 @for row in &sheet.rows { tbody {
                     @let lines = grouped(&row.lines);
                     @for (at, (line, cells)) in lines.iter().enumerate() {
-                        tr.(class(*line)) {
+                        @let [name, class] = name_and_class(*line);
+                        tr.(class) {
                             @if at == 0 { th rowspan=(lines.len()) scope="rowgroup" { (row.label) } }
-                            td { (name(*line)) }
+                            td { (name) }
                             @for cell in cells { td.n { (cell) } }
                         }
                     }
@@ -262,8 +257,8 @@ fn content(section: &TableSection<'_>) -> Markup {
 }
 
 /// Merges standard deviations, shares and ratios into the cells of their numbers: `103 ± 2`.
-fn grouped(lines: &[(SheetLine, Vec<String>)]) -> Vec<(SheetLine, Vec<String>)> {
-    let mut found: Vec<(SheetLine, Vec<String>)> = Vec::new();
+fn grouped(lines: &[(SheetLine, Vec<String>)]) -> SheetLines {
+    let mut found = SheetLines::new();
     for (line, cells) in lines {
         let (into, [before, after]) = match line {
             SheetLine::Deviation => (SheetLine::Today, ["± ", ""]),
@@ -287,27 +282,20 @@ fn grouped(lines: &[(SheetLine, Vec<String>)]) -> Vec<(SheetLine, Vec<String>)> 
     found
 }
 
-fn name(line: SheetLine) -> &'static str {
+fn name_and_class(line: SheetLine) -> [&'static str; 2] {
     match line {
-        SheetLine::Today => "own",
-        SheetLine::Limit => "theory",
-        line => line.name(),
-    }
-}
-
-fn class(line: SheetLine) -> &'static str {
-    match line {
-        SheetLine::Today => "today",
-        SheetLine::Published => "published-line",
-        SheetLine::Ratio => "ratio",
-        _ => "between",
+        SheetLine::Today => ["own", "today"],
+        SheetLine::Limit => ["theory", "between"],
+        SheetLine::Published => [line.name(), "published-line"],
+        SheetLine::Ratio => [line.name(), "ratio"],
+        _ => [line.name(), "between"],
     }
 }
 
 fn figure(drawn: &DrawnChart) -> Markup {
     match drawn {
-        DrawnChart::Chart(chart) => page::figure(chart),
-        DrawnChart::Missing { title, why } => html! {
+        Ok(chart) => page::figure(chart),
+        Err(MissingChart { title, why }) => html! {
             figure.missing { figcaption { strong { (title) } span.note { "no chart: " (why) } } }
         },
     }

@@ -1,10 +1,7 @@
 //! Line charts over labelled columns (thread counts), grouped in bands of one block or precision.
 
-use plimsoll_published::Matched;
-use plimsoll_units::quantity::Unit;
-
 use crate::report::html::charts::is_wide;
-use crate::report::html::data::{AxisScale, Band, Chart, ChartAxis, ChartSeries, SeriesRole};
+use crate::report::html::data::{Band, Chart, ChartAxis, ChartSeries, SeriesRole};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AxisPlace {
@@ -20,10 +17,6 @@ pub(super) struct ReportLines {
 impl ReportLines {
     pub(super) fn new(columns: Vec<AxisPlace>) -> Self {
         Self { columns, series: Vec::new() }
-    }
-
-    pub(super) fn has(&self, role: SeriesRole) -> bool {
-        self.series.iter().any(|one| one.role == role)
     }
 
     /// Adds a value, or value, minimum and maximum, to line `name`, if the value is positive. Lines
@@ -53,18 +46,14 @@ impl ReportLines {
         const MIN_LABEL_DISTANCE: f64 = 0.13;
         self.series.sort_by_key(|one| one.role);
         let is_measured = |one: &ChartSeries| !matches!(one.role, SeriesRole::Limit | SeriesRole::Theory);
-        let count = self.series.iter().filter(|one| is_measured(one)).count();
-        let distance = MIN_LABEL_DISTANCE.min(0.6 / count.max(1) as f64);
-        for (place, one) in self.series.iter_mut().filter(|one| is_measured(one)).enumerate() {
-            let shift = (place as f64 - (count as f64 - 1.0) / 2.0) * distance;
-            one.points.iter_mut().filter_map(|p| p.first_mut()).for_each(|x| *x = x.map(|x| x + shift));
-        }
-        let scale = if is_wide(&self.series) { AxisScale::Log } else { AxisScale::Linear };
+        let measured: Vec<&mut ChartSeries> = self.series.iter_mut().filter(|one| is_measured(one)).collect();
+        let distance = MIN_LABEL_DISTANCE.min(0.6 / measured.len().max(1) as f64);
+        shift(measured, distance);
         Chart {
             title,
             note,
             x: ChartAxis::places(axis, self.columns.iter().map(|c| c.name.clone()).collect()),
-            y: y.scaled(scale),
+            y: y.scaled(is_wide(&self.series)),
             bands: self.bands(),
             series: self.series,
             ..Chart::default()
@@ -84,6 +73,11 @@ impl ReportLines {
     }
 }
 
-pub(super) fn metric(of: &Matched, unit: Option<Unit>) -> ChartAxis {
-    ChartAxis::linear(of.metric, unit.map_or("", Unit::name))
+/// Shifts series sideways so that they are `distance` apart, the middle one where it was.
+pub(super) fn shift(series: Vec<&mut ChartSeries>, distance: f64) {
+    let middle = (series.len() as f64 - 1.0) / 2.0;
+    for (place, one) in series.into_iter().enumerate() {
+        let shift = (place as f64 - middle) * distance;
+        one.points.iter_mut().filter_map(|p| p.first_mut()).for_each(|x| *x = x.map(|x| x + shift));
+    }
 }

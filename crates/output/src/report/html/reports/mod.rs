@@ -2,11 +2,8 @@
 
 mod document;
 mod lines;
-mod plot;
-mod programs;
-mod shares;
+mod plots;
 mod tables;
-mod today;
 mod together;
 
 use maud::{Markup, html};
@@ -16,14 +13,15 @@ use plimsoll_result::document::Run;
 use super::data::{Chart, number};
 use super::stated::StatedCases;
 use super::{page, single};
+use crate::report::published::today::ReplayRuns;
 use crate::report::{context, grouped};
-use plot::plots;
+use plots::plots;
 
 pub(super) use document::document;
 #[cfg(test)]
 pub(super) use document::series;
 #[cfg(test)]
-pub(super) use tables::charts;
+pub(super) use tables::{DrawnChart, charts};
 pub(super) use together::together;
 
 pub(super) struct ReplayFigures {
@@ -35,14 +33,14 @@ pub(super) struct ReplayFigures {
 
 pub(super) fn of(run: &Run) -> Option<ReplayFigures> {
     let baseline = plimsoll_published::find(&run.plan.name)?;
+    let runs = ReplayRuns::new(&baseline, std::iter::once(run));
     let (mut missing, mut drawn) = (Vec::new(), Vec::new());
-    for plot in plots(&baseline) {
-        match plot.charts(&baseline, run) {
-            none if none.is_empty() => missing.push(plot.title()),
-            charts => drawn.extend(charts.into_iter().map(|chart| (plot.subsystem(), chart))),
+    for plot in plots(&baseline, run.plan.scale) {
+        match plot.charts(&runs) {
+            none if none.is_empty() => missing.push(plot.table.title),
+            charts => drawn.extend(charts.into_iter().map(|chart| (plot.subsystem, chart))),
         }
     }
-    drawn.extend(programs::of(&baseline, run));
     let mut parts = grouped(drawn);
     number(parts.iter_mut().flat_map(|(_, charts)| charts), "report");
     Some(ReplayFigures { baseline, parts, missing })

@@ -1,43 +1,35 @@
 //! Charts of a published table, one per metric, with today's results beside the published ones.
 
 use plimsoll_published::tables::TableKind;
-use plimsoll_published::{LATENCY_METRIC, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
+use plimsoll_published::{LATENCY_METRIC, THROUGHPUT_METRIC};
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::shown_within;
 
 use super::lines::{AxisPlace, ReportLines};
-use super::shares::division;
-use crate::report::distinct;
 use crate::report::html::data::{Chart, ChartAxis, SeriesRole};
 use crate::report::published::cells::{ComparablePart, FilledCell, FilledTable};
+use crate::report::{distinct, joined};
 
-pub(crate) enum DrawnChart {
-    Chart(Box<Chart>),
-    Missing { title: String, why: String },
+/// A chart, or the title of one that cannot be drawn with the reason.
+pub(crate) type DrawnChart = Result<Chart, MissingChart>;
+
+pub(crate) struct MissingChart {
+    pub(crate) title: String,
+    pub(crate) why: String,
 }
 
-#[cfg(test)]
-impl DrawnChart {
-    pub(crate) fn title(&self) -> &str {
-        match self {
-            Self::Chart(chart) => &chart.title,
-            Self::Missing { title, .. } => title,
-        }
-    }
-}
-
-struct ChartPlace<'a, 'b> {
+pub(super) struct ChartPlace<'a, 'b> {
     column: AxisPlace,
     words: String,
-    own: &'b FilledCell<'a>,
+    pub(super) own: &'b FilledCell<'a>,
     others: Vec<&'b FilledCell<'a>>,
 }
 
-pub(crate) fn charts(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<DrawnChart> {
+pub(crate) fn charts(filled: &FilledTable<'_>) -> Vec<DrawnChart> {
     let table = filled.table;
     if table.kind == TableKind::Text {
         let why = "the numbers of the text belong to several metrics; those of a table are in its chart";
-        return vec![DrawnChart::Missing { title: table.title.clone(), why: why.to_owned() }];
+        return vec![Err(MissingChart { title: table.title.clone(), why: why.to_owned() })];
     }
     let points = filled.cells().filter(|cell| is_point(filled, cell));
     let metrics = distinct(points.map(|cell| cell.figure.metric));
@@ -49,9 +41,9 @@ pub(crate) fn charts(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Ve
         let few = table.kind == TableKind::Program && metric != THROUGHPUT_METRIC && places.len() < 3;
         drawn.push(if places.len() < 2 || few {
             let count = plimsoll_units::text::format_count(places.len(), "number");
-            DrawnChart::Missing { title: title.clone(), why: format!("{count} in all, which the table has") }
+            Err(MissingChart { title: title.clone(), why: format!("{count} in all, which the table has") })
         } else {
-            figure(baseline, &title, metric, &places)
+            figure(filled.baseline.machine, &title, metric, &places)
         });
         if filled.has(ComparablePart::OwnShare) {
             drawn.push(shares(&format!("{title}, efficiency"), metric, &places));
@@ -68,7 +60,7 @@ fn is_point(filled: &FilledTable<'_>, cell: &FilledCell<'_>) -> bool {
     }
 }
 
-fn places<'a, 'b>(filled: &'b FilledTable<'a>, metric: &str) -> Vec<ChartPlace<'a, 'b>> {
+pub(super) fn places<'a, 'b>(filled: &'b FilledTable<'a>, metric: &str) -> Vec<ChartPlace<'a, 'b>> {
     let table = filled.table;
     let is_it = |cell: &&FilledCell<'_>| cell.figure.metric == metric && is_point(filled, cell);
     let most = filled.rows.iter().map(|row| row.iter().flatten().filter(is_it).count()).max();
@@ -90,7 +82,7 @@ fn places<'a, 'b>(filled: &'b FilledTable<'a>, metric: &str) -> Vec<ChartPlace<'
             };
             let words = if alone { row.label.clone() } else { format!("{}, {name}", row.label) };
             let is_other =
-                |cell: &&FilledCell<'_>| alone && cell.figure.metric == metric && !std::ptr::eq(*cell, own);
+                |of: &&FilledCell<'_>| alone && of.figure.metric == metric && !std::ptr::eq(*of, own);
             let others = cells.iter().flatten().filter(is_other).collect();
             places.push(ChartPlace { column: AxisPlace { band, name: short(&name) }, words, own, others });
         }
@@ -109,18 +101,9 @@ fn axis(places: &[ChartPlace<'_, '_>]) -> &'static str {
     if places.iter().all(counts) { "threads" } else { "" }
 }
 
-fn lines(places: &[ChartPlace<'_, '_>]) -> ReportLines {
-    ReportLines::new(places.iter().map(|place| place.column.clone()).collect())
-}
-
-fn figure(
-    baseline: &PublishedReport,
-    title: &str,
-    metric: &str,
-    places: &[ChartPlace<'_, '_>],
-) -> DrawnChart {
+pub(super) fn figure(machine: &str, title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
     let unit = unit(places);
-    let mut lines = lines(places);
+    let mut lines = ReportLines::new(places.iter().map(|place| place.column.clone()).collect());
     let (mut note, mut why) = (Vec::new(), Vec::new());
     for (column, place) in places.iter().enumerate() {
         why.extend(of_today(&mut lines, column, place).filter(|reason| !reason.is_empty()));
@@ -131,15 +114,15 @@ fn figure(
     let (mut note, why) = (distinct(note), distinct(why).join("; "));
     if lines.series.is_empty() {
         let why = if why.is_empty() { "no number has a unit that is known" } else { &why };
-        return DrawnChart::Missing { title: title.to_owned(), why: shown_within(why, 400) };
+        return Err(MissingChart { title: title.to_owned(), why: shown_within(why, 400) });
     }
     if !why.is_empty() {
         note.push(format!("not all is drawn of today: {}", shown_within(&why, 300)));
     }
     let y = ChartAxis::linear(&metric.replace('-', " "), unit.map_or("", Unit::name));
     let note: String = note.iter().map(|text| format!("; {text}")).collect();
-    let note = format!("published: {}{note}", baseline.machine);
-    DrawnChart::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
+    let note = format!("published: {}{note}", machine);
+    Ok(lines.chart(title.to_owned(), note, axis(places), y))
 }
 
 /// Adds today's result at `column` to `lines`; without a valid result, returns the reason.
@@ -164,7 +147,7 @@ fn of_today(lines: &mut ReportLines, column: usize, place: &ChartPlace<'_, '_>) 
         (None, None) => Some(today.instead.clone().unwrap_or_else(|| "no figure of today".to_owned())),
     };
     if let Some(tool) = &today.tool {
-        let label = format!("{words}, {}", tool.name);
+        let label = joined(&[words, tool.name, &tool.differs], ", ");
         lines.add("reference tool, today", SeriesRole::Tool, column, &[tool.figure], label);
     }
     if let Some(limit) = today.limit() {
@@ -240,8 +223,8 @@ fn range(place: &ChartPlace<'_, '_>) -> Option<[f64; 2]> {
 }
 
 /// Builds the chart of shares of the limit in percent; for latencies limit ÷ measured.
-fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
-    let mut lines = lines(places);
+pub(super) fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
+    let mut lines = ReportLines::new(places.iter().map(|place| place.column.clone()).collect());
     for (column, place) in places.iter().enumerate() {
         let today = &place.own.today;
         if let Some(share) = today.share(today.believed()) {
@@ -251,10 +234,12 @@ fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChar
             let label = format!("{}, {tool}", place.words);
             lines.add("reference tool, today", SeriesRole::Tool, column, &[share * 100.0], label);
         }
+        let program = place.others.iter().find(|cell| cell.part == ComparablePart::Program);
+        let program = program.map(|cell| cell.figure);
         for cell in &place.others {
             let (name, role, of) = match cell.part {
                 ComparablePart::OwnShare => ("published", SeriesRole::Published, Some(place.own.figure)),
-                ComparablePart::ProgramShare => ("reference, published", SeriesRole::Program, program(place)),
+                ComparablePart::ProgramShare => ("reference, published", SeriesRole::Program, program),
                 _ => continue,
             };
             let Some(printed) = cell.figure.number().filter(|number| *number > 0.0) else { continue };
@@ -272,12 +257,12 @@ fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChar
     }
     if lines.series.is_empty() {
         let why = "neither the report nor this run has a limit that these figures can be divided by";
-        return DrawnChart::Missing { title: title.to_owned(), why: why.to_owned() };
+        return Err(MissingChart { title: title.to_owned(), why: why.to_owned() });
     }
-    let (note, y) = (division(metric).to_owned(), ChartAxis::linear("share of the limit", "%"));
-    DrawnChart::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
-}
-
-fn program<'a>(place: &ChartPlace<'a, '_>) -> Option<&'a PublishedFigure> {
-    place.others.iter().find(|cell| cell.part == ComparablePart::Program).map(|cell| cell.figure)
+    let note = match metric {
+        LATENCY_METRIC => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
+        _ => "measured ÷ limit",
+    };
+    let y = ChartAxis::linear("share of the limit", "%");
+    Ok(lines.chart(title.to_owned(), note.to_owned(), axis(places), y))
 }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::{shown_bytes, shown_path};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::names::{MACHINES, RUN_PAGES_DIRECTORY, is_ours};
@@ -43,12 +43,8 @@ pub struct Directory {
     _lock: File,
 }
 
-fn shown(path: &Path) -> String {
-    shown_bytes(path.as_os_str().as_bytes())
-}
-
-fn failed(path: &Path) -> impl Fn(io::Error) -> SiteError + '_ {
-    |error| SiteError::Failed(shown(path), error)
+fn failed(path: &Path) -> impl Fn(io::Error) -> SiteError {
+    |error| SiteError::Failed(shown_path(path), error)
 }
 
 /// Creates the directory if it is missing, and opens it; `flags` decide whether a link is accepted.
@@ -67,12 +63,13 @@ impl Directory {
     /// or it cannot be written.
     pub fn open(path: &Path, waits: &Waits) -> Result<Self, SiteError> {
         let lock = opened(path, OFlags::empty())?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| SiteError::Locked(shown(path)))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| SiteError::Locked(shown_path(path)))?;
         let directory = Self { path: path.to_owned(), waits: waits.clone(), _lock: lock };
         if fs::symlink_metadata(path.join(MARKER)).is_err()
             && let Some(entry) = entries(path)?.first()
         {
-            let (path, name) = (shown(path), shown_bytes(entry.file_name().as_bytes()));
+            let (path, name) = (shown_path(path), shown_bytes(entry.file_name().as_bytes()));
             let why = format!("{path} is not empty ({name}) and no site of plimsoll's ({MARKER} is missing)");
             return Err(SiteError::Foreign(why));
         }
@@ -89,8 +86,10 @@ impl Directory {
         let file = self.path.join(name);
         match fs::symlink_metadata(&file) {
             Ok(about) if !about.is_file() => {
-                let why = format!("{} is a link or no regular file", shown(&file));
-                return Err(SiteError::Foreign(why));
+                return Err(SiteError::Foreign(format!(
+                    "{} is a link or no regular file",
+                    shown_path(&file)
+                )));
             }
             Ok(_) if fs::read(&file).is_ok_and(|found| found == text.as_bytes()) => return Ok(false),
             _ => {}

@@ -16,7 +16,7 @@ use crate::report::context::title;
 use crate::report::grouped;
 use crate::report::html::parts::verdict;
 use crate::report::progress::span;
-use crate::report::trend::between;
+use crate::report::trend::{between, range};
 
 const BASE: &str = "../";
 
@@ -97,13 +97,13 @@ fn trend(series: &TrendSeries) -> Markup {
     let trend = &series.trend;
     let found = between(trend, &series.levels);
     let human = |value: f64| Quantity::new(value, trend.unit).to_string();
-    let values = || trend.points.iter().map(|point| point.median);
-    let (low, high) = values().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)));
+    let case = trend.case.parse::<Case>().map_or_else(|_| trend.case.clone(), |case| label(&case));
+    let (low, high) = range(trend.points.iter().map(|point| point.median));
     html! {
         div.trend {
             @if let (Some(first), Some(last)) = (trend.points.first(), trend.points.last()) {
                 p.head {
-                    span title=(shown_within(&trend.case, 300)) { (name(series, &describe(&trend.case))) }
+                    span title=(shown_within(&trend.case, 300)) { (name(series, &case)) }
                     span.value {
                         (human(last.median))
                         @if let Some(share) = last.of_limit { span.note { " · " (percent(share, 3)) " of limit" } }
@@ -124,10 +124,6 @@ fn trend(series: &TrendSeries) -> Markup {
             }
         }
     }
-}
-
-fn describe(id: &str) -> String {
-    id.parse::<Case>().map_or_else(|_| id.to_owned(), |case| label(&case))
 }
 
 fn runs(of: &OfMachine<'_>) -> Markup {

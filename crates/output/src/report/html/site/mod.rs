@@ -13,18 +13,15 @@ pub use directory::{Directory, SiteError};
 pub use index::index;
 pub use machine::machine;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use plimsoll_history::{MetricTrend, RunStart, StoredRun};
 use plimsoll_result::document::Run;
 use plimsoll_stats::{Seed, Segment, TimedPoint, median, segments_of_many};
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::shown_within;
-use sha2::{Digest, Sha256};
 
 use super::parts::{self, VerdictText};
-use super::{LIBRARY, PageExtras, SCRIPT, gauge, hash, made, plain, title, with_scripts};
+use super::{LIBRARY, SCRIPT, gauge, hash, made, plain, title, with_script};
 use crate::report::context::host_or_count;
 use crate::report::grouped;
 use crate::report::trend::{LevelChange, between, timed};
@@ -106,9 +103,8 @@ pub struct TrendSeries {
 pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
     let trends: Vec<MetricTrend> = trends.into_iter().map(of_runs).collect();
     let timed: Vec<Vec<TimedPoint>> = trends.iter().map(timed).collect();
-    let seed = |trend: &MetricTrend| Seed::new(1, &trend.case, &trend.metric);
-    let asked = trends.iter().zip(&timed).map(|(trend, timed)| (timed.as_slice(), seed(trend)));
-    let asked: Vec<(&[TimedPoint], Seed)> = asked.collect();
+    let seeds = trends.iter().map(|trend| Seed::new(1, &trend.case, &trend.metric));
+    let asked: Vec<(&[TimedPoint], Seed)> = timed.iter().map(Vec::as_slice).zip(seeds).collect();
     let levels = segments_of_many(&asked, FALSE_SHARE, &[]);
     let mut before = String::new();
     let one = |(trend, levels): (MetricTrend, Vec<Segment>)| {
@@ -121,8 +117,7 @@ pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
 
 /// Reduces a trend to one value per run, the median of its repetitions.
 fn of_runs(mut trend: MetricTrend) -> MetricTrend {
-    let same = |a: &plimsoll_history::TrendPoint, b: &plimsoll_history::TrendPoint| a.run.id == b.run.id;
-    let points = trend.points.chunk_by(same).filter_map(|all| {
+    let points = trend.points.chunk_by(|a, b| a.run.id == b.run.id).filter_map(|all| {
         let mut point = all.first()?.clone();
         point.median = median(all.iter().map(|one| one.median).collect())?;
         point.of_limit = median(all.iter().filter_map(|one| one.of_limit).collect());
@@ -140,26 +135,26 @@ pub fn library() -> (String, &'static str) {
 /// Builds the page of a run; `machine` is the path of its machine's page within the site. Fails if
 /// a number cannot be represented in JSON.
 pub fn run(run: &Run, machine: &str) -> Result<String, serde_json::Error> {
-    let mut made = made(std::slice::from_ref(run), &PageExtras::default())?;
+    let mut made = made(std::slice::from_ref(run), &[])?;
     let navigation = html! { nav { a href="../index.html" { "all machines" } a href=(format!("../{machine}")) { "this machine over time" } } };
     made.bodies.insert(0, navigation);
-    let script = script();
-    let sources = format!("{} {} file:", hash(LIBRARY), hash(&script));
-    let scripts = html! { script { (PreEscaped(&script)) } };
-    Ok(with_scripts(&made, &title(std::slice::from_ref(run)), &sources, &scripts).into_string())
+    Ok(with_script(&made, &title(std::slice::from_ref(run)), &script(), false))
 }
 
 fn script() -> String {
     let source = format!("../{}", names::library(LIBRARY));
-    let integrity = format!("sha256-{}", STANDARD.encode(Sha256::digest(LIBRARY)));
+    let integrity = hash(LIBRARY).replace('\'', "");
     format!(
         "(() => {{\n\"use strict\";\nconst LIBRARY = {{ source: \"{source}\", integrity: \"{integrity}\" }};\nfunction draw() {{\n{}\n}}\n{LOADER}\n}})();\n",
         SCRIPT.join("\n")
     )
 }
 
+/// Builds a page without scripts.
 fn text_page(title: &str, body: &Markup) -> String {
-    plain::page(&format!("plimsoll: {title}"), body, STYLE)
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+    let title = format!("plimsoll: {title}");
+    plain::document(&title, policy, STYLE, &plain::visible(body)).into_string()
 }
 
 fn when(started: &str) -> String {
@@ -183,9 +178,10 @@ struct RunChanges<'a> {
 /// run.
 fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<RunChanges<'a>> {
     let all = of.series.iter().flat_map(|series| {
-        between(&series.trend, &series.levels).into_iter().map(move |change| (series, change))
+        let changes = between(&series.trend, &series.levels).into_iter();
+        changes.map(move |change| (change.since.id.as_str(), (series, change)))
     });
-    let mut found = grouped(all.map(|(series, change)| (change.since.id.as_str(), (series, change))));
+    let mut found = grouped(all);
     let place = |id: &str| of.runs.iter().position(|run| run.entry.line.id == id);
     found.sort_by_key(|(id, _)| std::cmp::Reverse(place(id)));
     let run = |(_, mut changes): (&str, Vec<(&'a TrendSeries, LevelChange<'a>)>)| {

@@ -7,7 +7,7 @@ use plimsoll_history::TrendPoint;
 use plimsoll_units::quantity::{Quantity, percent};
 
 use super::{TrendSeries, class, names, when};
-use crate::report::trend::LevelChange;
+use crate::report::trend::{LevelChange, range};
 
 const DRAWING_WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 120.0;
@@ -25,8 +25,7 @@ struct PlotScale {
 
 impl PlotScale {
     fn of(values: &[f64]) -> Self {
-        let (low, high) =
-            values.iter().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
+        let (low, high) = range(values.iter().copied());
         let middle = low / 2.0 + high / 2.0;
         let half = (high / 2.0 - low / 2.0).max(middle.abs() * LEAST_SCALE / 2.0);
         let half = if half > 0.0 { half } else { 1.0 };
@@ -97,18 +96,14 @@ fn line(values: &[f64], scale: &PlotScale) -> String {
         values.iter().enumerate().for_each(|(index, value)| add(index, *value));
         return path;
     }
-    let size = values.len().div_ceil(GROUPS);
-    for (group, chunk) in values.chunks(size).enumerate() {
-        let by_value = |a: &(usize, &f64), b: &(usize, &f64)| a.1.total_cmp(b.1);
-        let all = || chunk.iter().enumerate();
-        let ends =
-            [all().min_by(by_value), all().max_by(by_value)].map(|end| end.map_or(0, |(index, _)| index));
-        let mut ends = ends.to_vec();
-        ends.sort_unstable();
+    let all: Vec<(usize, f64)> = values.iter().copied().enumerate().collect();
+    for group in all.chunks(values.len().div_ceil(GROUPS)) {
+        let by_value = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
+        let mut ends: Vec<&(usize, f64)> =
+            [group.iter().min_by(by_value), group.iter().max_by(by_value)].into_iter().flatten().collect();
+        ends.sort_unstable_by_key(|(index, _)| *index);
         ends.dedup();
-        ends.into_iter().filter_map(|index| Some((index, chunk.get(index)?))).for_each(|(index, value)| {
-            add(group * size + index, *value);
-        });
+        ends.into_iter().for_each(|(index, value)| add(*index, *value));
     }
     path
 }
