@@ -49,12 +49,9 @@ pub fn replays(runs: &[Run]) -> Vec<ReplayedReport<'_>> {
 }
 
 /// Calls `then` with each report, its tables and the runs that fill them; returns its result.
-pub(super) fn with_tables<T>(
-    reports: &[ReplayedReport<'_>],
-    then: impl FnOnce(&[FilledReport<'_>]) -> T,
-) -> T {
-    let kept: Vec<_> = reports.iter().map(|(baseline, _)| build_tables(baseline)).collect();
-    let reports = reports.iter().zip(&kept).map(|((baseline, runs), tables)| FilledReport {
+pub(super) fn with_tables<T>(all: &[ReplayedReport<'_>], then: impl FnOnce(&[FilledReport<'_>]) -> T) -> T {
+    let kept: Vec<_> = all.iter().map(|(baseline, _)| build_tables(baseline)).collect();
+    let reports = all.iter().zip(&kept).map(|((baseline, runs), tables)| FilledReport {
         tables,
         runs: ReplayRuns::new(baseline, runs.iter().copied()),
     });

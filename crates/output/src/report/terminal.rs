@@ -71,15 +71,10 @@ impl<O: Write, E: Write> Live<O, E> {
         self.printed.push((measurement.clone(), row));
     }
 
-    /// Prints the end of the run: changed rows, findings, summary. `stored` is its location in the
+    /// Prints the end of the run: changed rows, findings, summary. `kept` is its location in the
     /// history, `page` the path of its HTML page. Fails if writing fails; a broken pipe is no
     /// error.
-    pub fn finish(
-        &mut self,
-        run: &Run,
-        stored: Option<&RunPlace<'_>>,
-        page: Option<&Path>,
-    ) -> io::Result<()> {
+    pub fn finish(&mut self, run: &Run, kept: Option<&RunPlace<'_>>, page: Option<&Path>) -> io::Result<()> {
         self.progress.end();
         let mut text = self.sheet.table.end();
         // Rows that changed after printing, such as by a limit now known.
@@ -94,7 +89,7 @@ impl<O: Write, E: Write> Live<O, E> {
             }
         }
         text += &(self.sheet.table.end() + "\n" + &self.sheet.verdict(run));
-        text += &(self.sheet.ending(run, stored) + &self.sheet.document(run, stored, page));
+        text += &(self.sheet.ending(run, kept) + &self.sheet.document(run, kept, page));
         self.out.write(&text);
         self.out.end()
     }

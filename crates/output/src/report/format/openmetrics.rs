@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use plimsoll_compare::RequirementResult;
 use plimsoll_model::limit::LimitKind;
-use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::Unit;
 
@@ -191,20 +191,14 @@ impl Families {
             let help = "share of the physical limit, 1 is best";
             self.gauge("plimsoll_of_limit_ratio", "ratio", help, &labels, share);
         }
-        for tool in metric.tool_results.iter().filter(|tool| tool.ratio.is_some()) {
-            self.reference(tool, of, labels);
-        }
-    }
-
-    fn reference(&mut self, tool: &ToolResult, metric: &str, labels: &Labels<'_>) {
-        let labels = with(labels, [("metric", metric), ("reference", tool.tool.as_str())]);
-        if let Some(ratio) = &tool.ratio {
+        for (tool, ratio) in metric.tool_results.iter().filter_map(|tool| Some((tool, tool.ratio?))) {
+            let labels = with(labels, [("metric", of.as_str()), ("reference", tool.tool.as_str())]);
             let help = "own figure divided by the reference tool's, median of the pairs";
             self.gauge("plimsoll_reference_ratio", "ratio", help, &labels, ratio.median);
+            let states = VERDICTS.map(|verdict| (word_of(verdict), tool.verdict == verdict));
+            let help = "own figure compared with the reference tool's, by a test of equivalence";
+            self.state("plimsoll_reference_verdict", help, &labels, "verdict", &states);
         }
-        let states = VERDICTS.map(|verdict| (word_of(verdict), tool.verdict == verdict));
-        let help = "own figure compared with the reference tool's, by a test of equivalence";
-        self.state("plimsoll_reference_verdict", help, &labels, "verdict", &states);
     }
 
     /// Adds a state per requirement and case: met only if all results of the case meet it.

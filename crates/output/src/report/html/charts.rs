@@ -39,6 +39,51 @@ impl XAxisParameter {
     fn overlays(&self, key: &Key) -> bool {
         key.overlaid && !self.axis.charted_alone.contains(&key.name)
     }
+
+    /// Formats the total working set, `size 4 GiB in all`, if sizes are per thread and this is the
+    /// number of threads; else `None`.
+    fn total_size(&self, case: &Case) -> Option<String> {
+        let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
+        let counts = self.key.name == "threads" && each;
+        let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
+        Some(format!("size {} in all", human(&Value::Size(bytes))))
+    }
+
+    /// Groups metrics whose charts along this axis are one; `in_all`: sizes per thread are compared
+    /// by their total.
+    fn facets<'a>(&self, all: &[ChartedMetric<'a>], in_all: bool, stated: &StatedCases) -> Vec<Facet<'a>> {
+        let mut found: Vec<Facet<'a>> = Vec::new();
+        for drawn in all.iter().filter(|(m, _)| place(&m.case, self.key.name).is_some()) {
+            let (case, metric) = (&drawn.0.case, drawn.1.name.as_str());
+            let total = self.total_size(case).filter(|_| in_all);
+            let kept = |key: &str, _: &Value| {
+                let overlaid = Key::find(key).is_ok_and(|key| self.overlays(key));
+                key != self.key.name && !overlaid && (total.is_none() || key != "size")
+            };
+            let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
+            let shared = text(others(&stated.case(case), kept));
+            let unusual = |name: &str, value: &Value| {
+                kept(name, value) && !self.axis.charted_alone.contains(&name) && !is_usual(name, value)
+            };
+            let fixed = text(others(case, unusual));
+            let benchmark = case.benchmark();
+            // The operation (`stream of bytes`) that a benchmark shares with another, if any.
+            let common = |benchmark: &str| plimsoll_bench::find(benchmark)?.descriptor().common;
+            let alike = |f: &Facet<'a>| {
+                f.benchmark == benchmark
+                    || common(f.benchmark).is_some_and(|one| Some(one) == common(benchmark))
+            };
+            let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.shared == shared;
+            match found.iter_mut().find(same) {
+                Some(facet) => {
+                    facet.fixed.retain(|text| fixed.contains(text));
+                    facet.all.push(*drawn);
+                }
+                None => found.push(Facet { benchmark, metric, shared, fixed, all: vec![*drawn] }),
+            }
+        }
+        found
+    }
 }
 
 /// Ratio of largest to smallest value beyond which a linear axis hides the smallest.
@@ -56,7 +101,7 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
         let mut left = usable.clone();
         for in_all in [false, true] {
             let all = std::mem::take(&mut left);
-            for facet in facets(&all, along, in_all, &stated) {
+            for facet in along.facets(&all, in_all, &stated) {
                 match facet.charts(run, along, references) {
                     none if none.is_empty() => left.extend(facet.all),
                     made => charts.extend(made),
@@ -76,61 +121,12 @@ fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
     metrics.map(|(_, metric)| (measurement, metric)).collect()
 }
 
-/// Formats the total working set, `size 4 GiB in all`, if sizes are per thread and `along` is the
-/// number of threads; else `None`.
-fn total_size(case: &Case, along: &XAxisParameter) -> Option<String> {
-    let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
-    let counts = along.key.name == "threads" && each;
-    let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
-    Some(format!("size {} in all", human(&Value::Size(bytes))))
-}
-
 struct Facet<'a> {
     benchmark: &'a str,
     metric: &'a str,
     shared: Vec<String>,
     fixed: Vec<String>,
     all: Vec<ChartedMetric<'a>>,
-}
-
-/// Groups metrics whose charts along `along` are one; `in_all`: sizes per thread are compared by
-/// their total.
-fn facets<'a>(
-    all: &[ChartedMetric<'a>],
-    along: &XAxisParameter,
-    in_all: bool,
-    stated: &StatedCases,
-) -> Vec<Facet<'a>> {
-    let mut found: Vec<Facet<'a>> = Vec::new();
-    for drawn in all.iter().filter(|(m, _)| place(&m.case, along.key.name).is_some()) {
-        let (case, metric) = (&drawn.0.case, drawn.1.name.as_str());
-        let total = total_size(case, along).filter(|_| in_all);
-        let kept = |key: &str, _: &Value| {
-            let overlaid = Key::find(key).is_ok_and(|key| along.overlays(key));
-            key != along.key.name && !overlaid && (total.is_none() || key != "size")
-        };
-        let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
-        let shared = text(others(&stated.case(case), kept));
-        let unusual = |name: &str, value: &Value| {
-            kept(name, value) && !along.axis.charted_alone.contains(&name) && !is_usual(name, value)
-        };
-        let fixed = text(others(case, unusual));
-        let benchmark = case.benchmark();
-        // The operation (`stream of bytes`) that a benchmark shares with another, if any.
-        let common = |benchmark: &str| plimsoll_bench::find(benchmark)?.descriptor().common;
-        let alike = |f: &Facet<'a>| {
-            f.benchmark == benchmark || common(f.benchmark).is_some_and(|one| Some(one) == common(benchmark))
-        };
-        let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.shared == shared;
-        match found.iter_mut().find(same) {
-            Some(facet) => {
-                facet.fixed.retain(|text| fixed.contains(text));
-                facet.all.push(*drawn);
-            }
-            None => found.push(Facet { benchmark, metric, shared, fixed, all: vec![*drawn] }),
-        }
-    }
-    found
 }
 
 /// Formats the parameters for which `keep(name, value)` is true, as `threads 4`.

@@ -25,41 +25,32 @@ pub fn comparison(
         true => by_price(comparison).into_iter().chain(shares(comparison)).collect(),
         false => forest(&shown.lines).into_iter().collect(),
     };
-    let [machines, held_runs] = machines::of_sides(sides)?;
-    let bodies = vec![body(comparison, held, &shown, &charts), html! { main { (machines) } }];
-    let title = format!("plimsoll: {}", comparison.sides.join(" and "));
-    Ok(document(&PageParts { bodies, island: island(&charts)?, held: held_runs }, &title))
-}
-
-fn body(
-    comparison: &Comparison,
-    held: &[RequirementResult],
-    shown: &ComparisonTable<'_>,
-    charts: &[Chart],
-) -> Markup {
-    html! {
+    let (differs, left) = (warnings(comparison), left::groups(comparison));
+    let body = html! {
         header {
             div.name { h1 { "Comparison" } p.machine { (title(comparison)) } }
             div.verdicts { (counted(comparison)) @for one in held { (requirement(one)) } }
             p.run { (tally(comparison)) button.theme type="button" hidden { "dark / light" } }
         }
         main {
-            @let differs = warnings(comparison);
             @if !differs.is_empty() { section.findings aria-label="What else differs" { ul { @for line in &differs { li { (line) } } } } }
             @if let Some(line) = blindness(comparison) { p { strong.inconclusive { (line) } } }
             @if shown.lines.is_empty() { p { (NOTHING) } }
-            @for chart in charts { (page::figure(chart)) }
+            @for chart in &charts { (page::figure(chart)) }
             @if let Some(scores) = ComparisonTable::of_scores(comparison) { h2 { (SCORE) } (table(&scores)) }
-            (table(shown))
-            @for note in notes(comparison, shown) { p.note { (note) } }
-            @let left = left::groups(comparison);
+            (table(&shown))
+            @for note in notes(comparison, &shown) { p.note { (note) } }
             @if !left.is_empty() {
                 section.findings aria-label="What is not compared" {
                     ul { @for group in &left { li { span.(group.colour().1) { (group.text()) } } } }
                 }
             }
         }
-    }
+    };
+    let [machines, held] = machines::of_sides(sides)?;
+    let bodies = vec![body, html! { main { (machines) } }];
+    let title = format!("plimsoll: {}", comparison.sides.join(" and "));
+    Ok(document(&PageParts { bodies, island: island(&charts)?, held }, &title))
 }
 
 fn counted(comparison: &Comparison) -> Markup {
@@ -85,21 +76,15 @@ fn table(shown: &ComparisonTable<'_>) -> Markup {
     html! {
         div.wide { table {
             thead { tr { @for name in &shown.head { th.n[!is_of_words(name)] { (name) } } } }
-            tbody { @for row in &shown.lines { (line(row, &shown.head)) } }
-        } }
-    }
-}
-
-fn line(row: &ComparisonRow<'_>, head: &[String]) -> Markup {
-    html! {
-        tr title=[row.case.map(|case| case.id())] {
-            @for (cell, column) in row.cells.iter().zip(head) {
-                @match row.compared.filter(|_| column == "verdict") {
-                    Some(one) => td { strong.(one.verdict.code()) { (cell) } @if let Some(why) = &one.why { " " span.note { (why) } } },
-                    None => td.n[!is_of_words(column)] { (cell) },
+            tbody { @for row in &shown.lines { tr title=[row.case.map(|case| case.id())] {
+                @for (cell, column) in row.cells.iter().zip(&shown.head) {
+                    @match row.compared.filter(|_| column == "verdict") {
+                        Some(one) => td { strong.(one.verdict.code()) { (cell) } @if let Some(why) = &one.why { " " span.note { (why) } } },
+                        None => td.n[!is_of_words(column)] { (cell) },
+                    }
                 }
-            }
-        }
+            } } }
+        } }
     }
 }
 

@@ -87,12 +87,7 @@ impl TableSheet {
         sheet
     }
 
-    fn lines(
-        &mut self,
-        filled: &FilledTable<'_>,
-        row: usize,
-        units: &TableUnits,
-    ) -> Vec<(SheetLine, Vec<String>)> {
+    fn lines(&mut self, filled: &FilledTable<'_>, row: usize, units: &TableUnits) -> SheetLines {
         let is_measured = is_measured(filled);
         let cells = filled.rows.get(row).map_or(&[][..], Vec::as_slice);
         let mut lines = Vec::new();
@@ -117,17 +112,11 @@ impl TableSheet {
 
     /// Formats a cell of a line, followed by `unit` (may be empty); `None` without a value. Most
     /// lines exist only for the result of a case (`is_figure`).
-    fn text(
-        &mut self,
-        line: SheetLine,
-        cell: &FilledCell<'_>,
-        is_figure: bool,
-        unit: &str,
-    ) -> Option<String> {
+    fn text(&mut self, of: SheetLine, cell: &FilledCell<'_>, is_figure: bool, unit: &str) -> Option<String> {
         let in_unit = |value: f64| significant(value / cell.unit.scale, OWN_FIGURE_DIGITS);
         let share = |share: f64| percent(share, SHARE_DIGITS);
         let today = &cell.today;
-        match line {
+        match of {
             SheetLine::Today => Some(self.today(cell, unit)),
             SheetLine::Published => Some(self.published(cell, unit)),
             SheetLine::Ratio => cell.ratio().map(|ratio| format!("{} ×", significant(ratio, SHARE_DIGITS))),

@@ -190,10 +190,8 @@ impl HeadlineFigures {
     /// Formats the value; if much less was delivered, `103 GFLOP/s undisturbed · 22.1 GFLOP/s
     /// delivered`.
     pub(crate) fn both(&self) -> String {
-        match &self.delivered {
-            None => self.value.clone(),
-            Some(delivered) => format!("{} undisturbed · {} delivered", self.value, delivered.value),
-        }
+        let both = |of: &DeliveredFigure| format!("{} undisturbed · {} delivered", self.value, of.value);
+        self.delivered.as_ref().map_or_else(|| self.value.clone(), both)
     }
 
     pub(crate) fn share(&self) -> String {
@@ -216,10 +214,8 @@ fn chosen(measurement: &Measurement) -> impl Iterator<Item = &str> {
 
 /// Formats a value, followed by `(22.1 GFLOP/s delivered)` if `delivered` is given.
 pub(crate) fn with_delivered(value: f64, delivered: Option<f64>, unit: Unit) -> String {
-    match delivered {
-        None => human(value, unit),
-        Some(delivered) => format!("{} ({} delivered)", human(value, unit), human(delivered, unit)),
-    }
+    let delivered = delivered.map(|delivered| format!(" ({} delivered)", human(delivered, unit)));
+    human(value, unit) + &delivered.unwrap_or_default()
 }
 
 fn human(value: f64, unit: Unit) -> String {
@@ -254,8 +250,8 @@ const PERCENTILES: &str = "median: over the samples' mean latencies; p50 to max:
 /// Returns a remark about the sizes in rows with several threads; `None` if no size is per thread.
 fn of_each_thread(case: &Case) -> Option<&'static str> {
     let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
-    (each && case.threads() > 1 && case.size().is_some())
-        .then_some("sizes are per thread, all arrays together")
+    let is_several = each && case.threads() > 1 && case.size().is_some();
+    is_several.then_some("sizes are per thread, all arrays together")
 }
 
 /// Formats the percentiles of single operations, `p50 … p99 … p99.9 … max`; `None` without any.
