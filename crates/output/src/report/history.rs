@@ -175,10 +175,6 @@ mod tests {
     #[test]
     fn the_list_at_80_columns() {
         insta::assert_snapshot!(text(&lines(), &Style::plain(80)));
-    }
-
-    #[test]
-    fn an_empty_history_says_how_to_fill_it() {
         assert_eq!(text(&[], &Style::plain(80)), "no runs yet; 'plimsoll run' makes one\n");
     }
 

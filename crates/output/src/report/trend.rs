@@ -140,36 +140,15 @@ impl LevelChange<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use plimsoll_history::TrendPoint;
-    use plimsoll_units::quantity::Unit;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::report::html::site;
+    use crate::report::html::site::tests::stepped;
 
     fn trend(values: &[f64]) -> MetricTrend {
-        let point = |(n, median): (usize, &f64)| TrendPoint {
-            run: Arc::new(RunStart {
-                id: format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88"),
-                started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
-            }),
-            median: *median,
-            of_limit: Some(0.5),
-        };
-        MetricTrend {
-            machine: "m-1".to_owned(),
-            host: Some("bench-1".to_owned()),
-            case: "memory.bandwidth/op=read/threads=2".to_owned(),
-            metric: "bandwidth".to_owned(),
-            unit: Unit::BytePerSecond,
-            better: Better::Higher,
-            points: values.iter().enumerate().map(point).collect(),
-        }
-    }
-
-    fn stepped() -> Vec<f64> {
-        (0..24).map(|n| (if n < 14 { 20e9 } else { 18e9 }) * (1.0 + 0.002 * f64::from(n % 3))).collect()
+        let host = Some("bench-1".to_owned());
+        MetricTrend { host, ..site::tests::trend("bandwidth", values) }
     }
 
     #[test]

@@ -13,17 +13,12 @@ use unicode_width::UnicodeWidthStr;
 use super::rows::name;
 
 fn comparison() -> Comparison {
-    let floor = |benchmark: &str, metric: &str| NoiseFloor {
-        benchmark: benchmark.to_owned(),
-        metric: metric.to_owned(),
-        case: None,
-        noise: RunNoise { deviation: 0.004, freedom: 12.0, largest: 0.01 },
-    };
-    let floors = Floors {
-        machine: "m-1".to_owned(),
-        floors: vec![floor("network.tcp", "goodput"), floor("memory.latency", "latency")],
-        ..Floors::default()
-    };
+    let noise = RunNoise { deviation: 0.004, freedom: 12.0, largest: 0.01 };
+    let floors = [("network.tcp", "goodput"), ("memory.latency", "latency")].map(|(benchmark, metric)| {
+        let (benchmark, metric) = (benchmark.to_owned(), metric.to_owned());
+        NoiseFloor { benchmark, metric, case: None, noise }
+    });
+    let floors = Floors { machine: "m-1".to_owned(), floors: floors.into(), ..Floors::default() };
     let a = fixture::run();
     let mut b = a.clone();
     b.version = "0.2.0".to_owned();

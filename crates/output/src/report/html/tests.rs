@@ -245,20 +245,16 @@ fn what_differs_in_one_way_is_laid_over_each_other() {
 }
 
 #[test]
-fn a_gauge_without_an_interval_is_spoken_without_a_gap() {
-    let mut made = fixture::measured("null/threads=1", "rate", Unit::IoPerSecond, 0.0);
-    made.metrics[0].summary.ci95 = Some([0.0, 0.0]);
-    made.metrics[0].of_limit = Some(0.5);
-    let page = markup(&page_of(&fixture::run_of(vec![made])));
-    assert!(page.contains("IOPS, 50.0 % of its limit"), "{page}");
-}
-
-#[test]
-fn a_tiny_share_of_a_limit_stays_within_its_column() {
-    let mut made = fixture::cpu("f64", 2, 117.4e9, 118.0e9);
-    made.metrics[0].of_limit = Some(2.56e-6);
-    let page = markup(&page_of(&fixture::run_of(vec![made])));
-    assert!(page.contains("&lt;0.01 %<span class=\"of\"> of 118 GFLOP/s"), "{page}");
+fn a_gauge_without_an_interval_has_no_gap_and_a_tiny_share_stays_within_its_column() {
+    let page = |mut made: Measurement, ci95: Option<[f64; 2]>, share: f64| {
+        (made.metrics[0].summary.ci95, made.metrics[0].of_limit) = (ci95, Some(share));
+        markup(&page_of(&fixture::run_of(vec![made])))
+    };
+    let none = fixture::measured("null/threads=1", "rate", Unit::IoPerSecond, 0.0);
+    let spoken = page(none, Some([0.0, 0.0]), 0.5);
+    assert!(spoken.contains("IOPS, 50.0 % of its limit"), "{spoken}");
+    let tiny = page(fixture::cpu("f64", 2, 117.4e9, 118.0e9), None, 2.56e-6);
+    assert!(tiny.contains("&lt;0.01 %<span class=\"of\"> of 118 GFLOP/s"), "{tiny}");
 }
 
 /// Usual values are hidden, but a case with one still differs from a case without the parameter.
@@ -342,31 +338,20 @@ fn outliers_are_open_and_come_before_the_machines_that_are_lost() {
     assert!(!open.contains("is gone") && more.matches("is gone").count() == 7, "{page}");
 }
 
-pub(in crate::report) struct Titles {
-    pub(in crate::report) of_tables: Vec<String>,
-    pub(in crate::report) series: Vec<String>,
-    pub(in crate::report) by_operation: Vec<String>,
-    pub(in crate::report) together: Vec<String>,
-}
-
-pub(in crate::report) fn titles_of_figures(run: &Run) -> Titles {
+/// The titles of the charts of a replay: of its tables, of its time series, by operation, and of
+/// all reports together.
+pub(in crate::report) fn titles_of_figures(run: &Run) -> [Vec<String>; 4] {
     let title = |drawn: &reports::DrawnChart| match drawn {
         Ok(chart) => chart.title.clone(),
         Err(missing) => missing.title.clone(),
     };
     let of_tables = with_tables(&replays(std::slice::from_ref(run)), |reports| {
         let filled = reports[0].filled();
-        let charts = filled.iter().flat_map(|table| reports::charts(table));
-        charts.map(|drawn| title(&drawn)).collect()
+        filled.iter().flat_map(reports::charts).map(|drawn| title(&drawn)).collect()
     });
-    let titles =
-        |charts: &mut dyn Iterator<Item = &data::Chart>| charts.map(|chart| chart.title.clone()).collect();
-    let replay = reports::of(run).unwrap();
-    let together = reports::together(std::slice::from_ref(run));
-    Titles {
-        of_tables,
-        series: reports::series(run).iter().map(|(_, drawn)| title(drawn)).collect(),
-        by_operation: titles(&mut replay.parts.iter().flat_map(|(_, charts)| charts)),
-        together: titles(&mut together.iter()),
-    }
+    let series = reports::series(run).iter().map(|(_, drawn)| title(drawn)).collect();
+    let by_operation = reports::of(run).unwrap().parts.into_iter().flat_map(|(_, charts)| charts);
+    let together = reports::together(std::slice::from_ref(run)).into_iter();
+    let titles = |chart: data::Chart| chart.title;
+    [of_tables, series, by_operation.map(titles).collect(), together.map(titles).collect()]
 }

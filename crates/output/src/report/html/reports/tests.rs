@@ -52,10 +52,8 @@ fn charts(run: &Run) -> Vec<Chart> {
 #[test]
 fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
     for baseline in reports() {
-        let figures: Vec<Chart> = charts(&replay(&baseline))
-            .into_iter()
-            .filter(|c| c.y.unit != "%" && !c.title.ends_with("efficiency"))
-            .collect();
+        let mut figures = charts(&replay(&baseline));
+        figures.retain(|c| c.y.unit != "%" && !c.title.ends_with("efficiency"));
         let own = of_role(&figures, SeriesRole::Published);
         let believed = points(&baseline).filter(|(figure, _)| figure.believed().is_some()).count();
         assert_eq!(drawn(&own), believed, "{}", baseline.name);
@@ -80,16 +78,15 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
 #[test]
 fn each_published_efficiency_is_drawn() {
     let baseline = plimsoll_published::find("hyperion-prometheus").unwrap();
-    let run = replay(&baseline);
-    let charts: Vec<Chart> = charts(&run).into_iter().filter(|c| c.title.ends_with("efficiency")).collect();
+    let mut charts = charts(&replay(&baseline));
+    charts.retain(|c| c.title.ends_with("efficiency"));
     let printed = baseline.figures.iter().filter(|f| f.source.starts_with("efficiency")).count();
-    let shares = [SeriesRole::Published, SeriesRole::Program, SeriesRole::Doubted]
-        .map(|role| drawn(&of_role(&charts, role)));
-    assert_eq!(shares.iter().sum::<usize>(), printed);
+    let roles = [SeriesRole::Published, SeriesRole::Program, SeriesRole::Doubted];
+    assert_eq!(roles.iter().map(|role| drawn(&of_role(&charts, *role))).sum::<usize>(), printed);
 }
 
 #[test]
-fn marks_are_of_every_metric_and_of_the_report_that_is_replayed() {
+fn marks_and_titles_are_of_every_metric_and_stand_on_the_page() {
     for baseline in reports() {
         let run = replay(&baseline);
         let marks = super::super::published(&run);
@@ -99,13 +96,7 @@ fn marks_are_of_every_metric_and_of_the_report_that_is_replayed() {
             assert!(marks.iter().any(is_it), "{}: {case} {metric}", baseline.name);
         }
         assert!(marks.iter().all(|mark| mark.name == baseline.title()), "{}", baseline.name);
-    }
-}
-
-#[test]
-fn titles_are_told_apart_and_stand_on_the_page() {
-    for baseline in reports() {
-        let page = page_of(&[replay(&baseline)], &[]).unwrap();
+        let page = page_of(&[run], &[]).unwrap();
         let mut plots = plots(&baseline, 1.0);
         plots.retain(|plot| plot.table.kind == plimsoll_published::tables::TableKind::Own);
         let titles: BTreeSet<&String> = plots.iter().map(|plot| &plot.table.title).collect();
@@ -240,10 +231,8 @@ fn the_efficiency_of_a_latency_is_the_same_in_table_and_chart() {
     let (_, drawn) = all.iter().find(|(title, _)| title == "disk latency").unwrap();
     let charts = drawn.iter().flatten();
     let in_table: Vec<Chart> = charts.filter(|chart| chart.title.ends_with("efficiency")).cloned().collect();
-    let split: Vec<Chart> = self::charts(&run)
-        .into_iter()
-        .filter(|c| c.title.starts_with("Disk latency") && c.title.ends_with("efficiency"))
-        .collect();
+    let mut split = self::charts(&run);
+    split.retain(|c| c.title.starts_with("Disk latency") && c.title.ends_with("efficiency"));
     for charts in [&in_table, &split] {
         let own = of_role(charts, SeriesRole::Own);
         let points = || own.iter().flat_map(|one| &one.points).filter_map(|p| p[1]);

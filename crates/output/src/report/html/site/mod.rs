@@ -7,7 +7,7 @@ mod machine;
 pub mod names;
 mod plot;
 #[cfg(test)]
-mod tests;
+pub(in crate::report) mod tests;
 
 pub use directory::{Directory, SiteError};
 pub use index::index;

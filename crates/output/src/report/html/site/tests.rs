@@ -2,11 +2,9 @@ mod directory;
 
 use std::sync::Arc;
 
-use plimsoll_bench::Better;
 use plimsoll_history::{CaseCounts, RunRemarks, RunStart, RunSummary, TrendPoint};
 use plimsoll_result::document::RunStatus;
 use plimsoll_result::fixture;
-use plimsoll_units::quantity::Unit;
 use proptest::prelude::*;
 
 use super::plot::plot;
@@ -33,7 +31,7 @@ fn entry(n: usize) -> StoredRun {
     StoredRun { line, machine: "m-1".to_owned(), nodes: 1 }
 }
 
-fn trend(metric: &str, values: &[f64]) -> MetricTrend {
+pub(in crate::report) fn trend(metric: &str, values: &[f64]) -> MetricTrend {
     let point = |(n, median): (usize, &f64)| TrendPoint {
         run: Arc::new(RunStart { id: id(n), started: entry(n).line.started }),
         median: *median,
@@ -44,14 +42,14 @@ fn trend(metric: &str, values: &[f64]) -> MetricTrend {
         host: Some(HOSTILE.to_owned()),
         case: "memory.bandwidth/op=read/threads=2".to_owned(),
         metric: metric.to_owned(),
-        unit: Unit::BytePerSecond,
-        better: Better::Higher,
+        unit: plimsoll_units::quantity::Unit::BytePerSecond,
+        better: plimsoll_bench::Better::Higher,
         points: values.iter().enumerate().map(point).collect(),
     }
 }
 
 /// 20 GB/s, and 18 GB/s from the 15th run.
-fn stepped() -> Vec<f64> {
+pub(in crate::report) fn stepped() -> Vec<f64> {
     (0..24).map(|n| (if n < 14 { 20e9 } else { 18e9 }) * (1.0 + 0.002 * f64::from(n % 3))).collect()
 }
 
