@@ -142,7 +142,12 @@ pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
         match (serde_json::from_slice::<JournalLine<Run, Measurement, MachineFigures>>(&text), &mut run) {
             (Ok(JournalLine::Run(header)), None) => run = Some(header),
             (Ok(JournalLine::Measured(measured)), Some(run)) => run.measurements.push(measured),
-            (Ok(JournalLine::Machine(part)), Some(run)) => part.enter(run),
+            (Ok(JournalLine::Machine(part)), Some(run)) => {
+                run.elapsed_s = part.elapsed_s;
+                run.measurements.retain(|one| one.node != part.node.name);
+                run.measurements.extend(part.measured);
+                run.put_node(part.node, part.health, part.clock_steps);
+            }
             // A kill cuts off only the last line.
             (_, None) => break,
             _ if !is_ended => break,
@@ -161,21 +166,4 @@ pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let why = if unused > 0 { Some(damaged()) } else { read.err() };
     let problem = why.map(|why| StoreError::damaged(path, why));
     Ok(Some(UnfinishedRun { run, path: path.to_owned(), problem }))
-}
-
-impl MachineFigures {
-    fn enter(self, run: &mut Run) {
-        let name = self.node.name.clone();
-        run.elapsed_s = self.elapsed_s;
-        run.health.retain(|one| one.node != name);
-        run.health.extend(self.health);
-        run.clock_steps.retain(|one| one.node != name);
-        run.clock_steps.extend(self.clock_steps);
-        run.measurements.retain(|one| one.node != name);
-        run.measurements.extend(self.measured);
-        match run.nodes.iter_mut().find(|node| node.name == name) {
-            Some(node) => *node = self.node,
-            None => run.nodes.push(self.node),
-        }
-    }
 }

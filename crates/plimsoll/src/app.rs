@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use crossbeam_channel::Receiver;
 use plimsoll_bench::Candidate;
-use plimsoll_command::cli::{Common, Measurable, TypedCommand};
+use plimsoll_command::cli::{Common, MachineFlags, Measurable, TypedCommand};
 use plimsoll_command::resolve;
 use plimsoll_history::Location;
 use plimsoll_machine::{Health, Machine, Root, saved};
@@ -54,7 +54,7 @@ use plimsoll_system::program::OwnProgram;
 use plimsoll_system::wall;
 use plimsoll_units::text::shown_path;
 
-use crate::failure::unfit;
+use crate::failure::{OrFailure, unfit};
 use crate::output::{Outputs, complain, shareable};
 use hosts::{gather, hosted};
 use planning::{generate, plan_menu, plans};
@@ -68,12 +68,12 @@ pub use formats::command;
 /// Carries out a parsed command line. Returns its exit code, or the error to print.
 pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     signals::settle();
-    plimsoll_system::random::check_available().map_err(|e| Failure::environment(e.to_string()))?;
+    plimsoll_system::random::check_available().or_environment()?;
     if matches!(
         typed,
         TypedCommand::Measure { .. }
             | TypedCommand::Plan(_)
-            | TypedCommand::References { .. }
+            | TypedCommand::References(_)
             | TypedCommand::Site(_)
             | TypedCommand::Gate(_)
             | TypedCommand::Watch(_)
@@ -98,7 +98,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
         TypedCommand::Plan(work) => plans::execute(*work),
         TypedCommand::Serve(typed) => serving::serve(&typed),
         TypedCommand::NewKey(file) => serving::new_key(file.as_deref()),
-        TypedCommand::Machine { json, save, from } => show_machine(json, save.as_deref(), from.as_deref()),
+        TypedCommand::Machine(typed) => show_machine(&typed),
         TypedCommand::Check(typed) => check::check(&typed),
         TypedCommand::Compare(typed) => compare::compare(&typed),
         TypedCommand::Report(typed) => replay::report(&typed),
@@ -110,13 +110,11 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
         TypedCommand::Site(typed) => site::site(&typed),
         TypedCommand::Doctor(typed) => doctor::doctor(&typed),
         TypedCommand::History(typed) => history::history(&typed),
-        TypedCommand::Worker => {
-            let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock());
-            served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
-        }
-        TypedCommand::References { named, install } => ref_tools::list(&named, install),
-        TypedCommand::Launch { cpus, becomes: true, command } => Err(ref_tools::become_tool(&cpus, &command)),
-        TypedCommand::Launch { cpus, becomes: false, command } => ref_tools::launch(&cpus, &command),
+        TypedCommand::Worker => worker::serve(std::io::stdin().lock(), std::io::stdout().lock())
+            .map(|()| ExitCode::SUCCESS)
+            .or_environment(),
+        TypedCommand::References(typed) => ref_tools::list(&typed),
+        TypedCommand::Launch(typed) => ref_tools::launch(&typed),
         TypedCommand::PrivateServer => serving::private(),
         TypedCommand::Generate(directory) => generate::generate(&directory),
     }
@@ -135,16 +133,14 @@ fn canonical_path(path: &Path) -> PathBuf {
             return whole;
         }
         let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        match path.read_link() {
-            Ok(link) => path = directory.join(link),
-            Err(_) => {
-                let below = |above: &Path| {
-                    let existing = if above == Path::new("") { Path::new(".") } else { above };
-                    Some(existing.canonicalize().ok()?.join(path.strip_prefix(above).ok()?))
-                };
-                return path.ancestors().skip(1).find_map(below).unwrap_or_else(|| path.clone());
-            }
-        }
+        let Ok(link) = path.read_link() else {
+            let below = |above: &Path| {
+                let existing = if above == Path::new("") { Path::new(".") } else { above };
+                Some(existing.canonicalize().ok()?.join(path.strip_prefix(above).ok()?))
+            };
+            return path.ancestors().skip(1).find_map(below).unwrap_or_else(|| path.clone());
+        };
+        path = directory.join(link);
     }
     path
 }
@@ -168,13 +164,10 @@ fn refuse_overwriting_input<'a, const N: usize>(
 ) -> Result<(), Failure> {
     let read: Vec<PathBuf> =
         read.into_iter().filter(|path| !is_stdout(path) && path.exists()).map(canonical_path).collect();
-    match places(&named).into_iter().find(|(_, to)| read.contains(to)) {
-        None => Ok(()),
-        Some((flag, path)) => {
-            let path = shown_path(&path);
-            Err(Failure::usage(format!("{flag} would replace {path}, which is read; name another file")))
-        }
-    }
+    let replaced = places(&named).into_iter().find(|(_, to)| read.contains(to));
+    let Some((flag, path)) = replaced else { return Ok(()) };
+    let path = shown_path(&path);
+    Err(Failure::usage(format!("{flag} would replace {path}, which is read; name another file")))
 }
 
 /// Fails if --json names a file with text that does not begin with `own`, as documents of this
@@ -227,11 +220,8 @@ fn measure(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result
 /// Measures on this machine alone, or only lists what would be measured. Returns the exit code.
 fn measure_here(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<u8, Failure> {
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
-    let kept = begun
-        .as_ref()
-        .filter(|_| *what == Measurable::Kept)
-        .map(|begun| resume::plan_of(begun, common))
-        .transpose()?;
+    let resumed = begun.as_ref().filter(|_| *what == Measurable::Kept);
+    let kept = resumed.map(|begun| resume::plan_of(begun, common)).transpose()?;
     let before = begun.as_ref().map(|begun| &begun.run.machine);
     let what_now = kept.as_ref().unwrap_or(what);
     let mut prepared = PreparedRun { key, ..PreparedRun::new(what_now, common, before, true)? };
@@ -269,8 +259,8 @@ fn own_program() -> Result<PathBuf, Failure> {
         Failure::environment(format!(
             "cannot find plimsoll's own program file: {e}; mount /proc, or start plimsoll by its full path"
         ))
-    })?;
-    Ok(own.path)
+    });
+    own.map(|own| own.path)
 }
 
 /// Prints `text` to stdout. A closed pipe is no error.
@@ -295,7 +285,7 @@ fn run(
     interrupts: Receiver<()>,
     earlier: Option<ResumedRun>,
 ) -> Result<u8, Failure> {
-    let reference_tools = ref_tools::reference_tools(common, &own_program()?, interrupts.clone(), prepared)?;
+    let reference_tools = ref_tools::reference_tools(common, interrupts.clone(), prepared)?;
     OwnProgram::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
     let resumed = earlier.is_some();
     let begun = earlier.map_or_else(|| ResumedRun::new(prepared), Ok)?;
@@ -383,15 +373,15 @@ fn document(prepared: &PreparedRun) -> Run {
     }
 }
 
-fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<ExitCode, Failure> {
+fn show_machine(typed: &MachineFlags) -> Result<ExitCode, Failure> {
+    let from = typed.from.as_deref();
     let named = |flag: &str, e: saved::SavedError| {
         let text = format!("{flag} {e}");
         if e.is_of_the_name() { Failure::usage(text) } else { Failure::environment(text) }
     };
-    let opened = from.map(saved::open).transpose().map_err(|e| named("--from", e))?;
-    let root = opened.unwrap_or_else(Root::live);
+    let root = from.map_or_else(|| Ok(Root::live()), saved::open).map_err(|e| named("--from", e))?;
     let mut machine = Machine::discover(&root);
-    if let Some(to) = save {
+    if let Some(to) = &typed.save {
         saved::save(&root, &machine, to).map_err(|e| named("--save", e))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -400,9 +390,8 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
     } else if root.exists("proc/self/mountinfo") {
         machine.set_storage_behind(&root, Path::new("/"));
     }
-    if json {
-        let text = serde_json::to_string_pretty(&machine);
-        return printed(&(text.map_err(|e| Failure::environment(e.to_string()))? + "\n"));
+    if typed.json {
+        return printed(&(serde_json::to_string_pretty(&machine).or_environment()? + "\n"));
     }
     let mut sections = report::machine::describe(&machine);
     sections.extend(report::machine::cores(&machine));

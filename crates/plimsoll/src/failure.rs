@@ -44,6 +44,23 @@ impl Failure {
     }
 }
 
+/// Turns any error into a [`Failure`] with its text.
+pub(crate) trait OrFailure<T> {
+    fn or_usage(self) -> Result<T, Failure>;
+
+    fn or_environment(self) -> Result<T, Failure>;
+}
+
+impl<T, E: std::fmt::Display> OrFailure<T> for Result<T, E> {
+    fn or_usage(self) -> Result<T, Failure> {
+        self.map_err(|e| Failure::usage(e.to_string()))
+    }
+
+    fn or_environment(self) -> Result<T, Failure> {
+        self.map_err(|e| Failure::environment(e.to_string()))
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = match &error {

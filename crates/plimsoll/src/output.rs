@@ -82,17 +82,13 @@ impl Outputs {
             Err(e) => return Err(e.into()),
         };
         let target = |path: &Option<PathBuf>| {
-            let opened = path.as_deref().map(|path| OutputTarget::new(path, waits));
-            opened.transpose().map_err(|e| unfit(&e))
+            path.as_deref().map(|path| OutputTarget::new(path, waits).map_err(|e| unfit(&e))).transpose()
         };
         let (json, html) = (target(&common.json)?, target(&common.html)?);
         let events = common.events.as_deref().map(|path| open_incremental(path, waits)).transpose();
         let outputs = [&common.json, &common.html, &common.events];
-        let style = Style::detect(StyleOptions {
-            no_color: common.no_color,
-            quiet: common.quiet,
-            explain: common.explain,
-        });
+        let Common { no_color, quiet, explain, .. } = *common;
+        let style = Style::detect(StyleOptions { no_color, quiet, explain });
         Ok(Self {
             json,
             html,
@@ -113,9 +109,7 @@ impl Outputs {
     /// Starts the outputs of a run; if it is `resumed`, the history has its first part.
     pub fn begin(&mut self, run: &Run, resumed: bool) {
         self.ended = run.measurements.len();
-        for complaint in self.complaints.drain(..) {
-            complain(&complaint);
-        }
+        self.complaints.drain(..).for_each(|complaint| complain(&complaint));
         if !self.stdout_is_taken {
             let mut table = Live::new(io::stdout(), io::stderr(), self.style.clone(), run);
             run.measurements.iter().for_each(|measurement| table.row(measurement));
@@ -125,22 +119,19 @@ impl Outputs {
     }
 
     fn enter(&mut self, run: &Run, resumed: bool) {
-        if let Some(history) = self.history.as_mut().filter(|history| history.run != run.id) {
-            history.run.clone_from(&run.id);
-            let store = &mut history.store;
-            let begun = if resumed { store.resume(run) } else { store.begin(run) };
-            self.close_on_error(begun);
-        }
+        self.change_history(|history| {
+            if std::mem::replace(&mut history.run, run.id.clone()) == run.id {
+                return Ok(());
+            }
+            if resumed { history.store.resume(run) } else { history.store.begin(run) }
+        });
     }
 
     /// Stores the results `measured` of the node `machine` in the history. `header` is the run with
     /// the nodes that have ended so far.
     pub fn machine_ended(&mut self, header: &Run, resumed: bool, machine: &str, measured: &[Measurement]) {
         self.enter(header, resumed);
-        if let Some(history) = &mut self.history {
-            let added = history.store.add_machine(header, machine, measured);
-            self.close_on_error(added);
-        }
+        self.change_history(|history| history.store.add_machine(header, machine, measured));
     }
 
     /// Writes an event to the table and the event lines, and a result also to the history.
@@ -162,48 +153,35 @@ impl Outputs {
             if let Err(e) = written.and_then(|()| lines.write_all(b"\n")).and_then(|()| lines.flush()) {
                 self.events = None;
                 if e.kind() != io::ErrorKind::BrokenPipe {
-                    self.complaints.push(format!("--events: {e}; the rest of the events is lost"));
-                    self.lost = true;
+                    self.lose(format!("--events: {e}; the rest of the events is lost"));
                 }
             }
         }
-        if let (RunEvent::Measured { measurement }, Some(history)) = (event, &mut self.history) {
-            let added = history.store.add(std::slice::from_ref(measurement));
-            self.close_on_error(added);
+        if let RunEvent::Measured { measurement } = event {
+            self.change_history(|history| history.store.add(std::slice::from_ref(measurement)));
         }
     }
 
     /// Ends all outputs with the document of `run`. Returns false if any output was lost.
     pub fn finish(&mut self, run: &Run) -> bool {
-        if let Some(history) = &mut self.history {
-            let finished = history.store.finish(run);
-            self.close_on_error(finished);
-        }
+        self.change_history(|history| history.store.finish(run));
         self.spool(run);
-        let page =
-            self.html.as_ref().filter(|target| !target.is_stdout()).map(|target| target.path().to_owned());
-        let page = page.or_else(|| self.own_page(run));
-        for e in self.documents(run) {
-            self.complaints.push(e);
-            self.lost = true;
-        }
+        let page = self.html.as_ref().filter(|target| !target.is_stdout());
+        let page = page.map(|target| target.path().to_owned()).or_else(|| self.own_page(run));
+        self.documents(run).into_iter().for_each(|e| self.lose(e));
         let kept = self.history.as_ref().map(|history| RunPlace {
             location: &history.location,
             id: history.store.short_id(&run.id, SHORT_ID).unwrap_or_else(|_| run.id.clone()),
         });
-        if let Some(Err(e)) =
-            self.table.as_mut().map(|table| table.finish(run, kept.as_ref(), page.as_deref()))
-        {
-            self.complaints.push(format!("the table could not be written to stdout: {e}"));
-            self.lost = true;
+        let shown = self.table.as_mut().map(|table| table.finish(run, kept.as_ref(), page.as_deref()));
+        if let Some(Err(e)) = shown {
+            self.lose(format!("the table could not be written to stdout: {e}"));
         }
         let is_seen = self.table.is_some() && io::stdout().is_terminal();
         let shown = |why| see_above(run).filter(|_| is_seen).unwrap_or(why);
         let nothing = nothing_measured(run).map(shown);
         self.complaints.extend(nothing.filter(|_| run.status == RunStatus::Complete));
-        for complaint in self.complaints.drain(..) {
-            complain(&complaint);
-        }
+        self.complaints.drain(..).for_each(|complaint| complain(&complaint));
         !self.lost
     }
 
@@ -216,17 +194,10 @@ impl Outputs {
         }
         let id: String = run.id.chars().take(SHORT_ID).collect();
         let path = PathBuf::from(format!("{}-{id}.html", run.plan.name));
-        match OutputTarget::new(&path, &Waits::without_interrupts(complain)) {
-            Ok(target) => {
-                self.html = Some(target);
-                Some(path)
-            }
-            Err(e) => {
-                self.complaints
-                    .push(format!("the page of the report's tables and figures is not written: {e}"));
-                None
-            }
-        }
+        let opened = OutputTarget::new(&path, &Waits::without_interrupts(complain));
+        let refused = |e| format!("the page of the report's tables and figures is not written: {e}");
+        self.html = opened.map_err(|e| self.complaints.push(refused(e))).ok();
+        self.html.is_some().then_some(path)
     }
 
     fn documents(&self, run: &Run) -> Vec<String> {
@@ -245,13 +216,18 @@ impl Outputs {
         json.into_iter().chain(html).collect()
     }
 
-    /// Closes the history if `result` is an error, which is reported at the end of the run.
-    fn close_on_error(&mut self, result: Result<(), StoreError>) {
-        if let Err(e) = result {
-            self.complaints.push(e.to_string());
+    /// Applies `change` to the history, if there is one; an error closes it.
+    fn change_history(&mut self, change: impl FnOnce(&mut RunHistory) -> Result<(), StoreError>) {
+        if let Some(Err(e)) = self.history.as_mut().map(change) {
             self.given_up = self.history.take().map(|history| history.location);
-            self.lost = true;
+            self.lose(e.to_string());
         }
+    }
+
+    /// Records that an output was lost; `why` is printed at the end of the run.
+    fn lose(&mut self, why: String) {
+        self.complaints.push(why);
+        self.lost = true;
     }
 
     /// Saves the document of a run whose history failed, for a later import.
@@ -326,13 +302,13 @@ fn alike(one: &str, other: &str) -> bool {
 
 /// Returns a line with the numbers of failed and skipped cases; `None` if there are none.
 fn see_above(run: &Run) -> Option<String> {
-    let count = |status: Status, word: &str| {
+    let count = |(status, word): (Status, &str)| {
         let n = run.measurements.iter().filter(|m| m.status == status).count();
         (n > 0).then(|| format!("{} {word}", format_count(n, "case")))
     };
-    let counts = [count(Status::Failed, "failed"), count(Status::Skipped, "skipped")];
-    let reported: Vec<String> = counts.into_iter().flatten().collect();
-    (!reported.is_empty()).then(|| format!("nothing was measured: {} (see above)", reported.join(", ")))
+    let counts = [(Status::Failed, "failed"), (Status::Skipped, "skipped")].into_iter().filter_map(count);
+    let counts: Vec<String> = counts.collect();
+    (!counts.is_empty()).then(|| format!("nothing was measured: {} (see above)", counts.join(", ")))
 }
 
 /// Writes the HTML page of `leaving`, which is `run` or its redacted copy, to `target`. For
@@ -345,8 +321,7 @@ fn page(target: &OutputTarget, run: &Run, leaving: &Run, history: Option<&RunHis
     let references: Vec<_> = before.iter().flat_map(html::last_run).collect();
     let page = html::page(std::slice::from_ref(leaving), &references);
     let page = page.map_err(|e| format!("--html: {e}"))?;
-    let fill = |file: &mut dyn Write| file.write_all(page.as_bytes());
-    filled(target, run, fill).map_err(|e| format!("--html: {e}"))
+    filled(target, run, |file| file.write_all(page.as_bytes())).map_err(|e| format!("--html: {e}"))
 }
 
 /// Prints one line with `plimsoll: ` before it to stderr, at most 2000 characters.

@@ -207,6 +207,18 @@ impl Run {
         self.nodes.iter().map(other_node).collect()
     }
 
+    /// Replaces the node with its health and clock steps, or adds it.
+    pub fn put_node(&mut self, node: Node, health: Vec<NodeHealth>, clock_steps: Vec<ClockStep>) {
+        self.health.retain(|one| one.node != node.name);
+        self.health.extend(health);
+        self.clock_steps.retain(|one| one.node != node.name);
+        self.clock_steps.extend(clock_steps);
+        match self.nodes.iter_mut().find(|known| known.name == node.name) {
+            Some(known) => *known = node,
+            None => self.nodes.push(node),
+        }
+    }
+
     /// Writes the document to `to` as one line of JSON: indentation would double the size.
     pub fn write_on_one_line(&self, to: &mut dyn Write) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 16, to);

@@ -23,6 +23,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+pub use disk_and_network::DiskAndNetwork;
 pub use gate::{AnswerForm, GateCommand, exit_code};
 pub use help::rows;
 use history::Import;
@@ -86,14 +87,7 @@ pub enum TypedCommand {
     /// Create a key in a new file; `None` prints it.
     NewKey(Option<PathBuf>),
     /// Print the discovered machine.
-    Machine {
-        /// Whether to print JSON instead of text.
-        json: bool,
-        /// Archive or directory to save it to, instead of printing it.
-        save: Option<PathBuf>,
-        /// Saved machine to read instead of this one.
-        from: Option<PathBuf>,
-    },
+    Machine(MachineFlags),
     /// Compare runs.
     Compare(Box<Compare>),
     /// Check results of other tools against a machine's limits.
@@ -117,38 +111,15 @@ pub enum TypedCommand {
     /// Query or change the history.
     History(Box<HistoryCommand>),
     /// List the reference tools.
-    References {
-        /// Paths of tools by name.
-        named: Vec<(String, PathBuf)>,
-        /// Action for missing tools.
-        install: Install,
-    },
+    References(ReferenceFlags),
     /// Run another program on given CPUs, and clean up after it.
-    Launch {
-        /// CPUs; empty leaves the affinity unchanged.
-        cpus: Vec<usize>,
-        /// Whether to exec the program instead of supervising it.
-        becomes: bool,
-        /// Program and arguments.
-        command: Vec<OsString>,
-    },
+    Launch(LaunchFlags),
     /// Run as a worker.
     Worker,
     /// Run as the server of a network benchmark.
     PrivateServer,
     /// Write man pages and completions into a directory.
     Generate(PathBuf),
-}
-
-/// Action for missing reference tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Install {
-    /// None.
-    No,
-    /// Print the command that installs them.
-    Show,
-    /// Run the command that installs them.
-    Run,
 }
 
 /// Default plan.
@@ -374,22 +345,21 @@ fn subsystem(name: &'static str) -> Command {
             return flag.value_name("spread|compact|CPULIST");
         }
         let flag = flag.value_delimiter(',');
-        match key.kind {
-            ValueKind::Switch => {
-                flag.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off")
-            }
-            kind => {
-                // The value's parser refuses negative values; numbers without a unit reach it.
-                let has_unit = !matches!(kind, ValueKind::Word | ValueKind::Count);
-                flag.value_name("VALUE,…").allow_hyphen_values(has_unit)
-            }
+        if key.kind == ValueKind::Switch {
+            return flag
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("on")
+                .value_name("on|off");
         }
+        // The value's parser refuses negative values; numbers without a unit reach it.
+        let has_unit = !matches!(key.kind, ValueKind::Word | ValueKind::Count);
+        flag.value_name("VALUE,…").allow_hyphen_values(has_unit)
     });
     let command = Command::new(name).args(flags).allow_negative_numbers(true);
-    let command = match keys_of(name).any(|key| key.name == SERVER) {
-        true => Common::augment_args(KeyFlag::augment_args(command)),
-        false => Common::augment_args(command),
-    };
+    let takes_server = keys_of(name).any(|key| key.name == SERVER);
+    let command = if takes_server { KeyFlag::augment_args(command) } else { command };
+    let command = Common::augment_args(command);
     let command = match plimsoll_bench::uses_test_files(name) {
         true => DiskFlags::augment_args(command),
         false if takes_directory(name) => DirFlag::augment_args(command),
@@ -435,41 +405,47 @@ struct RunFlags {
     ignore_unsupported: bool,
 }
 
-#[derive(Args)]
-struct MachineFlags {
+/// `plimsoll machine`.
+#[derive(Args, Debug)]
+pub struct MachineFlags {
     /// Print JSON instead of text
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Save a description of the hardware, for a bug report or check --machine, without names,
     /// addresses and serial numbers
     #[arg(long, value_name = "DIR|FILE.tar.gz", conflicts_with = "json")]
-    save: Option<PathBuf>,
+    pub save: Option<PathBuf>,
     /// Print the machine that --save wrote to this path, instead of this one
     #[arg(long, value_name = "DIR|FILE.tar.gz")]
-    from: Option<PathBuf>,
+    pub from: Option<PathBuf>,
 }
 
-#[derive(Args)]
-struct ReferenceFlags {
+/// `plimsoll references`.
+#[derive(Args, Debug)]
+pub struct ReferenceFlags {
     /// Path of a reference tool that is not in PATH, such as stream=./stream
     #[arg(long = "reference-path", visible_alias = "peer-path", value_name = "NAME=FILE", value_parser = named_path)]
-    named: Vec<(String, PathBuf)>,
+    pub named: Vec<(String, PathBuf)>,
     /// Print the command that installs missing tools, as far as they are Debian packages
     #[arg(long, conflicts_with_all = ["hosts", "inventory"])]
-    install: bool,
+    pub install: bool,
     /// With --install: run the command, instead of printing it
     #[arg(long)]
-    yes: bool,
+    pub yes: bool,
 }
 
-#[derive(Args)]
-struct LaunchFlags {
+/// `plimsoll launch` (hidden).
+#[derive(Args, Debug)]
+pub struct LaunchFlags {
+    /// CPUs, divided by commas; empty leaves the affinity unchanged.
     #[arg(long)]
-    cpus: String,
+    pub cpus: String,
+    /// Whether to exec the program instead of supervising it.
     #[arg(long = "become")]
-    becomes: bool,
+    pub becomes: bool,
+    /// Program and arguments.
     #[arg(last = true, required = true)]
-    command: Vec<OsString>,
+    pub command: Vec<OsString>,
 }
 
 fn run() -> Command {
@@ -557,15 +533,6 @@ fn key() -> Command {
         .subcommand(new)
 }
 
-fn references(flags: ReferenceFlags) -> TypedCommand {
-    let install = match (flags.install, flags.yes) {
-        (true, true) => Install::Run,
-        (true, false) => Install::Show,
-        _ => Install::No,
-    };
-    TypedCommand::References { named: flags.named, install }
-}
-
 /// Parses the command line; `command` is [`command`], possibly with more value parsers. The error
 /// is the first mistake, or the help or version to print.
 pub fn parse(
@@ -589,10 +556,7 @@ pub fn parse(
         Some(("run", m)) => asked_of_run(m, &known),
         Some(("hosted", m)) => Ok(TypedCommand::Hosted(path(m, "directory").unwrap_or_default())),
         Some(("plan", m)) => plans::parse(m).map(|work| TypedCommand::Plan(Box::new(work))),
-        Some(("machine", m)) => {
-            let MachineFlags { json, save, from } = MachineFlags::from_arg_matches(m)?;
-            Ok(TypedCommand::Machine { json, save, from })
-        }
+        Some(("machine", m)) => Ok(TypedCommand::Machine(MachineFlags::from_arg_matches(m)?)),
         Some(("history", m)) => Ok(TypedCommand::History(Box::new(HistoryCommand::from_arg_matches(m)?))),
         Some(("import", m)) => Ok(TypedCommand::History(Box::new(Import::from_arg_matches(m)?.into()))),
         Some(("compare", m)) => Ok(TypedCommand::Compare(Box::new(Compare::from_arg_matches(m)?))),
@@ -614,13 +578,9 @@ pub fn parse(
         }
         Some(("references", m)) => match hosts::forwarded_command(&known, "references", m)? {
             Some(elsewhere) => Ok(elsewhere),
-            None => Ok(references(ReferenceFlags::from_arg_matches(m)?)),
+            None => Ok(TypedCommand::References(ReferenceFlags::from_arg_matches(m)?)),
         },
-        Some(("launch", m)) => {
-            let LaunchFlags { cpus, becomes, command } = LaunchFlags::from_arg_matches(m)?;
-            let cpus = cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect();
-            Ok(TypedCommand::Launch { cpus, becomes, command })
-        }
+        Some(("launch", m)) => Ok(TypedCommand::Launch(LaunchFlags::from_arg_matches(m)?)),
         Some(("worker", _)) => Ok(TypedCommand::Worker),
         Some(("private-server", _)) => Ok(TypedCommand::PrivateServer),
         Some(("generate", m)) => Ok(TypedCommand::Generate(path(m, "directory").unwrap_or_default())),
@@ -638,11 +598,11 @@ fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<TypedCommand, clap::E
     let what = match (plan, &common.resume) {
         (Some(named), _) => Measurable::Plan(named),
         (None, Some(_)) => Measurable::Kept,
-        (None, None) => Measurable::Unnamed,
+        (None, None) => {
+            mistakes::plan_as_file(&[("json", &common.json), ("html", &common.html)])?;
+            Measurable::Unnamed
+        }
     };
-    if what == Measurable::Unnamed {
-        mistakes::plan_as_file(&[("json", &common.json), ("html", &common.html)])?;
-    }
     let common = Box::new(common);
     let hosts = Hosts::from_arg_matches(m)?;
     if !hosts.is_named() {
@@ -674,6 +634,5 @@ pub fn one_line(error: &clap::Error) -> String {
     let is_message = |l: &&str| !l.starts_with("Usage:") && !l.starts_with("For more information");
     let kept = text.lines().map(str::trim).take_while(is_message).filter(|l| !l.is_empty());
     let line = kept.collect::<Vec<_>>().join("; ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
-    shown_within(line, 1000)
+    shown_within(line.strip_prefix("error: ").unwrap_or(&line), 1000)
 }

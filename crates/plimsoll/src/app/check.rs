@@ -1,6 +1,6 @@
 //! `plimsoll check`: compares results of other tools, or of stored runs, with a machine's limits.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,6 +14,7 @@ use plimsoll_result::document::Run;
 use plimsoll_units::text::shown_path;
 
 use super::{Failure, code, plans, printed, target};
+use crate::failure::OrFailure;
 
 /// Reads the files, checks their results against limits, and prints or writes the outcome.
 pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
@@ -23,9 +24,8 @@ pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
     super::refuse_overwriting_input(typed.files.iter().map(PathBuf::as_path), [("--json", &typed.json)])?;
     super::refuse_replacing(typed.json.as_deref(), "{\n  \"schema\": \"plimsoll.check/", "a check document")?;
     let to_json = typed.json.as_deref().map(target).transpose()?;
-    let opened = typed.machine.as_deref().map(saved::open).transpose();
-    let opened = opened.map_err(|e| Failure::usage(format!("--machine {e}")))?;
-    let root = opened.unwrap_or_else(Root::live);
+    let root = typed.machine.as_deref().map_or_else(|| Ok(Root::live()), saved::open);
+    let root = root.map_err(|e| Failure::usage(format!("--machine {e}")))?;
     let machine = Machine::discover(&root);
     let limits = plans::typed_limits(typed.limits.as_deref())?;
     let place =
@@ -45,8 +45,8 @@ pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(unread_line(only)));
     }
     if let Some(to) = &to_json {
-        let written = to.fill(|out| write(&CheckDocument::new(&machine, &files, &unread), out));
-        written?;
+        let document = CheckDocument::new(&machine, &files, &unread);
+        to.put(&(serde_json::to_string_pretty(&document).or_environment()? + "\n"))?;
     }
     if !to_json.as_ref().is_some_and(OutputTarget::is_stdout) {
         let style = Style::detect(StyleOptions::default());
@@ -58,8 +58,7 @@ pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
     if !unread.is_empty() {
         return Ok(ExitCode::from(code::USAGE));
     }
-    let passes = files.iter().all(Checked::passes);
-    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(code::VERDICT) })
+    Ok(ExitCode::from(if files.iter().all(Checked::passes) { 0 } else { code::VERDICT }))
 }
 
 fn is_stdin(file: &Path) -> bool {
@@ -72,10 +71,7 @@ fn results(
     typed: &CheckCommand,
     place: &CheckedMachine<'_>,
 ) -> Vec<Result<Checked, UnreadResult>> {
-    let name = match is_stdin(file) {
-        true => "stdin".to_owned(),
-        false => shown_path(file),
-    };
+    let name = if is_stdin(file) { "stdin".to_owned() } else { shown_path(file) };
     let text = match plimsoll_check::contents(file, io::stdin().lock()) {
         Ok(text) => text,
         Err(why) => return vec![Err(UnreadResult { file: name, document: None, why })],
@@ -112,18 +108,7 @@ fn numbered<T>(
 }
 
 fn unread_line(unread: &UnreadResult) -> String {
-    let why = match unread.file.ends_with(".fio") {
-        true => {
-            "a job file is no result: plimsoll plan check FILE.fio checks it, and fio --output-format=json writes a result"
-        }
-        false => &unread.why,
-    };
+    let job = "a job file is no result: plimsoll plan check FILE.fio checks it, and fio --output-format=json writes a result";
+    let why = if unread.file.ends_with(".fio") { job } else { &unread.why };
     format!("cannot check {}: {why}", report::check::title(&unread.file, unread.document))
-}
-
-fn write(document: &CheckDocument<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let mut out = io::BufWriter::new(out);
-    serde_json::to_writer_pretty(&mut out, document)?;
-    out.write_all(b"\n")?;
-    out.flush()
 }

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use plimsoll_bench::label;
 use plimsoll_command::cli::Compare;
 use plimsoll_compare::{
-    CompareOptions, ComparedSide, Comparison, MAX_SIDES, Missing, Requirement, RequirementResult, lasting,
+    CompareOptions, ComparedMetric, ComparedSide, Comparison, MAX_SIDES, Missing, Requirement,
+    RequirementResult, lasting,
 };
 use plimsoll_history::OpenRegression;
 use plimsoll_model::case::Case;
@@ -25,11 +26,11 @@ use plimsoll_units::text::shown_within;
 use super::named_runs::{LazyHistory, files, redact_sides};
 use super::prices::{each_weighs_its_own, prices, weights};
 use super::{Failure, code, complain, ending, printed, target};
+use crate::failure::OrFailure;
 use crate::output;
 
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
-    let write = writer(&typed.format, FormatSubject::Comparison, |format| format.comparison);
-    let write = write.map_err(|e| Failure::usage(e.to_string()))?;
+    let write = writer(&typed.format, FormatSubject::Comparison, |format| format.comparison).or_usage()?;
     let requirements = requirements(&typed.require)?;
     let names: Vec<&str> =
         [&typed.a, &typed.b].into_iter().chain(&typed.others).map(String::as_str).collect();
@@ -65,14 +66,12 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let style = &Style::detect(StyleOptions::default());
     let of = Sides { comparison: &comparison, sides: &sides, held: &held, shown, missing, style };
     let mut text = Vec::new();
-    write(&of, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
+    write(&of, &mut text).or_environment()?;
     if !target.as_ref().is_some_and(OutputTarget::is_stdout) {
         printed(&String::from_utf8_lossy(&text))?;
     }
     if let Some(target) = target {
-        let page = html::comparison(&comparison, &sides, &held, shown);
-        let page = page.map_err(|e| Failure::environment(e.to_string()))?;
-        target.put(&page)?;
+        target.put(&html::comparison(&comparison, &sides, &held, shown).or_environment()?)?;
     }
     let codes = [
         comparison_exit_code(&comparison, &held, missing, typed.strict),
@@ -88,13 +87,9 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
     if count > MAX_SIDES {
         return Err(Failure::usage(format!("compare takes at most {MAX_SIDES} sides: {count} are named")));
     }
-    let repeated = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
-    match repeated {
-        Some((_, name)) if count > 2 => {
-            Err(Failure::usage(format!("{} is named twice; name each side once", shown_within(name, 120))))
-        }
-        _ => Ok(()),
-    }
+    let mut repeated = names.iter().enumerate().filter(|(index, name)| names[..*index].contains(name));
+    let Some((_, name)) = repeated.next().filter(|_| count > 2) else { return Ok(()) };
+    Err(Failure::usage(format!("{} is named twice; name each side once", shown_within(name, 120))))
 }
 
 /// Returns the last run of `side`, to which the last results of cases that only earlier runs have
@@ -102,14 +97,10 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
 fn latest(side: &ComparedSide) -> Option<Run> {
     let (last, earlier) = side.runs.split_last()?;
     let mut all = last.clone();
-    let mut known: HashSet<(String, String)> = HashSet::new();
-    let key = |m: &Measurement| (m.node.clone(), m.case.id().as_str().to_owned());
-    known.extend(all.measurements.iter().map(key));
+    let key = |m: &Measurement| (m.node.clone(), m.case.id());
     for run in earlier.iter().rev() {
-        let more = run.measurements.iter().filter(|m| !known.contains(&key(m)));
-        let more: Vec<Measurement> = more.cloned().collect();
-        known.extend(more.iter().map(key));
-        all.measurements.extend(more);
+        let known: HashSet<_> = all.measurements.iter().map(key).collect();
+        all.measurements.extend(run.measurements.iter().filter(|m| !known.contains(&key(m))).cloned());
     }
     Some(all)
 }
@@ -157,13 +148,13 @@ pub(super) fn check_baseline_store(
     store: Option<&Path>,
 ) -> Result<(), Failure> {
     let Some(one) = requirements.iter().find(|one| one.needs_baseline()) else { return Ok(()) };
-    match output::location(store)? {
-        Some(_) => Ok(()),
-        None => Err(Failure::usage(format!(
+    let missing = || {
+        Failure::usage(format!(
             "--require '{}' and --store none are mutually exclusive: the baseline is in the history",
             one.text
-        ))),
-    }
+        ))
+    };
+    output::location(store)?.map(drop).ok_or_else(missing)
 }
 
 /// Fails for a requirement that no case of the run, which has a single node, can meet. Returns
@@ -220,8 +211,8 @@ fn comparison_exit_code(
     let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
     let Some(gate) = &comparison.gate else { return code };
     let lost = if missing == Missing::Fail { lost(comparison) } else { Vec::new() };
-    let nothing = "--fail-on had nothing to compare: no case has figures on both sides".to_owned();
-    let nothing = comparison.compared.is_empty().then_some(nothing);
+    let nothing = "--fail-on had nothing to compare: no case has figures on both sides";
+    let nothing = comparison.compared.is_empty().then(|| nothing.to_owned());
     for line in failed(comparison, gate.fail_on).into_iter().chain(lost).chain(nothing) {
         complain(&line);
         code = code::VERDICT;
@@ -237,18 +228,17 @@ fn comparison_exit_code(
 /// `--fail-on`. Prints those that the comparison with the last run has not named.
 fn lasting_exit_code(comparison: &Comparison, open: &[OpenRegression]) -> u8 {
     let Some(gate) = &comparison.gate else { return 0 };
-    let lasts = |loss: &&OpenRegression| {
-        loss.change.abs() > gate.fail_on
-            && lasting::is_still_lost(comparison, &loss.case, &loss.metric, loss.change)
-    };
-    let lasting: Vec<&OpenRegression> = open.iter().filter(lasts).collect();
-    let is_stated = |loss: &OpenRegression| {
-        comparison.worse_than(gate.fail_on).any(|one| one.case == loss.case && one.metric == loss.metric)
-    };
-    for loss in lasting.iter().filter(|loss| !is_stated(loss)) {
-        complain(&report::history::still_lost(loss));
+    let mut code = 0;
+    for loss in open.iter().filter(|loss| loss.change.abs() > gate.fail_on) {
+        if lasting::is_still_lost(comparison, &loss.case, &loss.metric, loss.change) {
+            code = code::VERDICT;
+            let is_it = |one: &ComparedMetric| one.case == loss.case && one.metric == loss.metric;
+            if !comparison.worse_than(gate.fail_on).any(is_it) {
+                complain(&report::history::still_lost(loss));
+            }
+        }
     }
-    if lasting.is_empty() { 0 } else { code::VERDICT }
+    code
 }
 
 #[cfg(test)]

@@ -20,10 +20,7 @@ const SAMPLES_PER_ROUND: u32 = 6;
 
 /// Checks the system, measures, and stores the noise floor in the history (`plimsoll doctor`).
 pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
-    let location = match typed.rounds {
-        0 => None,
-        _ => output::location(typed.store.as_deref())?,
-    };
+    let location = if typed.rounds == 0 { None } else { output::location(typed.store.as_deref())? };
     let common = Common {
         only: typed.only.clone(),
         dir: typed.dir.clone(),
@@ -41,7 +38,8 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let shapings: Vec<_> = prepared.machine.network.iter().map(shaping).collect();
     facts.push(plimsoll_doctor::shapers(&shapings));
     facts.push(plimsoll_doctor::leftovers(ref_tools::reaped().as_ref()));
-    facts.extend(plimsoll_doctor::skipped_programs(&ref_tools::passed_over()));
+    let untrusted = plimsoll_reference::untrusted_programs(&ref_tools::search(&[])?);
+    facts.extend(plimsoll_doctor::skipped_programs(&untrusted));
     printed(&(report::doctor::checks(&facts, &style) + &report::doctor::conclusion(&facts, &style)))?;
     if typed.rounds == 0 {
         return Ok(ExitCode::SUCCESS);

@@ -1,7 +1,5 @@
 //! Exit codes of runs.
 
-use std::process::ExitCode;
-
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_model::sample::FailureCause;
 use plimsoll_result::document::Run;
@@ -41,11 +39,6 @@ pub(super) fn report_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> +
     if runs.into_iter().any(has_wrong_answer) { code::VERDICT } else { 0 }
 }
 
-/// Returns the exit code of a command that shows these runs: 1 if one has a wrong answer, else 0.
-pub(super) fn shown_exit_code(runs: &[Run]) -> ExitCode {
-    ExitCode::from(if runs.iter().any(has_wrong_answer) { code::VERDICT } else { 0 })
-}
-
 /// Returns the exit code of a run from those of its nodes, `own`. A refusal counts only if all
 /// nodes refused, and a run without measurement never succeeds.
 pub(super) fn run_exit_code(run: &Run, own: &[u8]) -> u8 {
@@ -68,14 +61,11 @@ pub(super) fn final_exit_code(code: u8, prepared: &PreparedRun, run: &Run) -> Re
     }
     let mut history = named_runs::LazyHistory::new(prepared.store.as_deref());
     let held = compare::check_after_run(&prepared.requirements, run, &mut history);
-    match (code, held) {
-        (0, held) => Ok(if held?.iter().all(|h| h.met) { 0 } else { code::VERDICT }),
-        (code, Ok(_)) => Ok(code),
-        (code, Err(failure)) => {
-            complain(&failure.line);
-            Ok(code)
-        }
+    if code == 0 {
+        return Ok(if held?.iter().all(|h| h.met) { 0 } else { code::VERDICT });
     }
+    held.err().iter().for_each(|failure| complain(&failure.line));
+    Ok(code)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use plimsoll_result::document::Run;
 
 use super::named_runs::{LazyHistory, files};
 use super::{Failure, code, complain, ending, target};
+use crate::failure::OrFailure;
 
 const TOOLS: &str = "tools";
 
@@ -21,8 +22,8 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let write = match typed.table.as_str() {
         TOOLS => writer(&typed.format, FormatSubject::Tools, |format| format.tools),
         _ => writer(&typed.format, FormatSubject::Run, |format| format.run),
-    };
-    let write = write.map_err(|e| Failure::usage(e.to_string()))?;
+    }
+    .or_usage()?;
     let requirements = super::compare::requirements(&typed.require)?;
     super::refuse_overwriting_input(files([&typed.run]), [("--output", &typed.output)])?;
     let target = target(typed.output.as_deref().unwrap_or(Path::new("-")))?;
@@ -42,10 +43,8 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
         );
     }
     let run = &super::shareable(run, typed.redact)?;
-    let style = match target.is_stdout() {
-        true => Style::detect(StyleOptions::default()),
-        false => Style::plain(FILE_WIDTH),
-    };
+    let style =
+        if target.is_stdout() { Style::detect(StyleOptions::default()) } else { Style::plain(FILE_WIDTH) };
     let mut text = Vec::new();
     write(&OneRun { run, held: &held, style: &style }, &mut text).map_err(|e| unmade(&e))?;
     let format = find(&typed.format).filter(|_| typed.table != TOOLS);
@@ -63,9 +62,8 @@ fn several(
     target: &OutputTarget,
 ) -> Result<ExitCode, Failure> {
     if !typed.require.is_empty() {
-        return Err(Failure::usage(
-            "--require is not supported on a tag of several runs: name one by its id",
-        ));
+        let why = "--require is not supported on a tag of several runs: name one by its id";
+        return Err(Failure::usage(why));
     }
     let runs: Vec<Run> =
         runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 use plimsoll_command::cli::{AnswerForm, Common, GateCommand as Typed, Measurable};
 use plimsoll_gate::{Gate, GateAbout, GateAnswer, Rates, Unjudged, UsualFigures, is_same_machine};
-use plimsoll_history::{ProvenCpus, Store};
+use plimsoll_history::{ProvenCpus, RunSummary, Store};
 use plimsoll_machine::health::Health;
 use plimsoll_machine::{CpuSet, Machine, Others, Processes, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_output::report::{self, Style, StyleOptions};
+use plimsoll_output::report::gate::{AnswerShape, explained, text};
+use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_run::Planned;
@@ -20,7 +21,7 @@ use plimsoll_system::leftover::Registry;
 use plimsoll_system::wall;
 use plimsoll_units::text::shown_path;
 
-use super::prepared::{PreparedRun, read_history, takes_server};
+use super::prepared::{PreparedRun, is_on_files, read_history, takes_server};
 use super::progress::ProgressText;
 use super::{Failure, carry_out, code, document, interrupts_until, printed, serving, target};
 use crate::output;
@@ -63,21 +64,22 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     gate.faults = Health::read(&Root::live()).faults();
     let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
     if typed.explain {
-        return printed(&report::gate::explained(&gate, typed.level, &style));
+        return printed(&explained(&gate, typed.level, &style));
     }
-    let mut measuring =
+    let measuring =
         Measuring { prepared, asked, progress: ProgressText { style: &style }, begun, most: typed.most() };
     let interrupted = measuring.all(&mut gate)?;
-    record_proven(typed, &measuring.prepared.machine, &gate.proven);
+    let machine = &measuring.prepared.machine;
+    record_proven(typed, machine, &gate.proven);
     let about = GateAbout {
         version: env!("CARGO_PKG_VERSION"),
         started: &started,
         elapsed_s: begun.elapsed().as_secs_f64(),
-        host: measuring.prepared.machine.host.as_deref(),
-        machine: &measuring.prepared.machine.id,
+        host: machine.host.as_deref(),
+        machine: &machine.id,
         level: u8::try_from(typed.level).unwrap_or(u8::MAX),
     };
-    let shown = |form| report::gate::text(&gate, about, form, &style);
+    let shown = |form| text(&gate, about, form, &style);
     let output = printed(&shown(shape(typed.format)));
     if let Some(to) = &to {
         let form = if typed.format == AnswerForm::Text { AnswerForm::Json } else { typed.format };
@@ -87,13 +89,13 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, interrupted)))
 }
 
-fn shape(form: AnswerForm) -> report::gate::AnswerShape {
+fn shape(form: AnswerForm) -> AnswerShape {
     match form {
-        AnswerForm::Text => report::gate::AnswerShape::Text,
-        AnswerForm::Json => report::gate::AnswerShape::Json,
-        AnswerForm::Nagios => report::gate::AnswerShape::Nagios,
-        AnswerForm::Npd => report::gate::AnswerShape::Line,
-        AnswerForm::Openmetrics => report::gate::AnswerShape::OpenMetrics,
+        AnswerForm::Text => AnswerShape::Text,
+        AnswerForm::Json => AnswerShape::Json,
+        AnswerForm::Nagios => AnswerShape::Nagios,
+        AnswerForm::Npd => AnswerShape::Line,
+        AnswerForm::Openmetrics => AnswerShape::OpenMetrics,
     }
 }
 
@@ -117,11 +119,10 @@ fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
     let mut prepared = prepared_at(typed.level, typed)?;
     if typed.level > 1 {
         let has_dir = typed.disk_and_network.dir.is_some();
-        let checks = |case: &Case| {
-            plimsoll_bench::proves_cpus(case) || has_dir && plimsoll_bench::subsystem_of(case).on_files
+        let checks = |planned: &Planned| {
+            plimsoll_bench::proves_cpus(&planned.candidate.case) || has_dir && is_on_files(planned)
         };
-        let checked = prepared_at(1, typed)?.planned.into_iter();
-        prepared.planned.extend(checked.filter(|planned| checks(&planned.candidate.case)));
+        prepared.planned.extend(prepared_at(1, typed)?.planned.into_iter().filter(checks));
     }
     Ok(prepared)
 }
@@ -144,8 +145,7 @@ fn choose_cpus(prepared: &mut PreparedRun, typed: &Typed) {
         let candidates = groups.iter().filter_map(on_group);
         candidates.map(|candidate| Planned { candidate, ..planned.clone() }).collect()
     };
-    let planned: Vec<Planned> = prepared.planned.iter().flat_map(replaced).collect();
-    prepared.planned = planned;
+    prepared.planned = prepared.planned.iter().flat_map(replaced).collect();
 }
 
 /// Returns the core whose CPUs were proven least recently, and of several equal ones any.
@@ -205,37 +205,34 @@ fn prepared_at(level: u32, typed: &Typed) -> Result<PreparedRun, Failure> {
 
 /// Removes cases that this gate must not or cannot measure. Returns each with the reason.
 fn remove_unmeasurable(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
-    let memory =
-        prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
+    let machine = &prepared.machine;
+    let memory = machine.memory_available_bytes().or(machine.memory.total_bytes).unwrap_or(u64::MAX);
     let most = (memory as f64 * MAX_MEMORY_SHARE) as u64;
-    let is_file = |case: &Case| plimsoll_bench::subsystem_of(case).on_files;
+    let has_dir = typed.disk_and_network.dir.is_some();
     let mut dropped: Vec<Unjudged> = Vec::new();
     prepared.planned.retain(|planned| {
         let case = &planned.candidate.case;
-        let takes_server = takes_server(case);
-        let on_files = is_file(case);
+        let (takes_server, on_files) = (takes_server(case), is_on_files(planned));
         let size = case.size().unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
         let why = match &planned.candidate.feasible {
-            _ if on_files && typed.disk_and_network.dir.is_none() => Some("needs --dir".to_owned()),
-            Err(why) => Some(why.to_string()),
-            Ok(()) if takes_server && case.server().is_none() => Some("needs --server".to_owned()),
+            _ if on_files && !has_dir => "needs --dir".to_owned(),
+            Err(why) => why.to_string(),
+            Ok(()) if takes_server && case.server().is_none() => "needs --server".to_owned(),
             Ok(()) if case.busy_threads() > 1 && !typed.exclusive && !takes_server => {
-                Some("takes more than one core: needs --exclusive".to_owned())
+                "takes more than one core: needs --exclusive".to_owned()
             }
             Ok(()) if typed.level == 1 && !on_files && size > most => {
-                Some("takes more than 5 % of the memory: needs --level 2".to_owned())
+                "takes more than 5 % of the memory: needs --level 2".to_owned()
             }
-            Ok(()) => None,
+            Ok(()) => return true,
         };
-        let Some(why) = why else { return true };
         dropped.push(Unjudged { case: case.clone(), why, is_measured: false, failed: false });
         false
     });
     // The requested disk must not pass if none of its cases can be measured.
-    if typed.disk_and_network.dir.is_some()
-        && !prepared.planned.iter().any(|planned| is_file(&planned.candidate.case))
-    {
-        dropped.iter_mut().filter(|one| is_file(&one.case)).for_each(|one| one.failed = true);
+    if has_dir && !prepared.planned.iter().any(is_on_files) {
+        let is_file = |one: &&mut Unjudged| plimsoll_bench::subsystem_of(&one.case).on_files;
+        dropped.iter_mut().filter(is_file).for_each(|one| one.failed = true);
     }
     dropped
 }
@@ -243,15 +240,15 @@ fn remove_unmeasurable(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudge
 /// Reads the usual results from a document of a fleet. `None`, with a message on stderr, if it has
 /// too few machines of this kind.
 fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
-    let shown = || shown_path(file);
+    let shown = shown_path(file);
     let wrong = |why: String| {
-        Failure::usage(format!("--fleet {}: {why}; it must be a document of plimsoll gather --json", shown()))
+        Failure::usage(format!("--fleet {shown}: {why}; it must be a document of plimsoll gather --json"))
     };
     let run = Run::read(file).map_err(wrong)?;
     if run.nodes.len() < 2 {
         return Err(wrong("it has the run of one machine".to_owned()));
     }
-    let few = |why: String| output::complain(&format!("no fleet is used: {}: {why}", shown()));
+    let few = |why: String| output::complain(&format!("no fleet is used: {shown}: {why}"));
     Ok(UsualFigures::from_fleet(&run, machine).map_err(few).ok())
 }
 
@@ -269,11 +266,11 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigure
             return Ok(None);
         }
     };
-    let lines = store.list()?;
-    let of_host = |host: &Option<String>| host.is_some() && *host == machine.host;
-    let own = lines.iter().filter(|line| line.status == RunStatus::Complete && of_host(&line.host));
+    let is_own = |line: &RunSummary| {
+        line.status == RunStatus::Complete && line.host.is_some() && line.host == machine.host
+    };
     let mut runs: Vec<Run> = Vec::new();
-    for line in own.take(LOOKED_AT) {
+    for line in store.list()?.into_iter().filter(is_own).take(LOOKED_AT) {
         // An imported run may come from another machine with the same name.
         if store.is_imported(&line.id)? {
             continue;
@@ -301,7 +298,7 @@ struct Measuring<'a> {
 impl Measuring<'_> {
     /// Measures all cases, then retests low ones until time is over. Returns whether a signal came
     /// before that.
-    fn all(&mut self, gate: &mut Gate) -> Result<bool, Failure> {
+    fn all(&self, gate: &mut Gate) -> Result<bool, Failure> {
         let every = self.prepared.planned.clone();
         if every.is_empty() {
             return Ok(false);
@@ -320,14 +317,12 @@ impl Measuring<'_> {
             }
             let before = Instant::now();
             let (measurements, others, ended) = self.measured(&again, None)?;
-            interrupted = ended;
-            for measurement in &measurements {
-                gate.record_repetition(measurement, &others);
-            }
+            measurements.iter().for_each(|measurement| gate.record_repetition(measurement, &others));
             if measurements.is_empty() {
+                interrupted = ended;
                 break;
             }
-            interrupted |= self.pause(gate.repetitions_to_spread(), before.elapsed());
+            interrupted = ended || self.pause(gate.repetitions_to_spread(), before.elapsed());
         }
         self.progress.clear();
         Ok(interrupted && !self.is_over())

@@ -28,16 +28,20 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
         }
         HistoryRequest::Show { what, explain, since, metric, machine } => {
             let style = Style { explain, ..style };
-            let began = since.map(|age| plimsoll_system::wall::time_before(age).to_string());
-            let asked = |cases| TrendQuery {
-                cases,
-                metric: metric.clone(),
-                all: false,
-                since: began.clone(),
-                machine: machine.clone(),
-            };
+            let mut open = Open::new(typed.store.as_deref());
+            open.open()?;
             let filtered = since.is_some() || metric.is_some() || machine.is_some();
-            show(typed, &what, filtered, asked, &style)
+            if !filtered && !names_cases(&what) {
+                return show_runs(&mut open, what, &style);
+            }
+            let since = since.map(|age| plimsoll_system::wall::time_before(age).to_string());
+            let cases = Pattern::parse(&what).map_err(Failure::usage)?;
+            let query = TrendQuery { cases, metric, all: false, since, machine };
+            let trends = open.open()?.trends(&query)?;
+            if trends.is_empty() {
+                known_names(&what, &query, open.open()?)?;
+            }
+            printed(&report::trend::text(&trends, &style))
         }
         HistoryRequest::Tag { run, tag, remove } => {
             let mut store = writable(typed)?;
@@ -51,8 +55,7 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
             }
         }
         HistoryRequest::Note { run, text } => {
-            writable(typed)?.note(&run, &text)?;
-            Ok(ExitCode::SUCCESS)
+            writable(typed)?.note(&run, &text).map(|()| ExitCode::SUCCESS).map_err(Failure::from)
         }
         HistoryRequest::Accept { run } => accept(&mut writable(typed)?, &run, &style),
         HistoryRequest::Delete { runs } => {
@@ -78,8 +81,7 @@ fn accept(store: &mut Store, name: &str, style: &Style) -> Result<ExitCode, Fail
         )));
     }
     let first = store.accept(&run)?;
-    let first = store.load(&first)?;
-    printed(&report::history::accepted(&first, style))
+    printed(&report::history::accepted(&store.load(&first)?, style))
 }
 
 fn import_all(typed: &HistoryCommand, files: &[PathBuf]) -> Result<ExitCode, Failure> {
@@ -97,35 +99,20 @@ fn import_all(typed: &HistoryCommand, files: &[PathBuf]) -> Result<ExitCode, Fai
     printed(&format!("{entered} entered{here}\n"))
 }
 
-/// Prints the runs of this name, or, if it names cases or the results are `filtered`, the results
-/// over time.
-fn show(
-    typed: &HistoryCommand,
-    what: &str,
-    filtered: bool,
-    asked: impl Fn(Pattern) -> TrendQuery,
-    style: &Style,
-) -> Result<ExitCode, Failure> {
-    let mut open = Open::new(typed.store.as_deref());
-    open.open()?;
-    let glob = what.contains(['*', '?', '[', '{', '/', '=']);
+/// Returns whether a name is of cases or a benchmark, not of a run.
+fn names_cases(what: &str) -> bool {
     let subsystem = what.split('.').next().unwrap_or_default();
-    let benchmark = benchmarks().any(|known| known.name().split('.').next() == Some(subsystem));
-    if !filtered && !glob && !benchmark {
-        for run in open.runs(&[what.to_owned()])? {
-            report::terminal::print(&run, std::io::stdout(), style).map_err(|e| lost(&e))?;
-            let remarks = open.open()?.remarks_on(&run.id)?;
-            printed(&report::history::remarks(&remarks, "", style))?;
-        }
-        return Ok(ExitCode::SUCCESS);
+    what.contains(['*', '?', '[', '{', '/', '='])
+        || benchmarks().any(|known| known.name().split('.').next() == Some(subsystem))
+}
+
+fn show_runs(open: &mut Open<'_>, name: String, style: &Style) -> Result<ExitCode, Failure> {
+    for run in open.runs(&[name])? {
+        report::terminal::print(&run, std::io::stdout(), style).map_err(|e| lost(&e))?;
+        let remarks = open.open()?.remarks_on(&run.id)?;
+        printed(&report::history::remarks(&remarks, "", style))?;
     }
-    let cases = Pattern::parse(what).map_err(Failure::usage)?;
-    let query = asked(cases);
-    let trends = open.open()?.trends(&query)?;
-    if trends.is_empty() {
-        known_names(what, &query, open.open()?)?;
-    }
-    printed(&report::trend::text(&trends, style))
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Fails if a query without results names a benchmark, metric or machine that does not exist.
@@ -140,20 +127,17 @@ fn known_names(what: &str, query: &TrendQuery, store: &Store) -> Result<(), Fail
     let mut metrics: Vec<&str> = named.flat_map(|one| one.all_metrics()).map(|metric| metric.name).collect();
     metrics.dedup();
     if let Some(metric) = query.metric.as_ref().filter(|metric| !metrics.contains(&metric.as_str())) {
-        let why =
-            format!("--metric '{}' is not one of {what}: {}", shown_within(metric, 60), metrics.join(", "));
-        return Err(Failure::usage(why));
+        let (metric, known) = (shown_within(metric, 60), metrics.join(", "));
+        return Err(Failure::usage(format!("--metric '{metric}' is not one of {what}: {known}")));
     }
     let Some(machine) = &query.machine else { return Ok(()) };
     let hosts: BTreeSet<String> = store.list()?.into_iter().filter_map(|run| run.host).collect();
-    match hosts.contains(machine) || machine.chars().all(|c| c.is_ascii_hexdigit()) {
-        true => Ok(()),
-        false => Err(Failure::usage(format!(
-            "--machine '{}' has no stored run: the machines are {}",
-            shown_within(machine, 60),
-            shown_within(&hosts.into_iter().collect::<Vec<_>>().join(", "), 200)
-        ))),
+    if hosts.contains(machine) || machine.chars().all(|c| c.is_ascii_hexdigit()) {
+        return Ok(());
     }
+    let machine = shown_within(machine, 60);
+    let hosts = shown_within(&hosts.into_iter().collect::<Vec<_>>().join(", "), 200);
+    Err(Failure::usage(format!("--machine '{machine}' has no stored run: the machines are {hosts}")))
 }
 
 fn existing(typed: &HistoryCommand) -> Result<Store, Failure> {

@@ -35,6 +35,7 @@ use serde_json::json;
 use super::prepared::PreparedRun;
 use super::resume::{self, ResumedRun};
 use super::{Failure, code, complain, ending, interrupts};
+use crate::failure::OrFailure;
 use crate::output::Outputs;
 use kept::JointRun;
 
@@ -76,7 +77,7 @@ pub(super) fn measure(
     let interrupts = interrupts()?;
     let mut outputs = Outputs::open(common, &interrupts)?;
     let id = earlier.map_or_else(plimsoll_system::wall::run_id, |run| run.id.clone());
-    let _held = earlier.is_none().then(|| resume::RunLock::of(&id)).transpose()?;
+    let _held = earlier.is_none().then(|| resume::lock(&id)).transpose()?;
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
     let mut kept = JointRun::new(&mut outputs, id, earlier);
@@ -114,12 +115,10 @@ fn load_resumed_run(
     let named: BTreeSet<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
     let mut unnamed = run.nodes.iter().filter(|node| !named.contains(node.name.as_str()));
     let Some(one) = unnamed.next().map(|node| shown_within(&node.name, 64)) else { return Ok(begun) };
-    let more = match unnamed.count() {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
+    let more = Some(unnamed.count()).filter(|n| *n > 0).map(|n| format!(" and {n} more"));
     Err(Failure::usage(format!(
-        "--resume: run {id} has results of {one}{more}, which --hosts does not name: name all its machines"
+        "--resume: run {id} has results of {one}{}, which --hosts does not name: name all its machines",
+        more.unwrap_or_default()
     )))
 }
 
@@ -138,9 +137,7 @@ pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Re
     let work = |index: usize| run_on_node(&launcher, &hosts[index], &programs, &order, &holds[index]);
     let mut ended = BTreeMap::new();
     let interrupted = fleet.each(typed.at_once(), work, |index, outcome| {
-        if fleet.says {
-            complain(&format!("{}: ended ({} of {})", hosts[index].name, ended.len() + 1, hosts.len()));
-        }
+        fleet.say(&format!("{}: ended ({} of {})", hosts[index].name, ended.len() + 1, hosts.len()));
         ended.insert(index, outcome);
     })?;
     let mut worst = if ended.len() < hosts.len() { code::SERVER_FAILED } else { 0 };
@@ -189,9 +186,8 @@ fn measure_fleet(
     if !interrupted && !connected.is_empty() {
         let prepared = PreparedRun::elsewhere(what, common, run.machine.clone())?;
         let names = run.nodes.iter().map(|node| node.name.clone()).collect();
-        let hosts =
-            run.nodes.iter().filter_map(|node| fleet.hosts.iter().find(|host| host.name == node.name));
-        let hosts = hosts.collect();
+        let host = |node: &Node| fleet.hosts.iter().find(|host| host.name == node.name);
+        let hosts = run.nodes.iter().filter_map(host).collect();
         let together =
             Together { fleet, prepared: &prepared, common, launcher: &call.launcher, names, hosts };
         interrupted = together.measured(&mut run, connected) || {
@@ -221,8 +217,8 @@ impl Together<'_, '_> {
     /// interrupted.
     fn measured(&self, run: &mut Run, mut connected: BTreeMap<String, Connection<'_>>) -> bool {
         let numbers = self.names.iter().enumerate();
-        let numbered = numbers.filter_map(|(number, name)| Some((number, connected.remove(name)?)));
-        let mut connected = numbered.collect();
+        let mut connected =
+            numbers.filter_map(|(number, name)| Some((number, connected.remove(name)?))).collect();
         let interrupted = again::measured(run, self, &mut connected) || self.between(run, &mut connected);
         let gone = |(index, session): (&usize, &Connection<'_>)| Some((*index, session.lost.clone()?));
         let gone: Vec<(usize, String)> = connected.iter().filter(|_| !interrupted).filter_map(gone).collect();
@@ -251,9 +247,8 @@ impl Together<'_, '_> {
             planned.iter().map(|planned| planned.candidate.case.id().to_string()).collect();
         let (made, interrupted) = self.fleet.run_supervised(|goes_on| {
             let begins = |round: usize, rounds: usize| {
-                let reported = round.is_multiple_of(rounds.div_ceil(10));
                 let line = format!("measuring between the machines: round {} of {rounds}", round + 1);
-                goes_on(reported.then_some(line))
+                goes_on(round.is_multiple_of(rounds.div_ceil(10)).then_some(line))
             };
             let suspects = |made: &[PairResults]| between::outlier_pairs(prepared, names, made);
             pairs::between(connected, names.len(), &cases, begins, suspects)
@@ -271,12 +266,8 @@ fn check_options(common: &Common) -> Result<(), Failure> {
         (common.dry_run, "--dry-run", "leave out --hosts or --inventory"),
         (common.events.is_some(), "--events", "use --json"),
     ];
-    match instead.into_iter().find(|(typed, ..)| *typed) {
-        Some((_, option, instead)) => {
-            Err(Failure::usage(format!("{option} is not supported with --hosts: {instead}")))
-        }
-        None => Ok(()),
-    }
+    let Some((_, option, instead)) = instead.into_iter().find(|(typed, ..)| *typed) else { return Ok(()) };
+    Err(Failure::usage(format!("{option} is not supported with --hosts: {instead}")))
 }
 
 fn order(
@@ -285,15 +276,15 @@ fn order(
     key: Option<&Path>,
     words: Vec<String>,
 ) -> Result<RunOrder, Failure> {
-    let words = std::iter::once("run".to_owned()).chain(words).collect();
-    let mut order = RunOrder { words, ..RunOrder::default() };
+    let mut order = RunOrder { words: vec!["run".to_owned()], ..RunOrder::default() };
     match what {
-        Measurable::Plan(name) if built_in::find(name).is_some() => order.words.insert(1, name.clone()),
+        Measurable::Plan(name) if built_in::find(name).is_some() => order.words.push(name.clone()),
         named => {
-            let file = resolve::file(named, &Common::default()).map_err(|e| Failure::usage(e.to_string()))?;
+            let file = resolve::file(named, &Common::default()).or_usage()?;
             order.plan = Some((file.name.clone().unwrap_or_default(), write::text(&file)));
         }
     }
+    order.words.extend(words);
     if let Some(path) = &common.limits {
         let text = read_small(path, MAX_LIMITS).map_err(|e| Failure::usage(format!("--limits: {e}")))?;
         order.files.insert("limits".to_owned(), text);
@@ -311,10 +302,9 @@ fn launcher(typed: &Hosts, hosts: &[HostName]) -> Result<NodeLauncher, Failure> 
     let mut launcher =
         NodeLauncher::parse(typed.launcher()).map_err(|why| Failure::usage(format!("--launcher {why}")))?;
     if let Some(file) = &typed.ssh_config {
-        if let Err(e) = std::fs::File::open(file) {
-            let why = format!("--ssh-config cannot be read: {e}; give a file as for ssh -F");
-            return Err(Failure::usage(why));
-        }
+        std::fs::File::open(file).map_err(|e| {
+            Failure::usage(format!("--ssh-config cannot be read: {e}; give a file as for ssh -F"))
+        })?;
         launcher = launcher.with_ssh_config(&file.to_string_lossy()).map_err(Failure::usage)?;
     }
     if let Some(why) = hosts.iter().find_map(|host| launcher.refusal(host)) {
@@ -337,10 +327,10 @@ fn programs(named: &[PathBuf]) -> Result<Vec<ProgramCopy>, Failure> {
         ProgramCopy::read(path).map_err(|why| Failure::usage(format!("--program {shown}: {why}")))
     };
     let mut programs: Vec<ProgramCopy> = named.iter().map(read).collect::<Result<_, _>>()?;
-    let own = super::own_program()?;
-    let own = ProgramCopy::read(&own)
-        .map_err(|why| Failure::environment(format!("cannot read plimsoll's own program file: {why}")))?;
-    programs.push(own);
+    programs
+        .push(ProgramCopy::read(&super::own_program()?).map_err(|why| {
+            Failure::environment(format!("cannot read plimsoll's own program file: {why}"))
+        })?);
     Ok(programs)
 }
 
@@ -362,17 +352,14 @@ fn hosts(typed: &Hosts) -> Result<Vec<HostName>, Failure> {
                 hosts.extend(names::of_list(&text).map_err(|why| named("--hosts", why))?);
             }
             None if word == SLURM => {
-                let nodes = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
-                    let why = "slurm requires an allocation: run it inside salloc or sbatch".to_owned();
-                    named("--hosts", why)
-                })?;
+                let why = "slurm requires an allocation: run it inside salloc or sbatch";
+                let nodes =
+                    std::env::var("SLURM_JOB_NODELIST").map_err(|_| named("--hosts", why.to_owned()))?;
                 hosts.extend(names::of_allocation(&nodes).map_err(|why| named("SLURM_JOB_NODELIST", why))?);
             }
             None if word.contains(['.', '/']) && Path::new(word).is_file() => {
-                return Err(named(
-                    "--hosts",
-                    format!("{0} is a file: write --hosts @{0}", shown_within(word, 64)),
-                ));
+                let why = format!("{0} is a file: write --hosts @{0}", shown_within(word, 64));
+                return Err(named("--hosts", why));
             }
             None => hosts.push(HostName::typed(word).map_err(|why| named("--hosts", why))?),
         }
@@ -444,14 +431,16 @@ impl HostCall {
             lost.push(lost_machine(&host.name, what, &why));
             answers.extend(earlier);
         }
-        if answers.is_empty() && interrupted {
-            let line = "interrupted before a machine had a result".to_owned();
-            return Err(Failure { line, code: code::INTERRUPTED });
-        }
         if answers.is_empty() {
             let machines = format_count(lost.len(), "machine");
-            let line = format!("0 of {machines} have a result, for the reasons above; nothing is stored");
-            return Err(Failure { line, code: code::SERVER_FAILED });
+            let (line, code) = match interrupted {
+                true => ("interrupted before a machine had a result".to_owned(), code::INTERRUPTED),
+                false => (
+                    format!("0 of {machines} have a result, for the reasons above; nothing is stored"),
+                    code::SERVER_FAILED,
+                ),
+            };
+            return Err(Failure { line, code });
         }
         let run = gather::together(answers, &BTreeSet::new(), lost)?;
         Ok(AllNodes { run, codes, connected, interrupted })
@@ -461,13 +450,10 @@ impl HostCall {
         let begun = self.earlier.get(&host.name).cloned().map(Box::new);
         let order = RunOrder { begun, ..self.order.clone() };
         let (answer, session) = measured(&self.launcher, host, &self.programs, &order, hold)?;
-        let run = &answer.run;
-        if run.version != env!("CARGO_PKG_VERSION") {
+        let (run, own) = (&answer.run, env!("CARGO_PKG_VERSION"));
+        if run.version != own {
             let version = shown_within(&run.version, 40);
-            return Err(format!(
-                "its document is of plimsoll {version}, this is {}",
-                env!("CARGO_PKG_VERSION")
-            ));
+            return Err(format!("its document is of plimsoll {version}, this is {own}"));
         }
         if Some(&run.plan.name) != self.plan.as_ref() {
             return Err(format!("its document is of plan {}", shown_within(&run.plan.name, 60)));
@@ -560,21 +546,23 @@ impl<'a> Fleet<'a> {
             };
             let thread = std::thread::Builder::new().name("together".to_owned()).spawn_scoped(scope, works);
             let Ok(thread) = thread else { return (T::default(), false) };
-            let interrupted = self.follow(&lines, stop, |line: String| {
-                if self.says {
-                    complain(&line);
-                }
-            });
+            let interrupted = self.follow(&lines, stop, |line: String| self.say(&line));
             (thread.join().unwrap_or_default(), interrupted)
         })
     }
 
+    /// Prints a line unless the command line has `--quiet`.
+    fn say(&self, line: &str) {
+        if self.says {
+            complain(line);
+        }
+    }
+
     fn progress(&self) -> MachineProgress {
-        let sum = |sum: MachineProgress, hold: &Hold| {
-            let one = hold.progress();
-            MachineProgress { done: sum.done.saturating_add(one.done), of: sum.of.saturating_add(one.of) }
-        };
-        self.holds.iter().fold(MachineProgress::default(), sum)
+        self.holds.iter().map(Hold::progress).fold(MachineProgress::default(), |sum, one| MachineProgress {
+            done: sum.done.saturating_add(one.done),
+            of: sum.of.saturating_add(one.of),
+        })
     }
 
     /// Prints progress if it has changed and [`PROGRESS_SECONDS`] have passed. Takes and returns
@@ -584,9 +572,7 @@ impl<'a> Fleet<'a> {
         if seconds < PROGRESS_SECONDS || now == last {
             return (seconds + 1, last);
         }
-        if self.says {
-            complain(&format!("{} of {} measured", now.done, format_count(now.of, "case")));
-        }
+        self.say(&format!("{} of {} measured", now.done, format_count(now.of, "case")));
         (0, now)
     }
 
@@ -597,14 +583,12 @@ impl<'a> Fleet<'a> {
                 if let Some(line) = &answer.ended.line {
                     complain(&format!("{name}: {}", shown_within(line, 400)));
                 }
-                if self.says {
-                    complain(&format!(
-                        "{name}: {} in {:.0} s ({ended} of {} ended)",
-                        format_count(answer.run.measurements.len(), "case"),
-                        answer.run.elapsed_s,
-                        format_count(all, "machine"),
-                    ));
-                }
+                self.say(&format!(
+                    "{name}: {} in {:.0} s ({ended} of {} ended)",
+                    format_count(answer.run.measurements.len(), "case"),
+                    answer.run.elapsed_s,
+                    format_count(all, "machine"),
+                ));
             }
             Err(why) => complain(&format!("{name}: {why}")),
         }

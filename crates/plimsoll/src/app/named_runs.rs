@@ -1,9 +1,12 @@
 //! Resolves the names of sides of a comparison: a run, tag, file, baseline or published table.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use plimsoll_compare::{ComparedSide, Floors, PUBLISHED};
-use plimsoll_history::{Location, MOST_BASELINE, OpenRegression, SkippedRuns, Store, StoreErrorKind};
+use plimsoll_history::{
+    Location, MOST_BASELINE, OpenRegression, SkippedRuns, Store, StoreError, StoreErrorKind,
+};
 use plimsoll_output::report;
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown_within;
@@ -49,15 +52,12 @@ impl<'a> LazyHistory<'a> {
 
     /// Opens the history on first use. Fails if there is none or it cannot be read.
     pub(super) fn open(&mut self) -> Result<&Store, Failure> {
-        let store = match self.store.take() {
-            Some(open) => open,
-            None => {
-                let store = Store::read(&needed_location(self.named)?)?;
-                store.problems()?.iter().for_each(|problem| output::complain(problem));
-                store
-            }
-        };
-        Ok(self.store.insert(store))
+        if self.store.is_none() {
+            let store = Store::read(&needed_location(self.named)?)?;
+            store.problems()?.iter().for_each(|problem| output::complain(problem));
+            self.store = Some(store);
+        }
+        self.store.as_ref().ok_or_else(|| Failure::usage("there is no history"))
     }
 
     /// Returns the noise floors that doctor measured on the machines of these sides, if any.
@@ -68,10 +68,8 @@ impl<'a> LazyHistory<'a> {
             Err(e) if is_wanted => return Err(e),
             Err(_) => return Ok(Vec::new()),
         };
-        let mut machines: Vec<&str> =
+        let machines: BTreeSet<&str> =
             sides.iter().flat_map(|side| &side.runs).map(|run| run.machine.id.as_str()).collect();
-        machines.sort_unstable();
-        machines.dedup();
         let found = machines.into_iter().filter_map(|id| store.floors(id).transpose());
         Ok(found.collect::<Result<_, _>>()?)
     }
@@ -85,9 +83,8 @@ impl<'a> LazyHistory<'a> {
                 (None, None) => sides.push(self.side(name)?),
                 found if relative.is_none() => relative = Some((at, *name, found)),
                 _ => {
-                    return Err(Failure::usage(
-                        "only one side may be a baseline or a published table: name a run on another, such as last",
-                    ));
+                    let why = "only one side may be a baseline or a published table: name a run on another, such as last";
+                    return Err(Failure::usage(why));
                 }
             }
         }
@@ -132,9 +129,9 @@ impl<'a> LazyHistory<'a> {
         let (runs, note) = self.before(run, count)?;
         let note = note.map(|note| format!("{}: {note}", shown(name)));
         if runs.is_empty() {
-            let note = note.unwrap_or_default();
             return Err(Failure::usage(format!(
-                "{note}; to compare with other runs, tag them with plimsoll history tag and name the tag"
+                "{}; to compare with other runs, tag them with plimsoll history tag and name the tag",
+                note.unwrap_or_default()
             )));
         }
         self.notes.extend(note);
@@ -143,11 +140,11 @@ impl<'a> LazyHistory<'a> {
 
     /// Resolves the name of a side that is no baseline. Fails if it has no results.
     fn side(&mut self, name: &str) -> Result<ComparedSide, Failure> {
-        let side = self.named(name)?;
+        let runs = self.named(name)?;
         // A node that was lost before it measured is a result.
         let has_result = |run: &Run| !run.measurements.is_empty() || !run.findings.is_empty();
-        let Some(run) = side.runs.last().filter(|_| !side.runs.iter().any(has_result)) else {
-            return Ok(side);
+        let Some(run) = runs.last().filter(|_| !runs.iter().any(has_result)) else {
+            return Ok(ComparedSide { name: shown(name), runs });
         };
         let another = if name == "last" { ": last~1 is the one before last" } else { "" };
         Err(Failure::usage(format!(
@@ -157,10 +154,9 @@ impl<'a> LazyHistory<'a> {
     }
 
     /// Resolves a name to a file, a tag (all its runs) or a run of the history.
-    fn named(&mut self, name: &str) -> Result<ComparedSide, Failure> {
+    fn named(&mut self, name: &str) -> Result<Vec<Run>, Failure> {
         if is_file(name) {
-            let run = Run::read(Path::new(name)).map_err(Failure::usage)?;
-            return Ok(ComparedSide { name: shown(name), runs: vec![run] });
+            return Ok(vec![Run::read(Path::new(name)).map_err(Failure::usage)?]);
         }
         if name.starts_with("baseline:") || name.starts_with(PUBLISHED) {
             return Err(Failure::usage(format!(
@@ -171,34 +167,11 @@ impl<'a> LazyHistory<'a> {
         let store = self.open()?;
         let tagged = store.tagged(name)?;
         if !tagged.is_empty() {
-            return Ok(ComparedSide { name: shown(name), runs: loaded(store, &tagged)? });
+            return loaded(store, &tagged);
         }
-        let run = store.load(name).map_err(|e| match e {
-            e if e.kind == StoreErrorKind::NoSuchRun && Path::new(name).exists() => {
-                let shown = shown(name);
-                Failure::usage(match Run::read_all(Path::new(name)) {
-                    Ok(_) => format!(
-                        "no run '{shown}' is in the history; for the file of that name write ./{shown}"
-                    ),
-                    Err(_) => format!(
-                        "{shown} is neither a stored run nor a run document; for a result of another tool use plimsoll check"
-                    ),
-                })
-            }
-            e if e.kind == StoreErrorKind::NoSuchRun && name == "baseline" => Failure::usage(
-                "no run 'baseline' is in the history; for the last 10 runs write baseline:last10",
-            ),
-            e if e.kind == StoreErrorKind::NoSuchRun
-                && (name == "published" || plimsoll_published::find(name).is_some()) =>
-            {
-                Failure::usage(format!(
-                    "no run '{name}' is in the history; for a published table write published:NAME, with a name of {}",
-                    plimsoll_published::names().join(", ")
-                ))
-            }
-            e => e.into(),
-        })?;
-        Ok(ComparedSide { name: shown(name), runs: vec![run] })
+        let advised = |e: &StoreError| advice(name).filter(|_| e.kind == StoreErrorKind::NoSuchRun);
+        let run = store.load(name).map_err(|e| advised(&e).map_or_else(|| e.into(), Failure::usage))?;
+        Ok(vec![run])
     }
 
     pub(super) fn runs(&mut self, names: &[String]) -> Result<Vec<Run>, Failure> {
@@ -210,14 +183,31 @@ impl<'a> LazyHistory<'a> {
     }
 }
 
+/// Returns what to write instead of `name`, which no stored run has; `None` if nothing is known.
+fn advice(name: &str) -> Option<String> {
+    let shown = shown(name);
+    if Path::new(name).exists() {
+        return Some(match Run::read_all(Path::new(name)) {
+            Ok(_) => format!("no run '{shown}' is in the history; for the file of that name write ./{shown}"),
+            Err(_) => format!(
+                "{shown} is neither a stored run nor a run document; for a result of another tool use plimsoll check"
+            ),
+        });
+    }
+    let missing = format!("no run '{name}' is in the history");
+    if name == "baseline" {
+        return Some(format!("{missing}; for the last 10 runs write baseline:last10"));
+    }
+    let names = plimsoll_published::names().join(", ");
+    (name == "published" || plimsoll_published::find(name).is_some())
+        .then(|| format!("{missing}; for a published table write published:NAME, with a name of {names}"))
+}
+
 /// Returns a note with the numbers of earlier runs that are no baseline, as they are imported,
 /// partial or empty; `None` without such runs.
 fn not_taken(others: SkippedRuns) -> Option<String> {
-    let kinds = [
-        (others.imported, "imported"),
-        (others.partial, "partial"),
-        (others.empty, "without any measured case"),
-    ];
+    let SkippedRuns { imported, partial, empty } = others;
+    let kinds = [(imported, "imported"), (partial, "partial"), (empty, "without any measured case")];
     let kinds = kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
     let stated = kinds.collect::<Vec<_>>().join(", ");
     (!stated.is_empty()).then(|| format!("earlier runs of the plan that it leaves out: {stated}"))

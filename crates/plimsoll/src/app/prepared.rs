@@ -88,7 +88,7 @@ impl PreparedRun {
         if machine.cpu.effective_cache.is_some() {
             *planned = resolve::planned(plan, machine).map_err(usage)?;
         }
-        let on_files = planned.iter().any(|p| plimsoll_bench::subsystem_of(&p.candidate.case).on_files);
+        let on_files = planned.iter().any(is_on_files);
         match target {
             Some(target) => checked_target(&root, target, planned)?,
             None if files && (on_files || common.dir.is_some()) => {
@@ -171,6 +171,11 @@ pub(super) fn read_history(named: Option<&Path>) -> Option<Store> {
     Store::read(&output::location(named).ok()??).ok()
 }
 
+/// Returns whether the case measures test files or a device.
+pub(super) fn is_on_files(planned: &Planned) -> bool {
+    plimsoll_bench::subsystem_of(&planned.candidate.case).on_files
+}
+
 /// Returns whether the case may be measured to a server.
 pub(super) fn takes_server(case: &Case) -> bool {
     plimsoll_bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.keys().contains(&SERVER))
@@ -178,11 +183,11 @@ pub(super) fn takes_server(case: &Case) -> bool {
 
 /// Returns the case names, one per line, with the reason if one cannot be measured here.
 pub(super) fn listed(prepared: &PreparedRun) -> String {
-    let line = |c: &Candidate| match &c.feasible {
-        Ok(()) => format!("{}\n", c.case),
-        Err(why) => format!("{}  # not here: {why}\n", c.case),
+    let line = |Planned { candidate: Candidate { case, feasible, .. }, .. }: &Planned| match feasible {
+        Ok(()) => format!("{case}\n"),
+        Err(why) => format!("{case}  # not here: {why}\n"),
     };
-    prepared.planned.iter().map(|p| line(&p.candidate)).collect()
+    prepared.planned.iter().map(line).collect()
 }
 
 /// Returns a table of the named or all kernels of `cpu.peak`; empty for other commands than `cpu`.
@@ -213,9 +218,10 @@ pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<St
     let expected = expected_seconds(&prepared.machine, plan, &prepared.planned) + tools;
     let tools = if tools > 0.0 { format!(" ({tools:.0} s of them reference tools)") } else { String::new() };
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
-    let on_files = prepared.planned.iter().any(|p| plimsoll_bench::subsystem_of(&p.candidate.case).on_files);
-    let dir = shown_path(&plan.dir);
-    let files = if on_files { format!(", files in {dir}") } else { String::new() };
+    let files = match prepared.planned.iter().any(is_on_files) {
+        true => format!(", files in {}", shown_path(&plan.dir)),
+        false => String::new(),
+    };
     let notes = [notes(plan, &prepared.planned), super::ref_tools::idle(prepared)].concat();
     let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
     let (name, seed, cases) = (&plan.name, plan.seed, listed(prepared));
@@ -228,8 +234,8 @@ pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<St
 pub(super) fn expected_seconds(machine: &Machine, plan: &Plan, planned: &[Planned]) -> f64 {
     let feasible = planned.iter().filter(|p| p.candidate.feasible.is_ok());
     // An empty sum is -0 in Rust.
-    let all =
-        (0.0 + feasible.map(|planned| expected_of(machine, planned)).sum::<f64>()) * f64::from(plan.repeat);
+    let once = 0.0 + feasible.map(|planned| expected_of(machine, planned)).sum::<f64>();
+    let all = once * f64::from(plan.repeat);
     plan.budget.map_or(all, |budget| budget.min(all))
 }
 
@@ -248,34 +254,28 @@ fn checked_dir(
     machine: &Machine,
     planned: &mut [Planned],
 ) -> Result<PathBuf, Failure> {
-    let path = match plimsoll_bench_disk::check(dir, machine, []) {
-        Ok(facts) => facts.path,
-        Err(refusal) => {
-            let on_files =
-                |c: &&mut Candidate| c.feasible.is_ok() && plimsoll_bench_disk::file_of(c).is_some();
-            for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(on_files) {
-                candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
-            }
-            let is_refused = refusal.cause == FailureCause::Unsafe;
-            return match named || planned.iter().all(|p| p.candidate.feasible.is_err()) {
-                true if is_refused => Err(Failure { line: refusal.to_string(), code: code::REFUSED }),
-                true => Err(Failure::usage(refusal.to_string())),
-                false => Ok(dir.to_owned()),
-            };
-        }
-    };
+    let whole = plimsoll_bench_disk::check(dir, machine, []);
     let mut refused = None;
     for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(|c| c.feasible.is_ok()) {
-        if let Err(refusal) = plimsoll_bench_disk::check(dir, machine, [&*candidate]) {
-            candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
-            refused = refused.or(Some(refusal));
+        let line = match &whole {
+            Ok(_) => plimsoll_bench_disk::check(dir, machine, [&*candidate]).err().map(|why| why.to_string()),
+            Err(refusal) => plimsoll_bench_disk::file_of(candidate).map(|_| refusal.to_string()),
+        };
+        if let Some(line) = line {
+            candidate.feasible = Err(CannotMeasure::not_here(line.clone()));
+            refused.get_or_insert(line);
         }
     }
-    match refused {
-        Some(refusal) if planned.iter().all(|p| p.candidate.feasible.is_err()) => {
-            Err(Failure::environment(refusal.to_string()))
+    let is_none_left = planned.iter().all(|p| p.candidate.feasible.is_err());
+    match (whole, refused) {
+        (Err(refusal), _) if named || is_none_left => {
+            let is_refused = refusal.cause == FailureCause::Unsafe;
+            let code = if is_refused { code::REFUSED } else { code::USAGE };
+            Err(Failure { line: refusal.to_string(), code })
         }
-        _ => Ok(path),
+        (Err(_), _) => Ok(dir.to_owned()),
+        (Ok(_), Some(line)) if is_none_left => Err(Failure::environment(line)),
+        (Ok(facts), _) => Ok(facts.path),
     }
 }
 
@@ -285,26 +285,25 @@ fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
     let is_foreign = |address: &IpAddr| {
         UdpSocket::bind((*address, 0)).is_err_and(|e| e.kind() == ErrorKind::AddrNotAvailable)
     };
-    match named.find(is_foreign) {
-        None => Ok(()),
-        Some(address) => Err(Failure::usage(format!(
-            "--bind must be an address of this machine: {address} is not; `ip address` lists them"
-        ))),
-    }
+    let Some(address) = named.find(is_foreign) else { return Ok(()) };
+    Err(Failure::usage(format!(
+        "--bind must be an address of this machine: {address} is not; `ip address` lists them"
+    )))
 }
 
 /// Checks the device without writing, and marks the cases that it cannot run.
 fn checked_target(root: &Root, target: &RawTarget, planned: &mut [Planned]) -> Result<(), Failure> {
     let opened = raw::open(target, root, PageCacheMode::Direct).map(drop);
-    opened.map_err(|error| match &error {
-        RawError::Usage(_) => Failure::usage(error.to_string()),
-        RawError::Refused(_) => Failure { line: error.to_string(), code: code::REFUSED },
-        RawError::Failed(_) => Failure::environment(error.to_string()),
+    opened.map_err(|error| {
+        let code = match &error {
+            RawError::Usage(_) => code::USAGE,
+            RawError::Refused(_) => code::REFUSED,
+            RawError::Failed(_) => code::ENVIRONMENT,
+        };
+        Failure { line: error.to_string(), code }
     })?;
-    for candidate in planned.iter_mut().map(|p| &mut p.candidate) {
-        if candidate.feasible.is_ok() {
-            candidate.feasible = raw::check_permitted(target, &candidate.case);
-        }
+    for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(|c| c.feasible.is_ok()) {
+        candidate.feasible = raw::check_permitted(target, &candidate.case);
     }
     let refusal = |p: &Planned| {
         p.candidate.feasible.as_ref().err().filter(|why| why.cause == FailureCause::Unsafe).cloned()

@@ -1,7 +1,6 @@
 //! Reference tools from the command line: `--against` and `plimsoll references`.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded, never};
 use plimsoll_bench_network::Address;
-use plimsoll_command::cli::{Common, Install};
+use plimsoll_command::cli::{Common, LaunchFlags, ReferenceFlags};
 use plimsoll_machine::Machine;
 use plimsoll_model::plan::Plan;
 use plimsoll_output::report::tool_results::{ListedTool, listed};
@@ -45,10 +44,8 @@ pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure>
         ("--reference-path", !common.reference_path.is_empty()),
         ("--reference-server", !common.reference_server.is_empty()),
     ];
-    match typed.iter().find(|(_, typed)| *typed) {
-        Some((option, _)) => Err(Failure::usage(format!("{option} requires --against"))),
-        None => Ok(()),
-    }
+    let Some((option, _)) = typed.iter().find(|(_, typed)| *typed) else { return Ok(()) };
+    Err(Failure::usage(format!("{option} requires --against")))
 }
 
 fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Failure> {
@@ -67,9 +64,10 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
 }
 
 fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failure> {
-    for (name, _) in paths {
-        Against::parse("--reference-path", std::slice::from_ref(name)).map_err(Failure::usage)?;
-    }
+    let read = |(name, _): &(String, PathBuf)| {
+        Against::parse("--reference-path", std::slice::from_ref(name)).map(drop)
+    };
+    paths.iter().try_for_each(read).map_err(Failure::usage)?;
     for (name, path) in paths {
         let why = match path.metadata() {
             Ok(there) if there.is_dir() => "it is a directory".to_owned(),
@@ -82,16 +80,18 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
     Ok(paths.iter().cloned().collect())
 }
 
-fn search(paths: &[(String, PathBuf)]) -> Result<ProgramSearch, Failure> {
+pub(super) fn search(paths: &[(String, PathBuf)]) -> Result<ProgramSearch, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     Ok(ProgramSearch::new(&path, named(paths)?, Trust::here()))
 }
 
-pub(super) fn passed_over() -> Vec<String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    plimsoll_reference::untrusted_programs(&ProgramSearch::new(&path, BTreeMap::new(), Trust::here()))
+/// Returns the selected reference tools, which this program starts, with their temporary files.
+pub(super) fn started(selection: Selection, interrupts: Receiver<()>) -> Result<ReferenceTools, Failure> {
+    let launcher = SelfLauncher { plimsoll: super::own_program()? };
+    let mut tools = ReferenceTools::new(selection, launcher, std::env::temp_dir(), interrupts);
+    tools.registry = Registry::here();
+    Ok(tools)
 }
-
 pub(super) fn idle(prepared: &PreparedRun) -> Vec<String> {
     let asked = prepared.planned.iter().map(|planned| (&planned.against, &planned.candidate.case));
     plimsoll_reference::tools_without_cases(asked, &prepared.machine)
@@ -121,24 +121,19 @@ pub(super) fn expected_seconds(
     Ok(plan.budget.map_or(all, |budget| all.min(budget * TOOLS_PER_BUDGET)))
 }
 
-/// Prepares the reference tools; `None` if none is requested. `plimsoll` is this program's path.
+/// Prepares the reference tools; `None` if none is requested.
 pub(super) fn reference_tools(
     common: &Common,
-    plimsoll: &Path,
     interrupts: Receiver<()>,
     prepared: &PreparedRun,
 ) -> Result<Option<ReferenceTools>, Failure> {
     if prepared.planned.iter().all(|planned| planned.against == Against::NoTool) {
         return Ok(None);
     }
-    let parent = std::env::temp_dir();
-    let launcher = SelfLauncher { plimsoll: plimsoll.to_owned() };
-    let selection = selection(common, &prepared.plan, &prepared.planned)?;
-    let mut reference_tools = ReferenceTools::new(selection, launcher, parent, interrupts);
-    reference_tools.registry = Registry::here();
-    reference_tools.disk = prepared.plan.dir.clone();
-    reference_tools.servers = servers(&common.reference_server)?;
-    Ok(Some(reference_tools))
+    let mut tools = started(selection(common, &prepared.plan, &prepared.planned)?, interrupts)?;
+    tools.disk = prepared.plan.dir.clone();
+    tools.servers = servers(&common.reference_server)?;
+    Ok(Some(tools))
 }
 
 /// Time limit for [`reaped`]: a file system that hangs must not block the command.
@@ -147,29 +142,20 @@ const REAPING: Duration = Duration::from_secs(2);
 /// Removes what killed runs of this user left behind; `None` if that takes too long.
 pub(super) fn reaped() -> Option<Reaped> {
     let (sender, receiver) = bounded(1);
-    let work = move || {
-        let _ = sender.send(Registry::here().remove_abandoned());
-    };
+    let work = move || drop(sender.send(Registry::here().remove_abandoned()));
     std::thread::Builder::new().name("leftovers".to_owned()).spawn(work).ok()?;
     receiver.recv_timeout(REAPING).ok()
 }
 
-pub(super) fn tools(common: &Common) -> Result<(ProgramSearch, SelfLauncher), Failure> {
-    Ok((search(&common.reference_path)?, SelfLauncher { plimsoll: super::own_program()? }))
-}
-
-/// Lists or installs the reference tools. `paths` has programs that are not on PATH, by tool.
-pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<ExitCode, Failure> {
-    let search = search(paths)?;
-    let launcher = SelfLauncher { plimsoll: super::own_program()? };
-    let parent = std::env::temp_dir();
-    let mut reference_tools = ReferenceTools::new(Selection::all(search.clone()), launcher, parent, never());
-    reference_tools.registry = Registry::here();
+/// Lists or installs the reference tools.
+pub(super) fn list(typed: &ReferenceFlags) -> Result<ExitCode, Failure> {
+    let search = search(&typed.named)?;
+    let mut reference_tools = started(Selection::all(search.clone()), never())?;
     let look = |tool: &&'static RefTool| (*tool, InstalledTool::find_programs(tool, &search));
     let looked: Vec<_> = REF_TOOLS.iter().map(look).collect();
-    if install != Install::No {
+    if typed.install {
         let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(ref_tool, _)| ref_tool.package);
-        return installed(&missing.collect::<Vec<_>>(), install);
+        return installed(&missing.collect::<Vec<_>>(), typed.yes);
     }
     let row = |(ref_tool, found): (&'static RefTool, Result<InstalledTool, String>)| ListedTool {
         name: ref_tool.name,
@@ -186,8 +172,8 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     printed(&listed(&rows, &untrusted, &Style::detect(StyleOptions::default())))
 }
 
-/// Prints or runs the command that installs these packages, as `install` requests.
-fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure> {
+/// Prints the command that installs these packages, or `runs` it.
+fn installed(missing: &[Package], runs: bool) -> Result<ExitCode, Failure> {
     let package = |package: &Package| match package {
         Package::Debian(name) | Package::DebianNonFree(name) => Some(*name),
         Package::Source(_) => None,
@@ -200,7 +186,7 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     }
     let words: Vec<&str> = ["apt-get", "install", "--yes"].into_iter().chain(packages).collect();
     let line = words.join(" ");
-    if install == Install::Show {
+    if !runs {
         let non_free = missing.iter().any(|package| matches!(package, Package::DebianNonFree(_)));
         let first =
             "# iozone3, lmbench and netperf need Debian's section non-free among the sources of apt\n";
@@ -216,23 +202,26 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     }
 }
 
-/// Runs a program bound to `cpus`, supervises it, and ends with its exit code.
-pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, Failure> {
-    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+/// Runs a program bound to CPUs, supervises it, and ends with its exit code; or becomes it.
+pub(super) fn launch(typed: &LaunchFlags) -> Result<ExitCode, Failure> {
+    if typed.becomes {
+        return Err(become_tool(typed));
+    }
     let mut tool = Command::new(super::own_program()?);
-    tool.arg0("plimsoll").args(["launch", "--become", "--cpus", &cpus.join(","), "--"]).args(command);
+    tool.arg0("plimsoll").args(["launch", "--become", "--cpus", &typed.cpus, "--"]).args(&typed.command);
     let status = supervise(tool).map_err(|e| {
         Failure::environment(format!("cannot start a process for a reference tool: {e}; see `ulimit -u`"))
     })?;
     Ok(ExitCode::from(end_as(status)))
 }
 
-/// Replaces this process by the program `command`, bound to `cpus`. Returns only on failure.
-pub(super) fn become_tool(cpus: &[usize], command: &[OsString]) -> Failure {
-    let Some((program, arguments)) = command.split_first() else {
+/// Replaces this process by the program, bound to its CPUs. Returns only on failure.
+fn become_tool(typed: &LaunchFlags) -> Failure {
+    let Some((program, arguments)) = typed.command.split_first() else {
         return Failure::usage("launch: no program");
     };
-    let error = become_program(cpus, Path::new(program), arguments);
+    let cpus: Vec<usize> = typed.cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect();
+    let error = become_program(&cpus, Path::new(program), arguments);
     let shown = shown_bytes(program.as_encoded_bytes());
     Failure::environment(format!("{shown} cannot be started: {error}"))
 }

@@ -1,5 +1,6 @@
 //! `plimsoll report`: shows stored runs as text, as a page, or in tables of a published report.
 
+use std::io;
 use std::process::ExitCode;
 
 use plimsoll_command::cli::ReportCommand;
@@ -10,7 +11,8 @@ use plimsoll_result::document::Run;
 use plimsoll_units::text::shown;
 
 use super::named_runs::{LazyHistory, files};
-use super::{Failure, ending, lost, target};
+use super::{Failure, code, ending, lost, target};
+use crate::failure::OrFailure;
 
 pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
     let mut history = LazyHistory::new(typed.store.as_deref());
@@ -23,45 +25,36 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
     if typed.tables.is_some() {
         runs.iter().try_for_each(replays)?;
     }
-    let Some(target) = target else {
-        return match typed.tables {
-            Some(_) => print_tables(&runs, &typed.format),
-            None if typed.card => print_cards(&runs),
-            None => print(&runs, typed.explain),
-        };
-    };
-    let references: Vec<_> = before.iter().flat_map(html::last_run).collect();
-    let page = html::page(&runs, &references).map_err(|e| Failure::environment(e.to_string()))?;
-    target.put(&page)?;
-    Ok(ending::shown_exit_code(&runs))
-}
-
-fn print(runs: &[Run], explain: bool) -> Result<ExitCode, Failure> {
-    let style = Style::detect(StyleOptions { explain, ..StyleOptions::default() });
-    runs.iter().try_for_each(|run| terminal::print(run, std::io::stdout(), &style)).map_err(|e| lost(&e))?;
-    Ok(ending::shown_exit_code(runs))
-}
-
-fn print_cards(runs: &[Run]) -> Result<ExitCode, Failure> {
-    let style = Style::detect(StyleOptions { no_color: true, ..StyleOptions::default() });
-    let cards = runs.iter().map(|run| card::card(run, &style)).collect::<std::io::Result<Vec<String>>>();
-    super::printed(&cards.map_err(|e| Failure::environment(e.to_string()))?.join("\n"))?;
-    Ok(ending::shown_exit_code(runs))
+    match (target, &typed.tables) {
+        (Some(target), _) => {
+            let references: Vec<_> = before.iter().flat_map(html::last_run).collect();
+            target.put(&html::page(&runs, &references).or_environment()?)?;
+        }
+        (None, Some(_)) => print_tables(&runs, &typed.format)?,
+        (None, None) if typed.card => {
+            let style = Style::detect(StyleOptions { no_color: true, ..StyleOptions::default() });
+            let cards = runs.iter().map(|run| card::card(run, &style)).collect::<io::Result<Vec<String>>>();
+            super::printed(&cards.or_environment()?.join("\n"))?;
+        }
+        (None, None) => {
+            let style = Style::detect(StyleOptions { explain: typed.explain, ..StyleOptions::default() });
+            runs.iter()
+                .try_for_each(|run| terminal::print(run, io::stdout(), &style))
+                .map_err(|e| lost(&e))?;
+        }
+    }
+    let wrong = runs.iter().any(ending::has_wrong_answer);
+    Ok(ExitCode::from(if wrong { code::VERDICT } else { 0 }))
 }
 
 /// Prints the tables of each replayed report; runs of one plan fill its tables together.
-fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
-    let write = writer(format, FormatSubject::Tables, |format| format.tables);
-    let write = write.map_err(|e| Failure::usage(e.to_string()))?;
+fn print_tables(runs: &[Run], format: &str) -> Result<(), Failure> {
+    let write = writer(format, FormatSubject::Tables, |format| format.tables).or_usage()?;
     let reports = tables::replays(runs);
-    let style = Style::detect(StyleOptions::default());
-    let written = tables::print(
-        &reports,
-        |reports, out| write(&Replayed { reports, style: &style }, out),
-        std::io::stdout(),
-    );
-    written.map_err(|e| lost(&e))?;
-    Ok(ending::shown_exit_code(runs))
+    let style = &Style::detect(StyleOptions::default());
+    let written =
+        tables::print(&reports, |reports, out| write(&Replayed { reports, style }, out), io::stdout());
+    written.map_err(|e| lost(&e))
 }
 
 fn replays(run: &Run) -> Result<(), Failure> {

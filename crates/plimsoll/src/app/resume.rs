@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use plimsoll_bench::subsystem_of;
 use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_history::Store;
@@ -16,24 +15,21 @@ use plimsoll_run::Planned;
 use plimsoll_units::text::shown_within;
 
 use super::Failure;
-use super::prepared::PreparedRun;
+use super::prepared::{PreparedRun, is_on_files};
 use crate::output;
 
-/// Lock on a run: a name in the abstract namespace of Unix sockets (unix(7)), freed by the kernel.
-pub(super) struct RunLock {
-    _name: Option<UnixListener>,
-}
+/// Lock on a run: a name in the abstract namespace of Unix sockets (unix(7)), freed by the kernel;
+/// `None` if the system has no such names.
+pub(super) type RunLock = Option<UnixListener>;
 
-impl RunLock {
-    /// Locks the run with the id `run`, if the system can. Fails if another process has it locked.
-    pub(super) fn of(run: &str) -> Result<Self, Failure> {
-        let name = SocketAddr::from_abstract_name(format!("plimsoll-run-{run}"));
-        match name.and_then(|name| UnixListener::bind_addr(&name)) {
-            Err(e) if e.kind() == ErrorKind::AddrInUse => Err(Failure::usage(format!(
-                "--resume: run {run} is still running in another process; wait until it ends, or interrupt it"
-            ))),
-            taken => Ok(Self { _name: taken.ok() }),
-        }
+/// Locks the run with the id `run`, if the system can. Fails if another process has it locked.
+pub(super) fn lock(run: &str) -> Result<RunLock, Failure> {
+    let name = SocketAddr::from_abstract_name(format!("plimsoll-run-{run}"));
+    match name.and_then(|name| UnixListener::bind_addr(&name)) {
+        Err(e) if e.kind() == ErrorKind::AddrInUse => Err(Failure::usage(format!(
+            "--resume: run {run} is still running in another process; wait until it ends, or interrupt it"
+        ))),
+        taken => Ok(taken.ok()),
     }
 }
 
@@ -47,7 +43,7 @@ pub(super) struct ResumedRun {
 impl ResumedRun {
     pub(super) fn new(prepared: &PreparedRun) -> Result<Self, Failure> {
         let run = super::document(prepared);
-        Ok(Self { held: RunLock::of(&run.id)?, run, imported: false })
+        Ok(Self { held: lock(&run.id)?, run, imported: false })
     }
 
     /// Resumes a run that the launcher has stored, locked and sent, under this node's plan. It is
@@ -55,7 +51,7 @@ impl ResumedRun {
     pub(super) fn sent(run: Run, prepared: &PreparedRun) -> Self {
         let plan = super::document(prepared).plan;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Self { run: Run { plan, version, ..run }, held: RunLock { _name: None }, imported: false }
+        Self { run: Run { plan, version, ..run }, held: None, imported: false }
     }
 }
 
@@ -66,7 +62,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure
         location.ok_or_else(|| Failure::usage("--resume and --store none are mutually exclusive"))?;
     let store = Store::read(&location)?;
     let found = store.load(wanted)?;
-    let held = RunLock::of(&found.id)?;
+    let held = lock(&found.id)?;
     // It may have measured more until it was unlocked.
     let store = Store::read(&location)?;
     let run = store.load(&found.id)?;
@@ -78,10 +74,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure
             "--resume: run {} was stored by plimsoll {}, which kept no plan: start a new run",
             run.id, run.version
         ))),
-        RunStatus::Partial => {
-            let imported = store.is_imported(&run.id)?;
-            Ok(ResumedRun { run, held, imported })
-        }
+        RunStatus::Partial => Ok(ResumedRun { imported: store.is_imported(&run.id)?, run, held }),
     }
 }
 
@@ -117,29 +110,14 @@ pub(super) fn same_text(run: &Run, prepared: &mut PreparedRun) -> Result<(), Fai
 }
 
 fn take_seed(run: &Run, prepared: &mut PreparedRun, difference: Option<String>) -> Result<(), Failure> {
-    same_machine(run, prepared)?;
-    if let Some(how) = difference {
-        return Err(Failure::usage(format!(
-            "--resume: run {} was made with another plan or options ({how}): leave out the plan and options that change cases",
-            run.id
-        )));
-    }
-    prepared.plan.seed = run.seed;
-    Ok(())
-}
-
-fn same_machine(run: &Run, prepared: &PreparedRun) -> Result<(), Failure> {
-    let (then, now) = (&run.machine, &prepared.machine);
+    let (id, then, now) = (&run.id, &run.machine, &prepared.machine);
     if (&then.id, &then.host) != (&now.id, &now.host) {
-        let shown = |machine: &Machine| {
+        let [then, now] = [then, now].map(|machine| {
             let host = machine.host.as_deref().unwrap_or("unnamed");
             [host, &machine.id].map(plimsoll_units::text::shown).join(" ")
-        };
+        });
         return Err(Failure::usage(format!(
-            "--resume: run {} was started on another machine ({}; this is {}): start a new run here",
-            run.id,
-            shown(then),
-            shown(now)
+            "--resume: run {id} was started on another machine ({then}; this is {now}): start a new run here"
         )));
     }
     let mount = |machine: &Machine| {
@@ -148,10 +126,16 @@ fn same_machine(run: &Run, prepared: &PreparedRun) -> Result<(), Failure> {
     };
     // A watch without --dir measures no disk and checks no directory.
     let looked = now.storage.is_some();
-    let on_files = looked && prepared.planned.iter().any(|p| subsystem_of(&p.candidate.case).on_files);
+    let on_files = looked && prepared.planned.iter().any(is_on_files);
     if on_files && mount(then) != mount(now) {
-        return Err(Failure::usage(format!("--resume: run {} {}", run.id, elsewhere(then.storage.as_ref()))));
+        return Err(Failure::usage(format!("--resume: run {id} {}", elsewhere(then.storage.as_ref()))));
     }
+    if let Some(how) = difference {
+        return Err(Failure::usage(format!(
+            "--resume: run {id} was made with another plan or options ({how}): leave out the plan and options that change cases"
+        )));
+    }
+    prepared.plan.seed = run.seed;
     Ok(())
 }
 

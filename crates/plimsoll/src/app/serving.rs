@@ -1,6 +1,6 @@
 //! `plimsoll serve`, `plimsoll key` and the private server of loopback runs.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -15,16 +15,16 @@ use plimsoll_server::wire::key::KeyError;
 use plimsoll_units::text::format_count;
 
 use super::{Failure, code};
+use crate::failure::OrFailure;
 
 const VARIABLE: &str = "PLIMSOLL_KEY";
 
 /// Reads the key for a server: from `file`, else from the environment. `None` if neither has one.
 pub(super) fn key(file: Option<&Path>) -> Result<Option<SharedKey>, Failure> {
-    let usage = |e: KeyError| Failure::usage(e.to_string());
     match (file, std::env::var_os(VARIABLE)) {
-        (Some(path), _) => SharedKey::read(path).map(Some).map_err(usage),
+        (Some(path), _) => SharedKey::read(path).map(Some).or_usage(),
         // Non-UTF-8 text is no key, and must not count as none.
-        (None, Some(text)) => SharedKey::from_hex(&text.to_string_lossy(), VARIABLE).map(Some).map_err(usage),
+        (None, Some(text)) => SharedKey::from_hex(&text.to_string_lossy(), VARIABLE).map(Some).or_usage(),
         (None, None) => Ok(None),
     }
 }
@@ -32,16 +32,12 @@ pub(super) fn key(file: Option<&Path>) -> Result<Option<SharedKey>, Failure> {
 /// Writes a new key to a new file, or to stdout. Fails if the file exists or cannot be written.
 pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
     let key = fresh_key()?;
-    match file {
-        Some(path) => {
-            key.write_new(path).map_err(|e| match e {
-                KeyError::Refused(..) => Failure { line: e.to_string(), code: code::REFUSED },
-                e => Failure::usage(e.to_string()),
-            })?;
-            Ok(ExitCode::SUCCESS)
-        }
-        None => super::printed(&(key.to_hex() + "\n")),
-    }
+    let Some(path) = file else { return super::printed(&(key.to_hex() + "\n")) };
+    key.write_new(path).map_err(|e| match e {
+        KeyError::Refused(..) => Failure { line: e.to_string(), code: code::REFUSED },
+        e => Failure::usage(e.to_string()),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn fresh_key() -> Result<SharedKey, Failure> {
@@ -56,7 +52,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
         });
     }
     let key = match &typed.key {
-        Some(path) => SharedKey::read(path).map_err(|e| Failure::usage(e.to_string()))?,
+        Some(path) => SharedKey::read(path).or_usage()?,
         None if typed.open => SharedKey::open(),
         None => fresh_key()?,
     };
@@ -77,7 +73,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
         code: if e.is_no_address() { code::USAGE } else { code::SERVER_FAILED },
         line: e.to_string(),
     };
-    let (stop, stopped) = UnixStream::pair().map_err(|e| Failure::environment(e.to_string()))?;
+    let (stop, stopped) = UnixStream::pair().or_environment()?;
     super::signals::notify_parent(&stop)?;
     let server = match typed.bind.as_slice() {
         [] => Server::bind_any(typed.port, settings.clone()),
@@ -89,7 +85,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     }
     .map_err(refused)?;
     announce(typed, &server, &settings.key);
-    server.run(&stopped, &log).map_err(|e| Failure::environment(e.to_string()))?;
+    server.run(&stopped, &log).or_environment()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -124,8 +120,7 @@ fn announce(typed: &Serve, server: &Server, key: &SharedKey) {
     if std::io::stdout().is_terminal() {
         text += "Ctrl-C ends it\n";
     }
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = super::printed(&text);
 }
 
 fn log(happening: ServerEvent) {

@@ -16,6 +16,7 @@ use plimsoll_units::text::{format_count, shown_path};
 
 use super::named_runs::LazyHistory;
 use super::{Failure, code, complain, printed, shareable};
+use crate::failure::OrFailure;
 
 pub(super) fn site(typed: &SiteCommand) -> Result<ExitCode, Failure> {
     let mut history = LazyHistory::new(typed.store.as_deref());
@@ -90,8 +91,8 @@ impl Writer<'_> {
             });
             let id = &entry.line.id;
             let run = shareable(&self.store.load(id)?, self.redact)?;
-            let page = pages::run(&run, &machines[place].page);
-            self.put(&names::run(id), &page.map_err(|e| Failure::environment(e.to_string()))?)?;
+            let page = pages::run(&run, &machines[place].page).or_environment()?;
+            self.put(&names::run(id), &page)?;
             machines[place].runs.push(ListedRun::new(entry, &run));
         }
         Ok(machines)

@@ -6,13 +6,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use plimsoll_command::cli::{Common, Measurable, WatchCommand as Typed};
-use plimsoll_machine::processes;
-use plimsoll_machine::{MachineState, Root};
+use plimsoll_command::cli::{Common, DiskAndNetwork, Measurable, WatchCommand as Typed};
+use plimsoll_machine::{MachineState, Root, processes};
 use plimsoll_metal::usage::cpu_seconds_with_children;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::LimitEvidence;
-use plimsoll_output::report;
+use plimsoll_output::report::{Style, StyleOptions, watch as report};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_result::finding;
@@ -39,11 +38,9 @@ const OF_SERIES: &str = "changed";
 
 /// Carries out `plimsoll watch`: starts, resumes, shows or ends a watch.
 pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
-    let location = output::location(typed.store.as_deref())?;
-    let location = location.ok_or_else(|| {
-        Failure::usage(
-            "watch keeps its journal in the directory of the history: --store none is not possible, use --store DIR",
-        )
+    let location = output::location(typed.store.as_deref())?.ok_or_else(|| {
+        let why = "watch keeps its journal in the directory of the history: --store none is not possible, use --store DIR";
+        Failure::usage(why)
     })?;
     if (typed.status || typed.stop || typed.resume) && !location.directory().exists() {
         return Err(JournalError::missing(&location.directory().join(JOURNAL)).into());
@@ -53,8 +50,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
         () if typed.status => status(&path),
         () if typed.stop => stop(typed, &path),
         () if typed.resume => {
-            let journal = WatchJournal::open(&path)?;
-            let (journal, kept) = read_journal(journal)?;
+            let (journal, kept) = read_journal(WatchJournal::open(&path)?)?;
             resume_watch(typed, journal, kept)
         }
         () => begin(typed, &path),
@@ -113,33 +109,29 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         }
         journal.remove()?;
     }
-    let probes = typed.lasts.as_secs_f64() / typed.every.as_secs_f64();
-    if probes > MOST_PROBES {
-        let least = (typed.lasts.as_secs_f64() / MOST_PROBES * 10.0).ceil() / 10.0;
+    let [lasts, every] = [typed.lasts, typed.every].map(|time| time.as_secs_f64());
+    if lasts / every > MOST_PROBES {
+        let least = (lasts / MOST_PROBES * 10.0).ceil() / 10.0;
         return Err(Failure::usage(format!(
             "--every: a watch has at most {MOST_PROBES} probes; with this --for it must be {least}s or more"
         )));
     }
-    let key = serving::key(typed.disk_and_network.key.as_deref())?;
-    let plan = Measurable::Plan(typed.plan.clone());
-    let prepared = PreparedRun { key, ..PreparedRun::new(&plan, &common, None, common.dir.is_some())? };
-    let prepared = measurable(prepared, typed.disk_and_network.dir.is_some());
+    let DiskAndNetwork { dir, server, key } = &typed.disk_and_network;
+    let (key, plan) = (serving::key(key.as_deref())?, Measurable::Plan(typed.plan.clone()));
+    let prepared = PreparedRun { key, ..PreparedRun::new(&plan, &common, None, dir.is_some())? };
+    let prepared = measurable(prepared, dir.is_some());
     if prepared.planned.is_empty() {
         return Err(Failure::usage("no case of the plan can be watched here: the lines above say why"));
     }
-    let dir = typed.disk_and_network.dir.as_deref();
+    let (cpu, disk, network) = (typed.cpu_share, typed.disk_a_day as f64, typed.network_a_day as f64);
     let begun = WatchOrder {
         schema: String::new(),
-        seconds: typed.lasts.as_secs_f64(),
-        every: typed.every.as_secs_f64(),
-        shares: WatchResources {
-            cpu: typed.cpu_share,
-            disk: typed.disk_a_day as f64,
-            network: typed.network_a_day as f64,
-        },
+        seconds: lasts,
+        every,
+        shares: WatchResources { cpu, disk, network },
         idle_only: typed.idle_only,
-        dir: dir.map(|dir| std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())),
-        server: typed.disk_and_network.server.clone(),
+        dir: dir.as_ref().map(|dir| std::path::absolute(dir).unwrap_or_else(|_| dir.clone())),
+        server: server.clone(),
         only: typed.only.clone(),
         run: document(&prepared),
     };
@@ -157,8 +149,8 @@ fn resume_watch(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> R
     drop(Outputs::open(&common, &crossbeam_channel::never())?);
     let key = serving::key(typed.disk_and_network.key.as_deref())?;
     let run = &kept.begun.run;
-    let before = Some(&run.machine);
-    let prepared = PreparedRun::new(&plan(&kept.begun), &common, before, common.dir.is_some())?;
+    let what = plan(&kept.begun);
+    let prepared = PreparedRun::new(&what, &common, Some(&run.machine), common.dir.is_some())?;
     let mut prepared = PreparedRun { key, ..prepared };
     resume::same_text(run, &mut prepared)?;
     let prepared = measurable(prepared, kept.begun.dir.is_some());
@@ -180,8 +172,7 @@ fn elapsed(kept: &JournalContent) -> f64 {
 }
 
 fn boot() -> String {
-    let id = Root::live().line("proc/sys/kernel/random/boot_id").unwrap_or_default();
-    shown_within(&id, 64)
+    shown_within(&Root::live().line("proc/sys/kernel/random/boot_id").unwrap_or_default(), 64)
 }
 
 /// Removes cases that cannot be measured here, and prints why. `has_dir` is whether --dir is given.
@@ -225,14 +216,11 @@ fn probe_and_show(
         spent: WatchResources { cpu: cpu_seconds_with_children(), ..WatchResources::default() },
     };
     journal.add(&JournalEntry::Session(session.clone()))?;
-    let style =
-        report::Style::detect(report::StyleOptions { quiet: typed.quiet, ..report::StyleOptions::default() });
-    let asked = interrupts()?;
-    let mut probing = Probing::new(prepared, &kept, journal, &session, asked, style);
+    let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
+    let mut probing = Probing::new(prepared, &kept, journal, &session, interrupts()?, style);
     if probing.is_stopped() {
-        complain(
-            "the watch is stopped: plimsoll watch --resume continues it, plimsoll watch --stop ends it with its result (with the same --store)",
-        );
+        let line = "the watch is stopped: plimsoll watch --resume continues it, plimsoll watch --stop ends it with its result (with the same --store)";
+        complain(line);
         return Ok(ExitCode::from(code::INTERRUPTED));
     }
     let mut journal = probing.journal;
@@ -295,12 +283,11 @@ fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Resul
         outputs.event(&RunEvent::Measured { measurement: Box::new(measurement.clone()) });
     }
     let all = outputs.finish(&run);
-    if is_in_history(id, common) {
-        journal.remove()?;
-    } else {
-        complain(
+    match is_in_history(id, common) {
+        true => journal.remove()?,
+        false => complain(
             "the result is not in the history, so the journal of the watch stays: plimsoll watch --stop tries again",
-        );
+        ),
     }
     let own = ending::node_exit_code(&run, false, all);
     Ok(ExitCode::from(ending::run_exit_code(&run, &[own])))
@@ -326,15 +313,13 @@ fn is_in_history(id: &str, common: &Common) -> bool {
 
 fn status(path: &Path) -> Result<ExitCode, Failure> {
     let kept = match JournalContent::read(path) {
-        Err(JournalError::Missing { .. }) => {
-            return printed("no watch is running or unfinished\n");
-        }
+        Err(JournalError::Missing { .. }) => return printed("no watch is running or unfinished\n"),
         kept => kept?,
     };
     let runs = matches!(WatchJournal::open(path), Err(JournalError::Running { .. }));
     let run = result(&kept, &Common::default())?;
-    let style = report::Style::detect(report::StyleOptions::default());
-    printed(&report::watch::status(&kept, &run, runs, elapsed(&kept), &style))
+    let style = Style::detect(StyleOptions::default());
+    printed(&report::status(&kept, &run, runs, elapsed(&kept), &style))
 }
 
 /// Carries out `watch --stop`: stops the process of the watch, if one runs, and shows the result.
@@ -365,9 +350,8 @@ fn stop_process(session: &WatchSession) -> Result<(), Failure> {
             session.pid
         ))
     };
-    let pid =
-        i32::try_from(session.pid).ok().and_then(Pid::from_raw).ok_or_else(|| why("has no usable id"))?;
-    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+    let pid = i32::try_from(session.pid).ok().and_then(Pid::from_raw);
+    let process = match pidfd_open(pid.ok_or_else(|| why("has no usable id"))?, PidfdFlags::empty()) {
         Ok(process) => process,
         Err(rustix::io::Errno::SRCH) => return Ok(()),
         Err(e) => return Err(why(&format!("cannot be reached: {e}"))),

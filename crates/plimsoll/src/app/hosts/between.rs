@@ -114,16 +114,16 @@ impl Neighbour {
             parallel: true,
             cpus: PinnedCpus(plimsoll_bench::spread_cpus(machine, machine.cpu.allowed.len())),
         };
-        let cannot = |why: String| {
+        let cannot = |why: &dyn fmt::Display| {
             CannotMeasure::environment(format!("the other machines cannot connect to it: {why}"))
         };
-        let server = Server::bind_any(0, settings).map_err(|e| cannot(e.to_string()))?;
+        let server = Server::bind_any(0, settings).map_err(|e| cannot(&e))?;
         let port = server.addresses().first().map_or(0, SocketAddr::port);
-        let (own, until) = UnixStream::pair().map_err(|e| cannot(e.to_string()))?;
+        let (own, until) = UnixStream::pair().map_err(|e| cannot(&e))?;
         // If the server fails, the other nodes report that they cannot reach it.
         let serve = move || drop(server.run(&until, &|_| ()));
         let thread = std::thread::Builder::new().name("server".to_owned()).spawn(serve);
-        thread.map_err(|e| cannot(e.to_string()))?;
+        thread.map_err(|e| cannot(&e))?;
         self.server = Some(own);
         let addresses = own_addresses(&Root::live(), machine);
         Ok(ServingPlace { addresses, port, key: key.to_hex() })
@@ -135,17 +135,14 @@ fn answer_of(found: Option<&Measurement>) -> PairAnswer {
     let Some(found) = found else {
         return Err(CannotMeasure::new(FailureCause::Interrupted, "the run ended before its turn"));
     };
-    match found.metrics.first().filter(|_| found.status == Status::Ok) {
-        Some(metric) => {
-            let (samples, conditions) = (metric.samples.clone(), found.conditions.clone());
-            Ok(PairFigure { samples, conditions })
-        }
-        None => Err(CannotMeasure {
-            cause: found.cause.unwrap_or(FailureCause::NotHere),
-            reason: found.reason.clone().unwrap_or_else(|| "it has no figure".to_owned()),
-            wrong: found.wrong_answer.clone(),
-        }),
+    if let Some(metric) = found.metrics.first().filter(|_| found.status == Status::Ok) {
+        return Ok(PairFigure { samples: metric.samples.clone(), conditions: found.conditions.clone() });
     }
+    Err(CannotMeasure {
+        cause: found.cause.unwrap_or(FailureCause::NotHere),
+        reason: found.reason.clone().unwrap_or_else(|| "it has no figure".to_owned()),
+        wrong: found.wrong_answer.clone(),
+    })
 }
 
 /// Returns at most [`ADDRESSES`] addresses of this node for other nodes, fastest interface first.
@@ -174,15 +171,15 @@ fn first_reachable(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
             Err(e) => tried.push(format!("{address}: {e}")),
         }
     }
-    match tried.as_slice() {
-        [] => Err(CannotMeasure::not_here(
-            "client and server have the same addresses: they share one network stack",
-        )),
-        all => Err(CannotMeasure::server_failed(format!(
+    Err(match tried.as_slice() {
+        [] => {
+            CannotMeasure::not_here("client and server have the same addresses: they share one network stack")
+        }
+        all => CannotMeasure::server_failed(format!(
             "none of its addresses can be reached ({}); check that firewalls allow ports above 1023 between the machines",
             all.join("; ")
-        ))),
-    }
+        )),
+    })
 }
 
 /// Returns the network paths of the pairs of nodes, by case.
@@ -211,7 +208,7 @@ pub(super) fn measurements(
     for (index, planned) in cases(prepared).iter().enumerate() {
         for kind in [ALL_PAIRS, AT_ONCE, AT_ONCE_BACK] {
             let of_kind = between.iter().filter(|one| one.kind == kind);
-            let all: Vec<(&PairResults, &PairAnswer)> =
+            let all: Vec<AnswerOfPair<'_>> =
                 of_kind.filter_map(|one| Some((one, one.answers.get(index)?))).collect();
             let case = planned.candidate.case.clone().with_word(SERVER, kind);
             let outcome = match kind {
@@ -266,19 +263,29 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
     plimsoll_bench::find(case.benchmark())?.metrics(case).first().copied()
 }
 
-/// Returns a case's outcome: `samples` with `facts`, or without samples the first error in `all`.
-fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&PairResults, &PairAnswer)]) -> Outcome {
+type AnswerOfPair<'a> = (&'a PairResults, &'a PairAnswer);
+
+/// Returns a case's outcome with `facts` and the `sample` of each number that `figures` have; without
+/// samples the first error in `all`.
+fn outcome<'a>(
+    case: Case,
+    all: &[AnswerOfPair<'_>],
+    figures: impl Iterator<Item = &'a PairFigure>,
+    facts: Facts,
+    sample: impl Fn(usize) -> Option<Sample>,
+) -> Outcome {
+    let most = figures.map(|figure| figure.samples.len()).max().unwrap_or(0);
+    let samples: Vec<Sample> = (0..most).filter_map(sample).collect();
     let why = all.iter().find_map(|(_, answer)| answer.as_ref().err());
-    let ended = why.filter(|_| samples.is_empty()).cloned();
-    Outcome { samples, facts, ended, ..empty(case) }
+    Outcome { ended: why.filter(|_| samples.is_empty()).cloned(), samples, facts, ..empty(case) }
 }
 
 /// Returns a case's outcome: the median over the pairs of nodes per sample, and each pair's value.
-pub(super) fn each(case: Case, all: &[(&PairResults, &PairAnswer)], names: &[String]) -> Option<Outcome> {
+pub(super) fn each(case: Case, all: &[AnswerOfPair<'_>], names: &[String]) -> Option<Outcome> {
     let name = headline(&case)?.name;
     let figures: Vec<(&PairResults, &PairFigure)> =
         all.iter().filter_map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
-    let conditions = alike(&figures);
+    let conditions = alike(figures.iter().map(|(_, figure)| *figure));
     let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let sample = |number: usize| {
         let cell = |(one, figure): &(&PairResults, &PairFigure)| {
@@ -290,50 +297,42 @@ pub(super) fn each(case: Case, all: &[(&PairResults, &PairAnswer)], names: &[Str
         let values = [(name.to_owned(), value)].into();
         Some(Sample { values, matrix, conditions: conditions.clone(), ..Sample::default() })
     };
-    let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
-    let samples: Vec<Sample> = (0..most).filter_map(sample).collect();
     let facts =
         Facts { warnings: without(all, names).map(Note::from).into_iter().collect(), ..Facts::default() };
-    (!all.is_empty()).then(|| outcome(case, samples, facts, all))
+    let own = figures.iter().map(|(_, figure)| *figure);
+    (!all.is_empty()).then(|| outcome(case, all, own, facts, sample))
 }
 
-fn alike(figures: &[(&PairResults, &PairFigure)]) -> Conditions {
-    let all: Vec<&Conditions> = figures.iter().map(|(_, figure)| &figure.conditions).collect();
-    Conditions::common_to_all(&all)
+fn alike<'a>(figures: impl Iterator<Item = &'a PairFigure>) -> Conditions {
+    Conditions::common_to_all(&figures.map(|figure| &figure.conditions).collect::<Vec<_>>())
 }
 
 const PAIRS_AT_ONCE: CaseFact<usize> = CaseFact::new("pairs", "pairs of machines that measured at once");
 
 /// Returns a case's sum over simultaneous pairs, an error if one pair failed; `None` if not a rate.
-fn simultaneous_sum(case: Case, all: &[(&PairResults, &PairAnswer)]) -> Option<Outcome> {
+fn simultaneous_sum(case: Case, all: &[AnswerOfPair<'_>]) -> Option<Outcome> {
     let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
-    let name = metric.name;
-    let figures: Option<Vec<(&PairResults, &PairFigure)>> =
-        all.iter().map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
+    let figures: Option<Vec<&PairFigure>> = all.iter().map(|(_, answer)| answer.as_ref().ok()).collect();
     let figures = figures.unwrap_or_default();
-    let mut conditions = alike(&figures);
+    let mut conditions = alike(figures.iter().copied());
     conditions.more.set(&SUMMED_PAIRS, figures.len() as f64);
     let sample = |number: usize| {
-        let values: Option<Vec<f64>> = figures.iter().map(|(_, f)| f.samples.get(number).copied()).collect();
-        let values = [(name.to_owned(), values?.iter().sum())].into();
+        let sum = figures.iter().map(|figure| figure.samples.get(number).copied()).sum::<Option<f64>>()?;
+        let values = [(metric.name.to_owned(), sum)].into();
         Some(Sample { values, conditions: conditions.clone(), ..Sample::default() })
     };
-    let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
-    let samples = (0..most).filter_map(sample).collect();
     let mut facts = Facts::default();
     facts.achieved.set(&PAIRS_AT_ONCE, all.len());
-    Some(outcome(case, samples, facts, all))
+    Some(outcome(case, all, figures.iter().copied(), facts, sample))
 }
 
-fn without(all: &[(&PairResults, &PairAnswer)], names: &[String]) -> Option<WithoutFigure> {
+fn without(all: &[AnswerOfPair<'_>], names: &[String]) -> Option<WithoutFigure> {
     let name = |index: usize| names.get(index).map_or("?", String::as_str);
-    let failed: Vec<String> = all
-        .iter()
-        .filter_map(|(one, answer)| {
-            let why = shown_within(&answer.as_ref().err()?.reason, 200);
-            Some(format!("{} to {}: {why}", name(one.pair.from), name(one.pair.to)))
-        })
-        .collect();
+    let reason = |(one, answer): &AnswerOfPair<'_>| {
+        let why = shown_within(&answer.as_ref().err()?.reason, 200);
+        Some(format!("{} to {}: {why}", name(one.pair.from), name(one.pair.to)))
+    };
+    let failed: Vec<String> = all.iter().filter_map(reason).collect();
     (!failed.is_empty()).then_some(WithoutFigure { failed, of: all.len() })
 }
 

@@ -17,6 +17,7 @@ use plimsoll_units::text::{format_count, read_small, shown_path, shown_within};
 use serde_json::json;
 
 use crate::app::{Failure, code, complain, ending, lost, target};
+use crate::failure::OrFailure;
 use crate::output::nothing_measured;
 
 /// Largest input file in bytes: a log of more than a thousand machines with all their series.
@@ -62,7 +63,7 @@ fn written(run: &Run, to_json: Option<&OutputTarget>, to_html: Option<&OutputTar
         (document, page.map(|(to, thread)| (to, thread.join())))
     });
     if let Some((to, page)) = page {
-        let page = page.map_err(|_| panicked())?.map_err(|e| Failure::environment(e.to_string()))?;
+        let page = page.map_err(|_| panicked())?.or_environment()?;
         to.put(&page)?;
     }
     Ok(document?)
@@ -212,14 +213,13 @@ fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
 
 /// Joins all documents that were read into one run, which is partial if one is missing.
 fn run_of(found: ReadDocuments, expected: &BTreeSet<String>) -> Result<Run, Failure> {
-    let ReadDocuments { runs, wrong, .. } = found;
-    print_lines(&wrong);
-    if runs.is_empty() {
+    print_lines(&found.wrong);
+    if found.runs.is_empty() {
         let line =
             "no run document can be read, so nothing is gathered; plimsoll run PLAN --json FILE writes one";
         return Err(Failure { line: line.to_owned(), code: code::SERVER_FAILED });
     }
-    together(runs, expected, unreadable(&wrong).into_iter().collect())
+    together(found.runs, expected, unreadable(&found.wrong).into_iter().collect())
 }
 
 /// Joins these runs into one; `lost` are findings about missing ones, `expected` the names of
@@ -233,6 +233,7 @@ pub(crate) fn together(
     let (mut parts, twice) = fleet::latest_run_per_node(kept);
     print_lines(&twice);
     print_lines(&fleet::make_names_unique(&mut parts));
+    let longest = parts.iter().map(|run| run.elapsed_s).fold(0.0, f64::max);
     let all = [
         fleet::missing_node_findings(&parts),
         others.iter().flat_map(wrong_answers).collect(),
@@ -241,11 +242,15 @@ pub(crate) fn together(
         missing_findings(expected, &parts, &others),
         lost,
     ];
-    let mut parts = parts.into_iter();
-    let Some(first) = parts.next() else {
+    let mut parts = parts.into_iter().peekable();
+    let Some(first) = parts.peek() else {
         return Err(Failure { line: "no run to join".to_owned(), code: code::SERVER_FAILED });
     };
-    Ok(joined(first, parts.collect(), all.concat()))
+    // Plan and start are those of the first run.
+    let header = Run { id: plimsoll_system::wall::run_id(), findings: Vec::new(), ..first.header() };
+    let mut joined = fleet::merged(header, parts, all.concat(), true);
+    joined.elapsed_s = longest;
+    Ok(joined)
 }
 
 fn print_lines(lines: &[String]) {
@@ -274,9 +279,8 @@ fn names(run: &Run) -> impl Iterator<Item = &str> {
 
 fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| shown_within(name, 64)).collect();
-    let more = names.len().saturating_sub(MAX_NAMES_SHOWN);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    names[..names.len().min(MAX_NAMES_SHOWN)].join(", ") + &more
+    let (first, rest) = names.split_at(names.len().min(MAX_NAMES_SHOWN));
+    first.join(", ") + &if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) }
 }
 
 fn about(code: &str, text: String, run: &Run) -> Finding {
@@ -341,14 +345,5 @@ fn unreadable(wrong: &[String]) -> Option<Finding> {
     let text = format!("{count} cannot be read, so machines may be missing. The first: {first}");
     Some(Finding::new("unreadable", text, json!({ "documents": wrong.len() })))
 }
-
-/// Joins all runs into one with a new id; plan and start are those of `first`.
-fn joined(first: Run, rest: Vec<Run>, lost: Vec<Finding>) -> Run {
-    let elapsed_s = rest.iter().map(|run| run.elapsed_s).fold(first.elapsed_s, f64::max);
-    let header =
-        Run { id: plimsoll_system::wall::run_id(), elapsed_s, findings: Vec::new(), ..first.header() };
-    fleet::merged(header, std::iter::once(first).chain(rest), lost, true)
-}
-
 #[cfg(test)]
 mod tests;

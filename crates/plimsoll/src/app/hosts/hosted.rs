@@ -25,6 +25,7 @@ use crate::app::hosts::tools::is_on_machines;
 use crate::app::prepared::PreparedRun;
 use crate::app::resume::{self, ResumedRun};
 use crate::app::{Failure, carry_out, document, interrupts, printed};
+use crate::failure::OrFailure;
 use crate::output::Outputs;
 
 /// Largest input line in bytes: an order with a plan, limits, a key and earlier measurements.
@@ -82,7 +83,7 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
 fn run_order(typed: TypedCommand) -> Result<ExitCode, Failure> {
     let printed_all = match typed {
         TypedCommand::Doctor(typed) => crate::app::doctor::doctor(&typed),
-        TypedCommand::References { named, install } => crate::app::ref_tools::list(&named, install),
+        TypedCommand::References(typed) => crate::app::ref_tools::list(&typed),
         _ => Err(Failure::usage("the order is neither a run nor a command that only prints")),
     };
     let ended = ended(printed_all.map(|_| 0));
@@ -185,8 +186,8 @@ impl HostedOrder {
             Some((name, text)) => Measurable::Text { name, text },
             None => what,
         };
-        let mut common =
-            Common { json: Some(file.to_owned()), store: Some("none".into()), quiet: true, ..*common };
+        let (json, store) = (Some(file.to_owned()), Some("none".into()));
+        let mut common = Common { json, store, quiet: true, ..*common };
         if let Some(text) = order.files.get("limits") {
             let limits = directory.join(LIMITS);
             fs::write(&limits, text)
@@ -194,7 +195,7 @@ impl HostedOrder {
             common.limits = Some(limits);
         }
         let key = order.files.get("key").map(|text| SharedKey::from_hex(text.trim(), "--key"));
-        let key = key.transpose().map_err(|e| Failure::usage(e.to_string()))?;
+        let key = key.transpose().or_usage()?;
         let begun = order.begun.map(|run| *run);
         let before = begun.as_ref().map(|run| &run.machine);
         let mut prepared = PreparedRun { key, ..PreparedRun::new(&what, &common, before, true)? };
@@ -230,9 +231,7 @@ impl HostedOrder {
                 (planned.sampling.sample_time * LONGER).min(MAX_RETEST_SAMPLE_SECONDS);
         }
         let ran = carry_out(&prepared, document(&prepared), self.interrupts.clone(), None, &mut drop);
-        let measured = ran.and_then(|(run, _)| {
-            serde_json::to_string(&run).map_err(|e| Failure::environment(e.to_string()))
-        });
+        let measured = ran.and_then(|(run, _)| serde_json::to_string(&run).or_environment());
         let json = measured.as_ref().ok().cloned();
         ending(json.as_deref(), &ended(measured.map(|_| 0)))
     }
@@ -242,18 +241,18 @@ impl HostedOrder {
     fn follow_orders(&self, lines: &Receiver<String>) -> Result<(), Failure> {
         let mut neighbour = Neighbour::new(&self.prepared, self.interrupts.clone());
         while let Ok(line) = lines.recv() {
-            let answer =
-                match (serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))?, &mut neighbour) {
-                    (FollowUp::Serve, Some(neighbour)) => serving(&neighbour.serve()),
-                    (FollowUp::Serve, None) => {
-                        serving(&Err(CannotMeasure::not_here("it measures no case between machines")))
-                    }
-                    (FollowUp::Measure { place }, Some(neighbour)) => {
-                        measured_between(&neighbour.measure(&place))
-                    }
-                    (FollowUp::Measure { .. }, None) => measured_between(&BTreeMap::new()),
-                    (FollowUp::Again(cases), _) => self.retest(&cases),
-                };
+            let order = serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))?;
+            let answer = match (order, &mut neighbour) {
+                (FollowUp::Serve, Some(neighbour)) => serving(&neighbour.serve()),
+                (FollowUp::Serve, None) => {
+                    serving(&Err(CannotMeasure::not_here("it measures no case between machines")))
+                }
+                (FollowUp::Measure { place }, Some(neighbour)) => {
+                    measured_between(&neighbour.measure(&place))
+                }
+                (FollowUp::Measure { .. }, None) => measured_between(&BTreeMap::new()),
+                (FollowUp::Again(cases), _) => self.retest(&cases),
+            };
             printed(&answer)?;
         }
         Ok(())

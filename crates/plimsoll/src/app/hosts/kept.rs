@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_system::wall;
 
 use crate::output::Outputs;
 
@@ -24,8 +25,7 @@ impl<'a> JointRun<'a> {
             header: earlier.map(Run::header),
             resumed: earlier.is_some(),
             id,
-            started: earlier
-                .map_or_else(|| plimsoll_system::wall::now().to_string(), |run| run.started.clone()),
+            started: earlier.map_or_else(|| wall::now().to_string(), |run| run.started.clone()),
             began: Instant::now(),
             before_s: earlier.map_or(0.0, |run| run.elapsed_s),
         }
@@ -46,14 +46,7 @@ impl<'a> JointRun<'a> {
         header.elapsed_s = elapsed_s;
         for node in part.other_nodes(&header.machine) {
             let name = node.name.clone();
-            header.clock_steps.retain(|step| step.node != name);
-            header.health.retain(|one| one.node != name);
-            match header.nodes.iter_mut().find(|known| known.name == name) {
-                Some(known) => *known = node,
-                None => header.nodes.push(node),
-            }
-            header.clock_steps.extend(part.clock_steps.iter().cloned());
-            header.health.extend(part.health.iter().cloned());
+            header.put_node(node, part.health.clone(), part.clock_steps.clone());
             self.outputs.machine_ended(header, self.resumed, &name, &part.measurements);
         }
     }

@@ -16,9 +16,7 @@ use plimsoll_model::plan::file::SERVER;
 use plimsoll_model::sample::{
     CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount,
 };
-use plimsoll_reference::{
-    Against, ProgramSearch, REF_TOOLS, RefTool, ReferenceTools, Selection, ToolLauncher, fact,
-};
+use plimsoll_reference::{Against, ProgramSearch, REF_TOOLS, RefTool, Selection, ToolLauncher, fact};
 use plimsoll_result::document::{Node, Run};
 use plimsoll_run::Planned;
 use plimsoll_units::text::shown_within;
@@ -120,22 +118,20 @@ impl Together<'_, '_> {
         times: u32,
         system: Option<&HplSystem>,
     ) -> Result<(Vec<Sample>, Facts), CannotMeasure> {
-        let (search, launcher) =
-            ref_tools::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
+        let search =
+            ref_tools::search(&self.common.reference_path).map_err(|e| CannotMeasure::environment(e.line))?;
         let limit =
             system.map_or(TOOL_LIMIT, |system| MAX_TIMES_ESTIMATE * (system.seconds + TOOL_OVERHEAD_SECONDS));
         let through = through(&search, &self.launcher.name, hosts, limit)?;
-        let (parent, interrupts) = (std::env::temp_dir(), self.fleet.interrupts.clone());
-        let mut reference_tools = ReferenceTools::new(Selection::all(search), launcher, parent, interrupts);
-        reference_tools.registry = plimsoll_system::leftover::Registry::here();
+        let mut reference_tools = ref_tools::started(Selection::all(search), self.fleet.interrupts.clone())
+            .map_err(|e| CannotMeasure::environment(e.line))?;
         reference_tools.through = Some(Ok(through));
         let machine = &self.prepared.machine;
         let of_case = |ref_tool: &&&RefTool| {
             TOOLS.contains(&ref_tool.name) && (ref_tool.pairing)(case, machine).is_some()
         };
         let tools = REF_TOOLS.iter().filter(of_case).map(|ref_tool| ref_tool.name).collect();
-        let mut why = Vec::new();
-        let tools = Against::Named(tools);
+        let (tools, mut why) = (Against::Named(tools), Vec::new());
         for mut tool in reference_tools.prepare_tools(&tools, case, machine, &Offer::default()) {
             let Some(mut prepared) = tool.prepared.take() else {
                 why.push(format!("{}: {}", tool.about.name, tool.about.unavailable.unwrap_or_default()));
@@ -232,11 +228,10 @@ impl HplSystem {
     fn estimate(&self, tool: &str) -> String {
         let [n, p, q, threads] = ["n", "p", "q", "threads"].map(|key| self.case.number(key).unwrap_or(0));
         let time = std::time::Duration::from_secs(self.seconds.ceil() as u64);
-        let time = plimsoll_units::quantity::format_duration(time);
+        let (machines, time) = (self.machines, plimsoll_units::quantity::format_duration(time));
         let more = if tool == "hpcc" { ", and up to a minute for hpcc's other parts" } else { "" };
         format!(
-            "cpu.hpl by {tool}: order {n} on {} machines, {p} × {q} processes of {threads} threads, about {time}{more}",
-            self.machines,
+            "cpu.hpl by {tool}: order {n} on {machines} machines, {p} × {q} processes of {threads} threads, about {time}{more}"
         )
     }
 }
@@ -307,10 +302,11 @@ fn addresses(hosts: &[&HostName]) -> Result<Vec<String>, CannotMeasure> {
     let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
     let address = |host: &&HostName| match host.destination.as_str() {
         name if plain(name) && host.port.is_none() => Ok(name.to_owned()),
-        name => Err(CannotMeasure::not_here(format!(
-            "MPI's launcher takes host names without user and port: '{}'",
-            shown_within(name, 64)
-        ))),
+        name => {
+            let name = shown_within(name, 64);
+            let why = format!("MPI's launcher takes host names without user and port: '{name}'");
+            Err(CannotMeasure::not_here(why))
+        }
     };
     hosts.iter().map(address).collect()
 }

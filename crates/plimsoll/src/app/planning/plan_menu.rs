@@ -42,14 +42,13 @@ fn chosen(common: &Common) -> Result<&'static str, Failure> {
 /// Formats one line per plan: number, name, duration and contents; `rows` has (name, contents).
 fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, width: usize) -> String {
     let times: Vec<String> = rows.iter().map(|(name, _)| time(name, common, machine)).collect();
-    let columns = |of: &dyn Fn(usize) -> usize| (0..rows.len()).map(of).max().unwrap_or(0);
-    let (name_width, time_width) =
-        (columns(&|at| rows[at].0.len()), columns(&|at| times[at].chars().count()));
-    let head = |(at, (name, time)): (usize, (&&str, &String))| {
+    let name_width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let time_width = times.iter().map(|time| time.chars().count()).max().unwrap_or(0);
+    let head = |(at, ((name, _), time)): (usize, (&(&str, String), &String))| {
         format!("{:>2}  {name:<name_width$}  {time:>time_width$}", at + 1)
     };
-    let (names, about): (Vec<&str>, Vec<String>) = rows.iter().cloned().unzip();
-    let heads: Vec<String> = names.iter().zip(&times).enumerate().map(head).collect();
+    let heads: Vec<String> = rows.iter().zip(&times).enumerate().map(head).collect();
+    let about = rows.iter().map(|(_, about)| about.clone());
     let lines: Vec<(&str, String)> = heads.iter().map(String::as_str).zip(about).collect();
     cli::rows(&lines, width)
 }

@@ -40,7 +40,7 @@ enum SignalTarget {
 }
 
 /// Passes signals on to what runs at present.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SignalRelay {
     target: Arc<Mutex<SignalTarget>>,
     is_interrupted: Arc<AtomicBool>,
@@ -49,8 +49,7 @@ pub(super) struct SignalRelay {
 
 impl SignalRelay {
     pub(super) fn start() -> Result<Self, Failure> {
-        let relay =
-            Self { target: Arc::default(), is_interrupted: Arc::default(), is_continued: Arc::default() };
+        let relay = Self::default();
         let all = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT];
         let handled = all.into_iter().filter(|signal| !is_ignored(*signal));
         let mut signals = Signals::new(handled)
@@ -69,9 +68,7 @@ impl SignalRelay {
             self.is_interrupted.store(true, Ordering::Relaxed);
         }
         match &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
-            SignalTarget::Probe(sender) => {
-                let _ = sender.send(());
-            }
+            SignalTarget::Probe(sender) => drop(sender.send(())),
             // The terminal sends its signals to the command, too, if both are in its foreground.
             SignalTarget::Command(_) if matches!(signal, SIGINT | SIGQUIT) && is_in_foreground() => {}
             SignalTarget::Command(pid) => {

@@ -7,6 +7,7 @@ use plimsoll_steady::{STEADY_SCHEMA, SteadyDocument};
 use plimsoll_units::text::{read_small, shown_within};
 
 use super::super::{Failure, target};
+use crate::failure::OrFailure;
 use crate::output;
 
 /// Largest document of a baseline in bytes.
@@ -15,17 +16,15 @@ const MAX_BASELINE_BYTES: u64 = 64 << 20;
 /// Reads the document that `--baseline` names, with its name; `None` without the option.
 pub(super) fn baseline(typed: &SteadyCommand) -> Result<Option<(String, SteadyDocument)>, Failure> {
     let Some(name) = &typed.baseline else { return Ok(None) };
-    let file = Path::new(name);
-    let path = if file.is_file() {
-        file.to_owned()
-    } else {
-        let location = output::location(typed.store.as_deref())?;
-        let Some(location) = location else {
-            return Err(Failure::usage(format!(
-                "--baseline {name} requires a history: --store none has none"
-            )));
-        };
-        location.directory().join("steady").join(format!("{}.json", plimsoll_units::text::shown(name)))
+    let path = match Path::new(name) {
+        file if file.is_file() => file.to_owned(),
+        _ => {
+            let location = output::location(typed.store.as_deref())?.ok_or_else(|| {
+                Failure::usage(format!("--baseline {name} requires a history: --store none has none"))
+            })?;
+            let file = format!("{}.json", plimsoll_units::text::shown(name));
+            location.directory().join("steady").join(file)
+        }
     };
     let shown = shown_within(name, 80);
     let wrong = |why: String| {
@@ -53,7 +52,7 @@ pub(super) fn keep(typed: &SteadyCommand, document: &SteadyDocument) -> Result<(
     };
     let mut kept = document.clone();
     kept.runs.iter_mut().for_each(|run| run.intervals.clear());
-    let text = serde_json::to_string_pretty(&kept).map_err(|e| Failure::environment(e.to_string()))?;
+    let text = serde_json::to_string_pretty(&kept).or_environment()?;
     let write = |name: &str| -> Result<(), Failure> {
         let directory = location.file_path("steady")?;
         std::fs::create_dir_all(&directory)

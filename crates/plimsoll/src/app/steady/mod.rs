@@ -41,31 +41,32 @@ pub(super) fn steady(typed: &SteadyCommand) -> Result<ExitCode, Failure> {
     if relay.is_interrupted() {
         return Ok(ExitCode::from(code::INTERRUPTED));
     }
+    let (started, fingerprint) =
+        (wall::now().to_string(), Fingerprint::new(machine, &Health::read(&Root::live())));
+    let (runs, missing, observer_share) = match run_all(typed, machine, &relay) {
+        Ok(ran) => ran,
+        Err(failure) => return Ok(failure),
+    };
+    progress.show("steady: probing after the command");
+    let after = if relay.is_interrupted() { Vec::new() } else { probe::measure(&prepared, &relay) };
+    progress.clear();
     let mut document = SteadyDocument {
         schema: STEADY_SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started: wall::now().to_string(),
+        started,
         command: typed.command.iter().map(|word| shown(word)).collect(),
         answer: SteadyAnswer::Unknown,
         line: String::new(),
         share: 0.0,
-        testbed: String::new(),
-        machine: Fingerprint::new(machine, &Health::read(&Root::live())),
+        testbed: fingerprint.testbed(),
+        machine: fingerprint,
         baseline: None,
         differences: Vec::new(),
-        levels: Vec::new(),
-        missing: Vec::new(),
-        observer_share: None,
-        runs: Vec::new(),
+        levels: probe::levels(&before, &after),
+        missing,
+        observer_share,
+        runs,
     };
-    if let Err(failure) = run_all(typed, machine, &relay, &mut document) {
-        return Ok(failure);
-    }
-    progress.show("steady: probing after the command");
-    let after = if relay.is_interrupted() { Vec::new() } else { probe::measure(&prepared, &relay) };
-    progress.clear();
-    document.levels = probe::levels(&before, &after);
-    document.testbed = document.machine.testbed();
     decide(&mut document, baseline.as_ref());
     output::print_line(report::format::steady::text(&document, "text").trim_end());
     if let Some(to) = &to {
@@ -77,21 +78,19 @@ pub(super) fn steady(typed: &SteadyCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if typed.fail_unless_steady && !is_steady { code::UNDECIDED } else { code }))
 }
 
-/// Runs the command as often as wanted, and adds the runs to the document. Fails with env's exit
-/// code if it cannot be started.
-fn run_all(
-    typed: &SteadyCommand,
-    machine: &Machine,
-    relay: &SignalRelay,
-    document: &mut SteadyDocument,
-) -> Result<(), ExitCode> {
+/// The runs of a command, what could not be observed, and the share of a CPU that the observation took.
+type CommandRuns = (Vec<ObservedRun>, Vec<String>, Option<f64>);
+
+/// Runs the command as often as wanted. Fails with env's exit code if it cannot be started.
+fn run_all(typed: &SteadyCommand, machine: &Machine, relay: &SignalRelay) -> Result<CommandRuns, ExitCode> {
+    let (mut runs, mut missing) = (Vec::new(), Vec::new());
     let (mut used, mut elapsed) = (0.0, 0.0);
     for _ in 0..typed.repeat {
         let started = wall::now().to_string();
         let ran = child::run(&typed.command, machine, relay)?;
-        document.missing = ran.missing.iter().map(|text| (*text).to_owned()).collect();
+        missing = ran.missing.iter().map(|text| (*text).to_owned()).collect();
         (used, elapsed) = (used + ran.observer_s.unwrap_or(0.0), elapsed + ran.elapsed_s);
-        document.runs.push(ObservedRun {
+        runs.push(ObservedRun {
             started,
             elapsed_s: ran.elapsed_s,
             ended: ran.status,
@@ -102,8 +101,7 @@ fn run_all(
             break;
         }
     }
-    document.observer_share = (elapsed > 0.0).then(|| used / elapsed);
-    Ok(())
+    Ok((runs, missing, (elapsed > 0.0).then(|| used / elapsed)))
 }
 
 /// Sets the answer of a document from its runs, its probes and the `baseline`.

@@ -9,7 +9,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_steady::ProbeLevel;
 use plimsoll_units::text::shown_path;
 
-use super::super::prepared::PreparedRun;
+use super::super::prepared::{PreparedRun, is_on_files};
 use super::super::{Failure, carry_out, document};
 use super::child::SignalRelay;
 
@@ -28,9 +28,7 @@ pub(super) fn prepare(typed: &SteadyCommand) -> Result<PreparedRun, Failure> {
     let plan = Measurable::Plan("steady".to_owned());
     let mut prepared = PreparedRun::new(&plan, &common, None, common.dir.is_some())?;
     prepared.planned.retain(|planned| {
-        let case = &planned.candidate.case;
-        planned.candidate.feasible.is_ok()
-            && (typed.disk.is_some() || !plimsoll_bench::subsystem_of(case).on_files)
+        planned.candidate.feasible.is_ok() && (typed.disk.is_some() || !is_on_files(planned))
     });
     Ok(prepared)
 }

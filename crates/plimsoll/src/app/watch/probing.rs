@@ -18,7 +18,7 @@ use plimsoll_system::wall;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::format_count;
 use plimsoll_watch::{
-    JournalContent, JournalEntry, ProbeSchedule, ProbedCase, WatchJournal, WatchMark, WatchProbe,
+    JournalContent, JournalEntry, ProbeSchedule, ProbedCase, WatchJournal, WatchMark, WatchOrder, WatchProbe,
     WatchResources, WatchSession,
 };
 
@@ -45,10 +45,7 @@ pub(super) struct Probing<'a> {
     schedule: ProbeSchedule,
     asked: Receiver<()>,
     style: Style,
-    seconds: f64,
-    idle_only: bool,
-    run: String,
-    node: String,
+    begun: &'a WatchOrder,
     /// A time of the watch and the corresponding time since boot, s.
     origin: (f64, f64),
     last: Option<f64>,
@@ -62,7 +59,7 @@ pub(super) struct Probing<'a> {
 impl<'a> Probing<'a> {
     pub(super) fn new(
         prepared: &'a PreparedRun,
-        kept: &JournalContent,
+        kept: &'a JournalContent,
         journal: WatchJournal,
         session: &WatchSession,
         asked: Receiver<()>,
@@ -80,10 +77,7 @@ impl<'a> Probing<'a> {
             schedule: ProbeSchedule::new(begun.every, begun.shares, kept.spent + session.spent, spent, seed),
             asked,
             style,
-            seconds: begun.seconds,
-            idle_only: begun.idle_only,
-            run: begun.run.id.clone(),
-            node: first_node(&begun.run),
+            begun,
             origin: (session.at, session.since_boot),
             last: last.map(|probe| probe.at),
             probes: kept.probes.len(),
@@ -106,15 +100,15 @@ impl<'a> Probing<'a> {
         loop {
             let now = self.now();
             let due = self.last.map_or(now, |last| self.schedule.next(last).max(now));
-            if due >= self.seconds {
-                return self.is_stopped_until(self.seconds, None);
+            if due >= self.begun.seconds {
+                return self.is_stopped_until(self.begun.seconds, None);
             }
             if self.is_stopped_until(due, Some(due)) {
                 return true;
             }
             self.last = Some(self.now());
             let mut busy = None;
-            if self.idle_only {
+            if self.begun.idle_only {
                 let before = self.state.snapshot();
                 if self.asked.recv_timeout(OBSERVED).is_ok() {
                     return true;
@@ -189,7 +183,7 @@ impl<'a> Probing<'a> {
         let slept = asleep() - std::mem::replace(&mut self.slept, asleep());
         let (root, own) = (Root::live(), std::process::id());
         let bytes_before = disk_bytes(&root, own);
-        let ProbeResults { outcomes, seconds, left_out, interrupted } = self.measured(at);
+        let (outcomes, seconds, left_out, interrupted) = self.measured(at);
         let bytes = bytes_before.zip(disk_bytes(&root, own));
         let disk = bytes.map_or(0.0, |(before, after)| after.saturating_sub(before) as f64);
         let network = outcomes.iter().zip(seconds).map(|(outcome, seconds)| sent(outcome, seconds)).sum();
@@ -225,7 +219,8 @@ impl<'a> Probing<'a> {
     }
 
     /// Measures the cases whose budgets allow it at second `at`, by workers that then end.
-    fn measured(&self, at: f64) -> ProbeResults {
+    /// Returns the outcomes, their seconds, the cases left out, and whether it was interrupted.
+    fn measured(&self, at: f64) -> (Vec<Outcome>, Vec<f64>, Vec<Case>, bool) {
         let allowed = |planned: &Planned| {
             let subsystem = subsystem_of(&planned.candidate.case);
             (!subsystem.on_files || self.schedule.allows_disk(at))
@@ -238,11 +233,11 @@ impl<'a> Probing<'a> {
             Ok(own) => own,
             Err(why) => {
                 complain(&format!("{}; this probe is lost, and the watch goes on", why.line));
-                return ProbeResults { left_out, ..ProbeResults::default() };
+                return (Vec::new(), Vec::new(), left_out, false);
             }
         };
         let mut begun: Vec<f64> = Vec::new();
-        let machine = &self.prepared.machine;
+        let (machine, run) = (&self.prepared.machine, &self.begun.run);
         let mut station = Workers::new(own, machine, &self.prepared.options(), self.asked.clone());
         let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
         let ran = Harness {
@@ -253,20 +248,19 @@ impl<'a> Probing<'a> {
                     begun.push(wall::monotonic());
                 }
             },
-            maker: self.prepared.maker(&self.node),
+            maker: self.prepared.maker(&first_node(run)),
             budget: None,
             reference_s: 0.0,
         }
-        .run(&self.run, &planned, Vec::new());
+        .run(&run.id, &planned, Vec::new());
         begun.push(wall::monotonic());
         let seconds = begun.iter().zip(begun.iter().skip(1)).map(|(from, to)| to - from).collect();
-        let interrupted = ran.interrupted || station.was_interrupted();
-        ProbeResults { outcomes: ran.outcomes, seconds, left_out, interrupted }
+        (ran.outcomes, seconds, left_out, ran.interrupted || station.was_interrupted())
     }
 
     fn shown(&self, next: Option<f64>) {
         let until = |time: f64| plimsoll_output::report::watch::format_duration(time - self.now());
-        let left = until(self.seconds);
+        let left = until(self.begun.seconds);
         let next = next.map_or_else(String::new, |next| format!(", the next one in {}", until(next)));
         let probes = format_count(self.probes, "probe");
         self.progress().show(&format!("watch: {probes}{next}, {left} left"));
@@ -275,14 +269,6 @@ impl<'a> Probing<'a> {
     fn progress(&self) -> ProgressText<'_> {
         ProgressText { style: &self.style }
     }
-}
-
-#[derive(Default)]
-struct ProbeResults {
-    outcomes: Vec<Outcome>,
-    seconds: Vec<f64>,
-    left_out: Vec<Case>,
-    interrupted: bool,
 }
 
 fn asleep() -> f64 {
