@@ -68,18 +68,15 @@ fn machine(run: &Run) -> String {
 }
 
 fn quota(run: &Run) -> String {
-    match &run.machine.cgroup.cpu_quota {
-        None => "none".to_owned(),
-        Some(quota) => format!("{:.2} CPUs", quota.cpus()),
-    }
+    let quota = &run.machine.cgroup.cpu_quota;
+    quota.as_ref().map_or("none".to_owned(), |quota| format!("{:.2} CPUs", quota.cpus()))
 }
 
 fn listed(values: &BTreeSet<String>) -> String {
     const MAX_VALUES_SHOWN: usize = 3;
     let shown: Vec<&str> = values.iter().take(MAX_VALUES_SHOWN).map(String::as_str).collect();
-    let more = values.len().saturating_sub(MAX_VALUES_SHOWN);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{rest}", shown.join(", "))
+    let more = values.len() - shown.len();
+    shown.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
 pub(super) fn differing(a: &Case, b: &Case) -> BTreeSet<&'static str> {

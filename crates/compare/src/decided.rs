@@ -4,6 +4,7 @@ use std::fmt;
 
 use plimsoll_bench::Better;
 use plimsoll_units::quantity::percent;
+use plimsoll_units::text::format_count;
 use serde::Serialize;
 
 use super::{ComparedMetric, DifferenceVerdict, Uncompared, UncomparedKind, Undecided, regressions};
@@ -91,22 +92,17 @@ impl Decisions {
 
 impl fmt::Display for Decisions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |n: usize, one: &str, many: &str| match n {
-            0 => None,
-            1 => Some(format!("1 {one}")),
-            n => Some(format!("{n} {many}")),
-        };
+        let some = |n: usize, text: String| Some(text).filter(|_| n > 0);
         let verdicts = [
-            count(self.regressions, "regression", "regressions"),
-            count(self.improvements, "improvement", "improvements"),
-            count(self.no_change, "no change", "no change"),
+            some(self.regressions, format_count(self.regressions, "regression")),
+            some(self.improvements, format_count(self.improvements, "improvement")),
+            some(self.no_change, format!("{} no change", self.no_change)),
             self.inconclusive(),
         ];
-        let verdicts: Vec<String> = verdicts.into_iter().flatten().collect();
-        let decided = match (self.of, self.no_change == self.of) {
-            (0, _) => "nothing to compare".to_owned(),
-            (_, true) => "no change".to_owned(),
-            (_, false) => verdicts.join(", "),
+        let decided = match self.of {
+            0 => "nothing to compare".to_owned(),
+            of if of == self.no_change => "no change".to_owned(),
+            _ => verdicts.into_iter().flatten().collect::<Vec<_>>().join(", "),
         };
         let lost = (self.lost > 0).then(|| format!("; {} lost", self.lost));
         write!(f, "{decided}{}", lost.unwrap_or_default())
@@ -167,13 +163,12 @@ impl FailOnResult {
 
     /// Describes what the gate cannot detect, why, and the remedy; `None` if it detects everything.
     pub fn blindness(&self) -> Option<String> {
-        let (blind, of, share) = (self.blind, self.of, percent(self.fail_on, 2).replace(' ', ""));
-        let size =
-            self.up_to.map_or("of any size".to_owned(), |up_to| format!("of up to {}", percent(up_to, 2)));
-        let causes = self.causes.iter().map(UnjudgedMetrics::describe).collect::<Vec<_>>().join("; ");
-        let text = "undetectable: regressions";
-        (blind > 0)
-            .then(|| format!("{text} {size} in {blind} of {of} metrics pass --fail-on {share}: {causes}"))
+        let Self { blind, of, up_to, causes, .. } = self;
+        let share = percent(self.fail_on, 2).replace(' ', "");
+        let size = up_to.map_or("of any size".to_owned(), |up_to| format!("of up to {}", percent(up_to, 2)));
+        let causes = causes.iter().map(UnjudgedMetrics::describe).collect::<Vec<_>>().join("; ");
+        let text = format!("undetectable: regressions {size} in {blind} of {of} metrics");
+        (*blind > 0).then(|| format!("{text} pass --fail-on {share}: {causes}"))
     }
 }
 

@@ -134,9 +134,7 @@ impl JudgedDifference {
             blank.verdict = DifferenceVerdict::Informative;
             return blank;
         };
-        let Some((a, b)) = centres else {
-            return self.without_ratio(blank, better);
-        };
+        let Some((a, b)) = centres else { return self.without_ratio(blank, better) };
         let difference = b - a;
         blank.difference = Some(difference.exp_m1());
         let Some(known) = self.known else {
@@ -157,10 +155,7 @@ impl JudgedDifference {
             true => noise.probability(difference / error),
             false => f64::from(u8::from(difference == 0.0)),
         });
-        let unseen = match better {
-            Better::Higher => -(-smallest).exp_m1(),
-            Better::Lower => smallest.exp_m1(),
-        };
+        let unseen = better.gain(-smallest).exp_m1().abs();
         blank.unseen = Some(unseen);
         let blind = self.fail_on.is_some_and(|share| unseen > share);
         let far = difference.abs() > LARGEST_FOR_SAME.ln_1p();
@@ -224,9 +219,9 @@ fn hidden(noise: f64, others: bool, blind: bool) -> Why {
 }
 
 fn direction(better: Better, difference: f64) -> DifferenceVerdict {
-    match (better, difference > 0.0) {
-        (Better::Higher, true) | (Better::Lower, false) => DifferenceVerdict::Improvement,
-        _ => DifferenceVerdict::Regression,
+    match better.gain(difference) > 0.0 {
+        true => DifferenceVerdict::Improvement,
+        false => DifferenceVerdict::Regression,
     }
 }
 

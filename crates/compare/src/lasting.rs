@@ -118,10 +118,7 @@ impl SeriesWalk<'_> {
     /// Returns how far `log`, a result's logarithm, is from the usual level; above 0 if worse.
     fn lost(&self, log: f64) -> f64 {
         let Some(usual) = median(self.latest().to_vec()) else { return 0.0 };
-        match self.better {
-            Better::Higher => usual - log,
-            Better::Lower => log - usual,
-        }
+        self.better.gain(usual - log)
     }
 
     fn lost_so_far(&self) -> f64 {
@@ -136,23 +133,17 @@ impl SeriesWalk<'_> {
     fn is_real(&self, lost: f64) -> bool {
         let (case, metric) = (&self.series.case, self.series.metric.as_str());
         let latest: Vec<f64> = self.latest().iter().map(|log| log.exp()).collect();
+        let measured = || self.floors.and_then(|floors| floors.find(case, metric));
         let noise = match latest.len() >= ENOUGH_RUNS {
             true => RunNoise::of_runs(&latest).map(|(noise, _)| noise),
-            false => {
-                let measured = self.floors.and_then(|floors| floors.find(case, metric));
-                measured.or_else(|| declared_noise(case, metric))
-            }
+            false => measured().or_else(|| declared_noise(case, metric)),
         };
         noise.is_some_and(|noise| lost > noise.smallest())
     }
 
     fn open(&self) -> Option<LastingLoss> {
         let (since, _) = *self.loss.first()?;
-        let lost = self.lost_so_far();
-        let change = match self.better {
-            Better::Higher => (-lost).exp_m1(),
-            Better::Lower => lost.exp_m1(),
-        };
+        let change = self.better.gain(-self.lost_so_far()).exp_m1();
         let MetricSeries { case, metric, .. } = self.series;
         Some(LastingLoss { case: case.clone(), metric: metric.clone(), since, change })
     }

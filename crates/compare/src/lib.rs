@@ -215,8 +215,8 @@ pub fn compare(sides: &[ComparedSide], floors: &[Floors], wanted: &CompareOption
         differs: alike::differences(sides),
         notes: Vec::new(),
         ranked,
-        decided: Decisions::of(&compared, &uncompared),
         gate: wanted.fail_on.map(|share| FailOnResult::of(share, &compared, &uncompared)),
+        decided: Decisions::of(&compared, &uncompared),
         compared,
         uncompared,
         scores,
@@ -252,8 +252,7 @@ impl ComparedMetric {
     /// same time. If the first side is a share of zero, returns the share on the second side.
     pub fn loss(&self) -> f64 {
         match (self.difference, self.better) {
-            (Some(difference), Some(Better::Higher)) => -difference,
-            (Some(difference), Some(Better::Lower)) => difference,
+            (Some(difference), Some(better)) => -better.gain(difference),
             (None, Some(Better::Lower)) if self.unit == Unit::One && self.a == 0.0 => self.b,
             _ => 0.0,
         }
@@ -279,10 +278,12 @@ fn foreign(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
     let disturbed = || {
         let share = percent(share, 2);
-        let text = format!(
-            "other work took {share} of the CPU time of {side} (steal, or waiting for a CPU): measure {side} again on an idle machine"
-        );
-        Why::new(Undecided::Interrupted, text)
+        Why::new(
+            Undecided::Interrupted,
+            format!(
+                "other work took {share} of the CPU time of {side} (steal, or waiting for a CPU): measure {side} again on an idle machine"
+            ),
+        )
     };
     moved(pair).or_else(|| (share > MOST_TAKEN).then(disturbed))
 }
@@ -291,12 +292,9 @@ fn moved(pair: &CasePair<'_, '_>) -> Option<Why> {
     let (case, a, b) = (pair.b.case, pair.a.cpu_distances()?, pair.b.cpu_distances()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
     plimsoll_bench::subsystem_of(case).topology.has_moved(a, b).then(|| {
-        let text = format!(
-            "the hypervisor ran the vCPUs on other cores: core-to-core latency {} and {}",
-            time(a.seconds),
-            time(b.seconds)
-        );
-        Why::new(Undecided::Migrated, text)
+        let [a, b] = [a, b].map(|distance| time(distance.seconds));
+        let what = "the hypervisor ran the vCPUs on other cores";
+        Why::new(Undecided::Migrated, format!("{what}: core-to-core latency {a} and {b}"))
     })
 }
 

@@ -153,7 +153,7 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
 
     fn differences(
         &self,
-        entries: &[RankEntry<'f, 'r>],
+        entries: &[RankEntry<'_, '_>],
         floors: &[Floors],
         fail_on: Option<f64>,
     ) -> Vec<ComparedMetric> {
@@ -163,7 +163,7 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
 
     fn difference(
         &self,
-        [a, b]: [&RankEntry<'f, 'r>; 2],
+        [a, b]: [&RankEntry<'_, '_>; 2],
         floors: &[Floors],
         fail_on: Option<f64>,
     ) -> Option<ComparedMetric> {
@@ -232,10 +232,8 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
             })
         };
         let mut places: Vec<RankedSide> = self.entries.iter().filter_map(place).collect();
-        match self.better {
-            Some(Better::Higher) => places.sort_by(|a, b| b.value.total_cmp(&a.value)),
-            Some(Better::Lower) => places.sort_by(|a, b| a.value.total_cmp(&b.value)),
-            None => {}
+        if let Some(better) = self.better {
+            places.sort_by(|a, b| better.gain(b.value).total_cmp(&better.gain(a.value)));
         }
         let came_between = [Some(Undecided::Interrupted), Some(Undecided::Migrated)];
         let unordered = self.compared.iter().find(|one| came_between.contains(&one.doubt));
@@ -328,8 +326,8 @@ pub(super) fn scores(
                 let far = -(place.value / best).ln().abs();
                 let (sum, square) = &mut sums[place.side];
                 *sum += share * far;
-                *square =
-                    square.zip(place.half).map(|(square, half)| square + (share * half.ln_1p()).powi(2));
+                let own = place.half.map(|half| (share * half.ln_1p()).powi(2));
+                *square = square.zip(own).map(|(square, own)| square + own);
             }
         }
     }

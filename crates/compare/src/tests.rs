@@ -7,6 +7,8 @@ use plimsoll_stats::{Samples, Seed, Summary};
 use proptest::prelude::*;
 
 use super::*;
+use DifferenceVerdict::{Improvement, Inconclusive, Informative, NoChange, Regression};
+use UncomparedKind::{Lost, Neither, New, Partly};
 
 const CASE: &str = "memory.bandwidth/op=read/size=512M/threads=2";
 
@@ -48,29 +50,22 @@ fn only(a: f64, b: f64, deviation: f64) -> ComparedMetric {
 #[test]
 fn a_change_beyond_the_noise_is_real_and_one_within_is_not() {
     let worse = only(10e9, 9e9, 0.004);
-    assert_eq!((worse.verdict, worse.noise), (DifferenceVerdict::Regression, Some(NoiseOrigin::Doctor)));
+    assert_eq!((worse.verdict, worse.noise), (Regression, Some(NoiseOrigin::Doctor)));
     assert!((worse.difference.unwrap() + 0.1).abs() < 0.01);
     let [low, high] = worse.interval.unwrap();
     assert!(low < -0.1 && high > -0.1 && high < 0.0, "{low} {high}");
     assert!((worse.loss() - 0.1).abs() < 0.01);
-    assert_eq!(only(9e9, 10e9, 0.004).verdict, DifferenceVerdict::Improvement);
-    assert_eq!(only(10e9, 10.05e9, 0.004).verdict, DifferenceVerdict::NoChange);
-    assert_eq!(only(10e9, 9.3e9, 0.03).verdict, DifferenceVerdict::NoChange, "that is within such noise");
-    assert_eq!(only(10e9, 9.15e9, 0.03).verdict, DifferenceVerdict::NoChange);
+    assert_eq!(only(9e9, 10e9, 0.004).verdict, Improvement);
+    assert_eq!(only(10e9, 10.05e9, 0.004).verdict, NoChange);
+    assert_eq!(only(10e9, 9.3e9, 0.03).verdict, NoChange, "that is within such noise");
+    assert_eq!(only(10e9, 9.15e9, 0.03).verdict, NoChange);
     for more in [8.95e9, 9.05e9, 11.05e9] {
-        assert_eq!(
-            only(10e9, more, 0.03).verdict,
-            DifferenceVerdict::Inconclusive,
-            "more than a tenth is never the same"
-        );
+        assert_eq!(only(10e9, more, 0.03).verdict, Inconclusive, "more than a tenth is never the same");
     }
     let vague = only(10e9, 10.01e9, 0.05);
-    assert!(vague.smallest.unwrap() > 0.25 && vague.verdict == DifferenceVerdict::Inconclusive, "{vague:?}");
+    assert!(vague.smallest.unwrap() > 0.25 && vague.verdict == Inconclusive, "{vague:?}");
     let hidden = only(10e9, 5e9, 0.5);
-    assert_eq!(
-        (hidden.verdict, hidden.difference.map(|d| d < -0.49)),
-        (DifferenceVerdict::Inconclusive, Some(true))
-    );
+    assert_eq!((hidden.verdict, hidden.difference.map(|d| d < -0.49)), (Inconclusive, Some(true)));
     assert!(hidden.why.unwrap().contains("idle machine"), "such noise hides what one looks for");
 }
 
@@ -81,12 +76,9 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
         compare(&side(vec![run(10e9)]), &side(vec![run(10.02e9)]), &floors(deviation), Some(share))
     };
     let sees = gated(0.004, 0.05);
-    assert_eq!(
-        (sees.compared[0].verdict, sees.gate.as_ref().unwrap().blindness()),
-        (DifferenceVerdict::NoChange, None)
-    );
+    assert_eq!((sees.compared[0].verdict, sees.gate.as_ref().unwrap().blindness()), (NoChange, None));
     let blind = gated(0.01, 0.05);
-    assert_eq!(blind.compared[0].verdict, DifferenceVerdict::Inconclusive);
+    assert_eq!(blind.compared[0].verdict, Inconclusive);
     let line = blind.gate.as_ref().unwrap().blindness().unwrap();
     assert!(
         line.starts_with(
@@ -94,7 +86,7 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
         ),
         "{line}"
     );
-    assert_eq!(gated(0.01, 0.1).compared[0].verdict, DifferenceVerdict::NoChange, "a tenth would be seen");
+    assert_eq!(gated(0.01, 0.1).compared[0].verdict, NoChange, "a tenth would be seen");
     let unknown = compare(&side(vec![run(10e9)]), &side(vec![run(10e9)]), &[], Some(0.05));
     assert!(unknown.gate.unwrap().blindness().unwrap().contains("of any size"));
 }
@@ -103,8 +95,7 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
 fn a_gate_fails_for_what_is_worse_by_more_than_its_share() {
     for (value, failed) in [(9.7e9, 0), (9.55e9, 0), (9.45e9, 1), (9.2e9, 1), (10.8e9, 0)] {
         let found = compare(&side(vec![run(10e9)]), &side(vec![run(value)]), &floors(0.001), Some(0.05));
-        let expected =
-            if value > 10e9 { DifferenceVerdict::Improvement } else { DifferenceVerdict::Regression };
+        let expected = if value > 10e9 { Improvement } else { Regression };
         assert_eq!(
             (found.compared[0].verdict, found.gate.as_ref().unwrap().failed),
             (expected, failed),
@@ -152,9 +143,9 @@ fn one_outlier_of_ten_runs_does_not_hide_what_changed() {
     runs.push(run(0.6e9));
     let found = |b| compare(&side(runs.clone()), &side(vec![run(b)]), &[], Some(0.05)).compared.remove(0);
     let worse = found(9.3e9);
-    assert_eq!((worse.verdict, worse.outliers), (DifferenceVerdict::Regression, 1));
+    assert_eq!((worse.verdict, worse.outliers), (Regression, 1));
     assert!(worse.smallest.unwrap() < 0.03, "{worse:?}");
-    assert_eq!(found(10.01e9).verdict, DifferenceVerdict::NoChange);
+    assert_eq!(found(10.01e9).verdict, NoChange);
 }
 
 #[test]
@@ -165,20 +156,17 @@ fn figures_of_which_little_time_is_left_decide_nothing() {
         side(vec![run])
     };
     let found = |share| compare(&side(vec![run(10e9)]), &with(20e9, share), &floors(0.004), None);
-    assert_eq!(found(0.4).compared[0].verdict, DifferenceVerdict::Improvement);
+    assert_eq!(found(0.4).compared[0].verdict, Improvement);
     let mostly = found(0.6);
-    assert_eq!(mostly.compared[0].verdict, DifferenceVerdict::Inconclusive);
+    assert_eq!(mostly.compared[0].verdict, Inconclusive);
     assert!(mostly.compared[0].why.as_ref().unwrap().starts_with("60 % of the time of B is excluded"));
     let same = compare(&with(10e9, 0.6), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
     let gate = same.gate.unwrap();
-    assert_eq!((same.compared[0].verdict, gate.blind), (DifferenceVerdict::Inconclusive, 1));
+    assert_eq!((same.compared[0].verdict, gate.blind), (Inconclusive, 1));
     assert!(gate.blindness().unwrap().contains("of any size"), "no loss would have been seen");
     let all = found(0.995);
     assert!(all.compared.is_empty(), "it is no figure, also where a document calls it one");
-    assert_eq!(
-        (all.uncompared[0].kind, all.uncompared[0].b.status),
-        (UncomparedKind::Lost, SideStatus::Invalid)
-    );
+    assert_eq!((all.uncompared[0].kind, all.uncompared[0].b.status), (Lost, SideStatus::Invalid));
 }
 
 #[test]
@@ -195,10 +183,7 @@ fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
         found.uncompared.iter().map(|u| (u.kind, u.a.status, u.b.status)).collect();
     assert_eq!(
         kinds,
-        [
-            (UncomparedKind::Lost, SideStatus::Ok, SideStatus::Failed),
-            (UncomparedKind::New, SideStatus::Missing, SideStatus::Ok)
-        ]
+        [(Lost, SideStatus::Ok, SideStatus::Failed), (New, SideStatus::Missing, SideStatus::Ok)]
     );
     assert_eq!(found.uncompared[0].b.reason.as_deref(), Some("no memory"));
     let whole = a.clone();
@@ -208,7 +193,7 @@ fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
     let found = compare(&side(vec![a]), &side(vec![whole, without]), &floors(0.004), Some(0.05));
     let kinds: Vec<(UncomparedKind, Option<&str>)> =
         found.uncompared.iter().map(|u| (u.kind, u.metric.as_deref())).collect();
-    assert_eq!(kinds, [(UncomparedKind::Lost, None), (UncomparedKind::Lost, Some("bus_bandwidth"))]);
+    assert_eq!(kinds, [(Lost, None), (Lost, Some("bus_bandwidth"))]);
     assert_eq!((found.compared.len(), found.uncompared[0].b.ok, found.uncompared[0].b.of), (1, 1, 2));
 }
 
@@ -221,44 +206,30 @@ fn what_comes_of_cpus_in_other_places_is_not_called_real() {
     };
     let compared = |a, b| compare(&side(vec![a]), &side(vec![b]), &floors(0.004), None).compared.remove(0);
     let moved = compared(run(42e9, 45e-9), run(78e9, 160e-9));
-    assert_eq!(
-        (moved.verdict, moved.difference.map(|d| d > 0.8)),
-        (DifferenceVerdict::Inconclusive, Some(true))
-    );
+    assert_eq!((moved.verdict, moved.difference.map(|d| d > 0.8)), (Inconclusive, Some(true)));
     let why = moved.why.unwrap();
     assert!(why.contains("45") && why.contains("160"), "{why}");
-    assert_eq!(
-        compared(run(10e9, 45e-9), run(9e9, 50e-9)).verdict,
-        DifferenceVerdict::Regression,
-        "the same place"
-    );
-    assert_eq!(
-        compared(run(10e9, 45e-9), run(10e9, 160e-9)).verdict,
-        DifferenceVerdict::NoChange,
-        "it made no difference"
-    );
+    assert_eq!(compared(run(10e9, 45e-9), run(9e9, 50e-9)).verdict, Regression, "the same place");
+    assert_eq!(compared(run(10e9, 45e-9), run(10e9, 160e-9)).verdict, NoChange, "it made no difference");
 }
 
 #[test]
 fn without_a_known_noise_nothing_is_called_real() {
     let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &[], None);
     let one = &comparison.compared[0];
-    assert_eq!((one.verdict, one.smallest, one.interval), (DifferenceVerdict::Inconclusive, None, None));
+    assert_eq!((one.verdict, one.smallest, one.interval), (Inconclusive, None, None));
     assert!(one.why.as_ref().unwrap().contains("plimsoll doctor"));
     assert_eq!(comparison.worse_than(0.05).count(), 0);
     let elsewhere = [Floors { machine: "another".to_owned(), ..floors(0.004)[0].clone() }];
     let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &elsewhere, None);
-    assert_eq!(comparison.compared[0].verdict, DifferenceVerdict::Inconclusive);
+    assert_eq!(comparison.compared[0].verdict, Inconclusive);
 }
 
 #[test]
 fn many_runs_tell_their_own_noise() {
     let baseline: Vec<Run> = [10.0, 10.02, 9.98, 10.01, 9.99, 10.0].map(|g| run(g * 1e9)).to_vec();
     let found = compare(&side(baseline), &side(vec![run(9.5e9)]), &[], None);
-    assert_eq!(
-        (found.compared[0].verdict, found.compared[0].noise),
-        (DifferenceVerdict::Regression, Some(NoiseOrigin::Runs))
-    );
+    assert_eq!((found.compared[0].verdict, found.compared[0].noise), (Regression, Some(NoiseOrigin::Runs)));
 }
 
 /// "No change" requires that the whole interval of the difference is below the smallest real one.
@@ -273,7 +244,7 @@ fn what_is_known_too_roughly_is_not_called_the_same() {
     // 1 % is the smallest real difference; with ± 0.71 % per side the difference is known to ± 1 %.
     let verdict =
         |share| compare(&known(share), &known(share), &floors(0.000_1), None).compared.remove(0).verdict;
-    assert_eq!([0.006, 0.008].map(verdict), [DifferenceVerdict::NoChange, DifferenceVerdict::Inconclusive]);
+    assert_eq!([0.006, 0.008].map(verdict), [NoChange, Inconclusive]);
 }
 
 #[test]
@@ -284,11 +255,11 @@ fn a_difference_must_be_unlikely_among_all() {
         judge::correct(compared.iter_mut().collect());
         compared.into_iter().map(|one| one.verdict).collect()
     };
-    assert_eq!(verdicts(&[0.9 * FAMILY]), [DifferenceVerdict::Regression]);
-    assert_eq!(verdicts(&[1.1 * FAMILY]), [DifferenceVerdict::Inconclusive]);
+    assert_eq!(verdicts(&[0.9 * FAMILY]), [Regression]);
+    assert_eq!(verdicts(&[1.1 * FAMILY]), [Inconclusive]);
     // Two metrics double the probability; the second one has fewer competitors.
-    assert_eq!(verdicts(&[0.6 * FAMILY, 0.6 * FAMILY]), [DifferenceVerdict::Inconclusive; 2]);
-    assert_eq!(verdicts(&[0.4 * FAMILY, 0.9 * FAMILY]), [DifferenceVerdict::Regression; 2]);
+    assert_eq!(verdicts(&[0.6 * FAMILY, 0.6 * FAMILY]), [Inconclusive; 2]);
+    assert_eq!(verdicts(&[0.4 * FAMILY, 0.9 * FAMILY]), [Regression; 2]);
 }
 
 #[test]
@@ -297,9 +268,9 @@ fn four_runs_do_not_tell_their_noise() {
     let found = |floors: &[Floors]| {
         compare(&side(few.clone()), &side(vec![run(9e9)]), floors, None).compared.remove(0)
     };
-    assert_eq!((found(&[]).verdict, found(&[]).noise), (DifferenceVerdict::Inconclusive, None));
+    assert_eq!((found(&[]).verdict, found(&[]).noise), (Inconclusive, None));
     let known = found(&floors(0.004));
-    assert_eq!((known.verdict, known.noise), (DifferenceVerdict::Regression, Some(NoiseOrigin::Doctor)));
+    assert_eq!((known.verdict, known.noise), (Regression, Some(NoiseOrigin::Doctor)));
 }
 
 #[test]
@@ -309,7 +280,7 @@ fn a_published_table_loses_nothing() {
     let table = |runs| ComparedSide { name: format!("{PUBLISHED}table"), runs };
     let found = compare(&side(vec![whole.clone()]), &table(vec![run(10e9)]), &floors(0.004), Some(0.05));
     let kinds: Vec<UncomparedKind> = found.uncompared.iter().map(|one| one.kind).collect();
-    assert_eq!((kinds, found.decided.lost), (vec![UncomparedKind::Neither], 0));
+    assert_eq!((kinds, found.decided.lost), (vec![Neither], 0));
     let found = compare(&table(vec![whole]), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
     assert_eq!(found.decided.lost, 1, "what was published and is not measured");
 }
@@ -320,12 +291,9 @@ fn a_benchmark_may_declare_its_noise() {
     let found = compare(&peak(117e9), &peak(117e9 * 0.9), &[], None);
     assert_eq!(
         (found.compared[0].verdict, found.compared[0].noise),
-        (DifferenceVerdict::Regression, Some(NoiseOrigin::Declared))
+        (Regression, Some(NoiseOrigin::Declared))
     );
-    assert_eq!(
-        compare(&peak(117e9), &peak(117e9 * 0.97), &[], None).compared[0].verdict,
-        DifferenceVerdict::NoChange
-    );
+    assert_eq!(compare(&peak(117e9), &peak(117e9 * 0.97), &[], None).compared[0].verdict, NoChange);
 }
 
 #[test]
@@ -339,14 +307,14 @@ fn what_was_taken_away_is_no_change_of_the_machine() {
     let compared =
         |b: ComparedSide| compare(&side(vec![run(10e9)]), &b, &floors(0.004), None).compared.remove(0);
     let verdict = |b: ComparedSide| compared(b).verdict;
-    assert_eq!(verdict(disturbed(9.5e9, 0.04, 0.0)), DifferenceVerdict::NoChange, "that share was taken");
-    assert_eq!(verdict(disturbed(9e9, 0.04, 0.0)), DifferenceVerdict::Regression);
-    assert_eq!(verdict(disturbed(8e9, 0.08, 0.0)), DifferenceVerdict::Regression, "much more than was taken");
-    assert_eq!(verdict(disturbed(10e9, 0.5, 0.0)), DifferenceVerdict::NoChange, "it made no difference");
-    assert_eq!(verdict(disturbed(9e9, 0.1, 0.1)), DifferenceVerdict::Regression, "a quota is a cause");
+    assert_eq!(verdict(disturbed(9.5e9, 0.04, 0.0)), NoChange, "that share was taken");
+    assert_eq!(verdict(disturbed(9e9, 0.04, 0.0)), Regression);
+    assert_eq!(verdict(disturbed(8e9, 0.08, 0.0)), Regression, "much more than was taken");
+    assert_eq!(verdict(disturbed(10e9, 0.5, 0.0)), NoChange, "it made no difference");
+    assert_eq!(verdict(disturbed(9e9, 0.1, 0.1)), Regression, "a quota is a cause");
     for value in [5e9, 8e9, 20e9] {
         let undecided = compared(disturbed(value, 0.12, 0.0));
-        assert_eq!(undecided.verdict, DifferenceVerdict::Inconclusive, "{value}");
+        assert_eq!(undecided.verdict, Inconclusive, "{value}");
         let why = undecided.why.unwrap();
         assert!(why.contains("other work took 12 % of the CPU time of B"), "{why}");
     }
@@ -370,8 +338,8 @@ fn what_crowds_the_cpus_is_judged() {
         side(vec![made])
     };
     let verdict = |a, b| compare(&crowded(a), &crowded(b), &floors(0.004), None).compared.remove(0).verdict;
-    assert_eq!(verdict(10e9, 5e9), DifferenceVerdict::Regression);
-    assert_eq!(verdict(10e9, 10e9), DifferenceVerdict::NoChange);
+    assert_eq!(verdict(10e9, 5e9), Regression);
+    assert_eq!(verdict(10e9, 10e9), NoChange);
 }
 
 #[test]
@@ -397,18 +365,18 @@ fn what_tells_how_a_figure_came_about_is_not_judged() {
     for [a, b] in [[0.927, 0.0537], [0.0537, 1.0], [0.0, 1.0], [0.9, 0.9]] {
         let found = compare(&made(a), &made(b), &floors, None);
         let [rate, busy] = found.compared.as_slice() else { panic!("{:?}", found.compared) };
-        assert_eq!((rate.verdict, rate.better), (DifferenceVerdict::NoChange, Some(Better::Higher)));
-        assert_eq!((busy.verdict, busy.better, busy.p), (DifferenceVerdict::Informative, None, None));
+        assert_eq!((rate.verdict, rate.better), (NoChange, Some(Better::Higher)));
+        assert_eq!((busy.verdict, busy.better, busy.p), (Informative, None, None));
         assert!((busy.a - a).abs() < 1e-9 && (busy.b - b).abs() < 1e-9 && busy.loss() == 0.0);
         assert_eq!(busy.difference.is_some(), a > 0.0);
-        assert_eq!((found.count(DifferenceVerdict::Inconclusive), found.worse_than(0.0).count()), (0, 0));
+        assert_eq!((found.count(Inconclusive), found.worse_than(0.0).count()), (0, 0));
     }
     // It is not lost either if a version no longer reports it.
     let mut without = made(0.5);
     without.runs[0].measurements[0].metrics.pop();
     let found = compare(&made(0.5), &without, &floors, Some(0.05));
     let left: Vec<_> = found.uncompared.iter().map(|one| (one.kind, one.metric.as_deref())).collect();
-    assert_eq!((left, found.decided.lost), (vec![(UncomparedKind::Partly, Some("busy"))], 0));
+    assert_eq!((left, found.decided.lost), (vec![(Partly, Some("busy"))], 0));
 }
 
 #[test]
@@ -416,30 +384,24 @@ fn a_thread_fewer_is_paired_and_said() {
     let (two, one) = (of_case(CASE, 20e9), of_case("memory.bandwidth/op=read/size=512M/threads=1", 10e9));
     let found = compare(&side(vec![two.clone()]), &side(vec![one.clone()]), &floors(0.004), None);
     assert_eq!(found.compared[0].differs, ["threads 2 → 1"]);
-    assert_eq!(found.compared[0].verdict, DifferenceVerdict::Regression);
+    assert_eq!(found.compared[0].verdict, Regression);
     assert!(found.uncompared.is_empty(), "it is judged");
     // If their comparison is inconclusive, the case is lost.
     let found = compare(&side(vec![two]), &side(vec![one.clone()]), &[], Some(0.05));
     let [lost] = found.uncompared.as_slice() else { panic!("{:?}", found.uncompared) };
-    assert_eq!(
-        (lost.kind, lost.case.id().as_str(), lost.b.status),
-        (UncomparedKind::Lost, CASE, SideStatus::Missing)
-    );
+    assert_eq!((lost.kind, lost.case.id().as_str(), lost.b.status), (Lost, CASE, SideStatus::Missing));
     assert_eq!((found.compared.len(), found.decided.lost), (1, 1));
     assert!(lost.b.reason.as_ref().unwrap().contains("threads 2 → 1"), "{lost:?}");
     let far = of_case("memory.bandwidth/op=read/size=256M/threads=1", 10e9);
     let found = compare(&side(vec![run(20e9)]), &side(vec![far]), &floors(0.004), Some(0.05));
     let kinds: Vec<UncomparedKind> = found.uncompared.iter().map(|one| one.kind).collect();
-    assert_eq!((found.compared.len(), kinds), (0, vec![UncomparedKind::Lost, UncomparedKind::New]));
+    assert_eq!((found.compared.len(), kinds), (0, vec![Lost, New]));
     // Two cases are equally near, so neither matches.
     let mut both = of_case(CASE, 20e9);
     both.measurements.extend(of_case("memory.bandwidth/op=read/size=512M/threads=4", 21e9).measurements);
     let found = compare(&side(vec![both]), &side(vec![one]), &floors(0.004), None);
     let kinds: Vec<UncomparedKind> = found.uncompared.iter().map(|one| one.kind).collect();
-    assert_eq!(
-        (found.compared.len(), kinds),
-        (0, vec![UncomparedKind::Lost, UncomparedKind::Lost, UncomparedKind::New])
-    );
+    assert_eq!((found.compared.len(), kinds), (0, vec![Lost, Lost, New]));
 }
 
 #[test]
@@ -468,10 +430,10 @@ fn nothing_is_divided_by_zero() {
         side(vec![run])
     };
     let verdict = |a, b| compare(&lossy(a), &lossy(b), &floors(0.0), None).compared[0].verdict;
-    assert_eq!(verdict(0.0, 0.0), DifferenceVerdict::NoChange);
-    assert_eq!(verdict(0.0, 0.1), DifferenceVerdict::Inconclusive);
-    assert_eq!(verdict(1.0, 1.0), DifferenceVerdict::NoChange);
-    assert_eq!(verdict(1.0, 2.0), DifferenceVerdict::Improvement, "without any noise every change is real");
+    assert_eq!(verdict(0.0, 0.0), NoChange);
+    assert_eq!(verdict(0.0, 0.1), Inconclusive);
+    assert_eq!(verdict(1.0, 1.0), NoChange);
+    assert_eq!(verdict(1.0, 2.0), Improvement, "without any noise every change is real");
 }
 
 /// A drop to zero is a regression; a share that rises from zero is one beyond `--fail-on`.
@@ -496,28 +458,28 @@ fn a_fall_to_zero_is_worse() {
         (one.verdict, failed, (one.loss() * 1000.0).round())
     };
     let rate = |a: &[f64], b: &[f64]| judged("rate", Unit::BytePerSecond, [a, b], Some(0.05));
-    assert_eq!(rate(&[1e9], &[0.0]), (DifferenceVerdict::Regression, 1, 1000.0));
-    assert_eq!(rate(&[1e9; 10], &[0.0]), (DifferenceVerdict::Regression, 1, 1000.0));
-    assert_eq!(rate(&[1e9], &[1e9, 0.0]), (DifferenceVerdict::Regression, 1, 500.0));
-    assert_eq!(rate(&[0.0], &[0.0]).0, DifferenceVerdict::NoChange);
-    assert_eq!(rate(&[0.0], &[1e9]).0, DifferenceVerdict::Inconclusive);
+    assert_eq!(rate(&[1e9], &[0.0]), (Regression, 1, 1000.0));
+    assert_eq!(rate(&[1e9; 10], &[0.0]), (Regression, 1, 1000.0));
+    assert_eq!(rate(&[1e9], &[1e9, 0.0]), (Regression, 1, 500.0));
+    assert_eq!(rate(&[0.0], &[0.0]).0, NoChange);
+    assert_eq!(rate(&[0.0], &[1e9]).0, Inconclusive);
     // One run of ten at zero does not prevent a verdict.
     let mut ten = [1e9, 1.001e9, 0.999e9, 1e9, 1.002e9, 0.998e9, 1e9, 1.001e9, 0.999e9, 1e9];
     ten[4] = 0.0;
-    assert_eq!(rate(&ten, &[0.8e9]).0, DifferenceVerdict::Regression);
+    assert_eq!(rate(&ten, &[0.8e9]).0, Regression);
     let loss = |a: f64, b: f64, share| judged("loss", Unit::One, [&[a], &[b]], share);
-    assert_eq!(loss(0.0, 0.06, Some(0.05)), (DifferenceVerdict::Regression, 1, 60.0));
-    assert_eq!(loss(0.0, 0.03, Some(0.05)).0, DifferenceVerdict::Inconclusive);
-    assert_eq!(loss(0.0, 0.06, None).0, DifferenceVerdict::Inconclusive);
-    assert_eq!(loss(0.06, 0.0, Some(0.05)), (DifferenceVerdict::Improvement, 0, -1000.0));
-    assert_eq!(loss(0.0, 0.0, Some(0.05)).0, DifferenceVerdict::NoChange);
+    assert_eq!(loss(0.0, 0.06, Some(0.05)), (Regression, 1, 60.0));
+    assert_eq!(loss(0.0, 0.03, Some(0.05)).0, Inconclusive);
+    assert_eq!(loss(0.0, 0.06, None).0, Inconclusive);
+    assert_eq!(loss(0.06, 0.0, Some(0.05)), (Improvement, 0, -1000.0));
+    assert_eq!(loss(0.0, 0.0, Some(0.05)).0, NoChange);
     // Other work never takes all of a result.
     let mut crowded = of("rate", Unit::BytePerSecond, &[0.0]);
     crowded.runs[0].measurements[0].conditions.waited = Some(0.5);
     let gone = compare(&of("rate", Unit::BytePerSecond, &[1e9]), &crowded, &[], Some(0.05));
-    assert_eq!((gone.compared[0].verdict, gone.gate.unwrap().failed), (DifferenceVerdict::Regression, 1));
+    assert_eq!((gone.compared[0].verdict, gone.gate.unwrap().failed), (Regression, 1));
     let time = |a: f64, b: f64| judged("rtt", Unit::Second, [&[a], &[b]], Some(0.05)).0;
-    assert_eq!([time(1.0, 0.0), time(0.0, 1.0)], [DifferenceVerdict::Inconclusive; 2], "no time is none");
+    assert_eq!([time(1.0, 0.0), time(0.0, 1.0)], [Inconclusive; 2], "no time is none");
 }
 
 /// A run of the second side that ended before a case has lost it, and so has a missing node.
@@ -534,10 +496,7 @@ fn a_run_that_lacks_a_case_altogether_has_lost_it() {
     for b in [[&whole, &whole, &killed], [&killed, &whole, &whole]] {
         let one = found(&[&whole], &b);
         let [lost] = one.uncompared.as_slice() else { panic!("{:?}", one.uncompared) };
-        assert_eq!(
-            (lost.kind, lost.case.id().as_str(), lost.b.ok, lost.b.of),
-            (UncomparedKind::Lost, CASE, 2, 3)
-        );
+        assert_eq!((lost.kind, lost.case.id().as_str(), lost.b.ok, lost.b.of), (Lost, CASE, 2, 3));
         assert!(lost.b.reason.as_ref().unwrap().starts_with("missing: the run is partial"), "{lost:?}");
         assert_eq!((one.compared.len(), one.decided.lost), (2, 1));
     }
@@ -557,10 +516,7 @@ fn a_run_that_lacks_a_case_altogether_has_lost_it() {
     for b in [[&two].as_slice(), &[&all, &two]] {
         let one = found(&[&all], b);
         assert_eq!((one.uncompared.len(), one.decided.lost), (1, 1));
-        assert_eq!(
-            (one.uncompared[0].kind, one.uncompared[0].node.as_deref()),
-            (UncomparedKind::Lost, Some("b"))
-        );
+        assert_eq!((one.uncompared[0].kind, one.uncompared[0].node.as_deref()), (Lost, Some("b")));
     }
 }
 
@@ -577,11 +533,7 @@ fn what_a_run_repeats_is_one_run() {
     let found =
         |floors: &[Floors]| compare(&repeated(10e9), &repeated(9.5e9), floors, None).compared.remove(0);
     let unknown = found(&[]);
-    assert_eq!(
-        (unknown.verdict, unknown.noise),
-        (DifferenceVerdict::Inconclusive, None),
-        "minutes are not days"
-    );
+    assert_eq!((unknown.verdict, unknown.noise), (Inconclusive, None), "minutes are not days");
     let (five, one) = (found(&floors(0.004)), only(10e9, 9.5e9, 0.004));
     let (five, one) = (five.interval.unwrap(), one.interval.unwrap());
     assert!(five.iter().zip(one).all(|(a, b)| (a - b).abs() < 1e-3), "{five:?} {one:?}");
@@ -622,19 +574,14 @@ fn alike_runs_are_hardly_ever_called_different() {
         let sides = [of(noisy(METRICS)), of(noisy(METRICS))];
         (sides, [Floors { floors: of_cases, ..floors(0.0)[0].clone() }])
     };
-    let real = |c: &ComparedMetric| {
-        matches!(c.verdict, DifferenceVerdict::Improvement | DifferenceVerdict::Regression)
-    };
+    let real = |c: &ComparedMetric| matches!(c.verdict, Improvement | Regression);
     let mut wrong = 0;
     for _ in 0..TIMES {
         let ([a, mut b], floors) = known();
         wrong += usize::from(compare(&a, &b, &floors, None).compared.iter().any(real));
         b.runs[0].measurements[7].metrics[0].summary.median *= 0.8;
         let found = compare(&a, &b, &floors, None);
-        assert_eq!(
-            (found.compared.len(), found.compared[7].verdict),
-            (METRICS, DifferenceVerdict::Regression)
-        );
+        assert_eq!((found.compared.len(), found.compared[7].verdict), (METRICS, Regression));
     }
     // Four standard deviations above the promise.
     let promised = FAMILY * TIMES as f64;
@@ -668,7 +615,7 @@ fn ten_alike_runs_in_a_row_differ_in_nothing_and_a_tenth_less_is_found() {
         let real = |a: &ComparedSide, b: &ComparedSide| {
             let compared = compare(a, b, &doctor, None);
             assert_eq!(compared.compared.len(), 12);
-            [compared.count(DifferenceVerdict::Improvement), compared.count(DifferenceVerdict::Regression)]
+            [compared.count(Improvement), compared.count(Regression)]
         };
         wrong += runs.windows(2).filter(|pair| real(&pair[0], &pair[1]) != [0, 0]).count();
         let [better, worse] = real(&runs[10], &side(vec![measured(0.9)]));
@@ -685,8 +632,8 @@ proptest! {
     fn turned_round_the_verdict_turns(a in 0.5f64..2.0, b in 0.5f64..2.0, deviation in 0.0f64..0.05) {
         let (there, back) = (only(a * 1e9, b * 1e9, deviation), only(b * 1e9, a * 1e9, deviation));
         let turned = match there.verdict {
-            DifferenceVerdict::Improvement => DifferenceVerdict::Regression,
-            DifferenceVerdict::Regression => DifferenceVerdict::Improvement,
+            Improvement => Regression,
+            Regression => Improvement,
             other => other,
         };
         prop_assert_eq!(turned, back.verdict);
@@ -717,7 +664,7 @@ fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
     }
     // The first side always had its result, so the second has lost it.
     let found = compare(&busy(0), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
-    assert_eq!((found.uncompared[0].kind, found.decided.lost), (UncomparedKind::Lost, 1));
+    assert_eq!((found.uncompared[0].kind, found.decided.lost), (Lost, 1));
     // A case that is missing, or failed for another reason, is lost however busy the first side
     // was.
     let mut failed = run(10e9);
@@ -726,10 +673,10 @@ fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
     missing.measurements.clear();
     for second in [failed, missing] {
         let found = compare(&busy(6), &side(vec![second]), &floors(0.004), Some(0.1));
-        assert_eq!((found.uncompared[0].kind, found.decided.interrupted), (UncomparedKind::Lost, 0));
+        assert_eq!((found.uncompared[0].kind, found.decided.interrupted), (Lost, 0));
     }
     let found = compare(&busy(10), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
-    assert_eq!(found.uncompared[0].kind, UncomparedKind::Neither);
+    assert_eq!(found.uncompared[0].kind, Neither);
 }
 
 #[test]
@@ -737,7 +684,7 @@ fn a_side_of_several_runs_has_lost_nothing_that_other_work_took_on_both() {
     let first = side(vec![run(10e9), interrupted(0.95)]);
     let second = side(vec![run(10e9), interrupted(0.95)]);
     let found = compare(&first, &second, &floors(0.004), Some(0.1));
-    assert_eq!(found.uncompared.iter().map(|one| one.kind).collect::<Vec<_>>(), [UncomparedKind::Partly]);
+    assert_eq!(found.uncompared.iter().map(|one| one.kind).collect::<Vec<_>>(), [Partly]);
     let found = compare(&side(vec![run(10e9), run(10e9)]), &second, &floors(0.004), Some(0.1));
-    assert_eq!(found.uncompared.iter().map(|one| one.kind).collect::<Vec<_>>(), [UncomparedKind::Lost]);
+    assert_eq!(found.uncompared.iter().map(|one| one.kind).collect::<Vec<_>>(), [Lost]);
 }

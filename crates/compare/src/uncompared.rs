@@ -250,10 +250,7 @@ impl Standing {
         let headline = shown.and_then(|m: &Measurement| m.metrics.first());
         let why = |without: &MissingResult<'_>| {
             let reason = without.reason.as_deref().unwrap_or("no reason given");
-            match ok {
-                0 => reason.to_owned(),
-                _ => format!("{}: {reason}", without.status.word()),
-            }
+            if ok == 0 { reason.to_owned() } else { format!("{}: {reason}", without.status.word()) }
         };
         let lacks =
             || (!absent.is_empty()).then(|| format!("{}: {}", SideStatus::Missing.word(), lacks(&absent)));
@@ -269,10 +266,8 @@ impl Standing {
     }
 
     fn missing(side: &ComparedSide) -> Self {
-        let reason = match side.is_published() {
-            true => "not published",
-            false => lacks(&side.runs.iter().collect::<Vec<_>>()),
-        };
+        let why = || lacks(&side.runs.iter().collect::<Vec<_>>());
+        let reason = if side.is_published() { "not published" } else { why() };
         let (status, reason) = (SideStatus::Missing, Some(reason.to_owned()));
         Self { status, reason, ok: 0, of: 0, value: None, unit: None }
     }

@@ -52,27 +52,26 @@ impl LowCause {
     pub(super) fn of(measurement: &Measurement, others: &Others, quota: Quota) -> Option<Self> {
         let conditions = &measurement.conditions;
         let notable = |share: Option<f64>| share.filter(|share| *share >= NOTABLE);
+        let is_usual = quota == Quota::Usual;
         // A quota that covers all threads of the case stops them only if its group uses more time.
         let is_small = |cpus: f64| cpus < measurement.case.busy_threads() as f64;
-        let by_quota = || match quota {
-            Quota::New(cpus) if cpus.map_or(others.cpus < MIN_BUSY_CPUS, is_small) => {
-                notable(throttled(measurement)).map(|share| Self::Quota { cpus, share })
-            }
+        let quota = match quota {
+            Quota::New(cpus) if cpus.map_or(others.cpus < MIN_BUSY_CPUS, is_small) => Some(cpus),
             _ => None,
         };
+        let by_quota = quota.zip(notable(throttled(measurement)));
         let busy = || {
-            (others.cpus >= MIN_BUSY_CPUS).then(|| Self::Busy {
-                cpus: others.cpus,
-                most: others.most.as_ref().map(|most| (most.name.clone(), most.id)),
-            })
+            let most = others.most.as_ref().map(|most| (most.name.clone(), most.id));
+            (others.cpus >= MIN_BUSY_CPUS).then_some(Self::Busy { cpus: others.cpus, most })
         };
         let stolen = || notable(conditions.steal).map(|share| Self::Stolen { share });
         // A thread that a quota stops also waits and is switched from its CPU.
-        let stopped = throttled(measurement).filter(|_| quota == Quota::Usual).unwrap_or(0.0);
+        let stopped = throttled(measurement).filter(|_| is_usual).unwrap_or(0.0);
         let lost = [conditions.waited, conditions.excluded_by.switched].into_iter().flatten();
         let lost = lost.map(|share| share - stopped).reduce(f64::max);
         let waited = || notable(lost).map(|share| Self::Waited { share });
-        by_quota().or_else(busy).or_else(stolen).or_else(waited)
+        let by_quota = by_quota.map(|(cpus, share)| Self::Quota { cpus, share });
+        by_quota.or_else(busy).or_else(stolen).or_else(waited)
     }
 
     /// Returns true for a setting of this machine, and false for other work running at the moment.
@@ -103,26 +102,18 @@ pub(super) fn throttled(measurement: &Measurement) -> Option<f64> {
 
 impl fmt::Display for LowCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |share: &f64| format!("{} of the", percent(*share, 2));
         match self {
             Self::Quota { cpus: Some(cpus), share } => {
-                write!(
-                    f,
-                    "CPU quota of {}, throttled {} of the time",
-                    format_cpus(*cpus, 2),
-                    percent(*share, 2)
-                )
+                write!(f, "CPU quota of {}, throttled {} time", format_cpus(*cpus, 2), time(share))
             }
-            Self::Quota { cpus: None, share } => {
-                write!(f, "a CPU quota, throttled {} of the time", percent(*share, 2))
-            }
+            Self::Quota { cpus: None, share } => write!(f, "a CPU quota, throttled {} time", time(share)),
             Self::Busy { cpus, most: Some((name, id)) } => {
                 write!(f, "others use {}, most of it {name} (pid {id})", format_cpus(*cpus, 2))
             }
             Self::Busy { cpus, most: None } => write!(f, "others use {}", format_cpus(*cpus, 2)),
-            Self::Stolen { share } => write!(f, "hypervisor took {} of the CPU time", percent(*share, 2)),
-            Self::Waited { share } => {
-                write!(f, "threads waited for a CPU {} of the time", percent(*share, 2))
-            }
+            Self::Stolen { share } => write!(f, "hypervisor took {} CPU time", time(share)),
+            Self::Waited { share } => write!(f, "threads waited for a CPU {} time", time(share)),
         }
     }
 }

@@ -91,18 +91,15 @@ pub(super) fn thresholds(
     loss: f64,
 ) -> Result<Vec<(CheckedQuantity, Threshold)>, String> {
     let headline =
-        plimsoll_bench::find(case.benchmark()).and_then(|benchmark| benchmark.metrics(case).first().copied());
-    let Some(headline) = headline else { return Err("its benchmark has no figure".to_owned()) };
+        plimsoll_bench::find(case.benchmark()).and_then(|found| found.metrics(case).first().copied());
+    let headline = headline.ok_or_else(|| "its benchmark has no figure".to_owned())?;
     let known = usual.iter().find_map(|usual| usual.threshold(case, headline.better, loss));
     let mut all = Vec::new();
     if let Some(share) = headline.reaches {
-        all.push((CheckedQuantity::OfLimit, Threshold::reached(1.0, share, loss, ThresholdSource::Limit)));
+        all.push((CheckedQuantity::OfLimit, Threshold::reached(share, loss, ThresholdSource::Limit)));
         // Under the usual quota no thread has all of the time.
         if quota != Quota::Usual {
-            all.push((
-                CheckedQuantity::CpuTime,
-                Threshold::reached(1.0, share, loss, ThresholdSource::Whole),
-            ));
+            all.push((CheckedQuantity::CpuTime, Threshold::reached(share, loss, ThresholdSource::Whole)));
         }
     }
     match known {
@@ -123,22 +120,21 @@ impl FigureCheck {
         threshold: Threshold,
         false_alarms: f64,
     ) -> Result<Self, Unjudged> {
+        let (first, repetitions) = (None, Vec::new());
         match Sequential::new(false_alarms, MISSED, threshold.false_alarm_rate, threshold.detection_rate) {
             Some(test) => Ok(Self {
                 case,
                 quantity: what,
                 threshold,
                 state: CheckProgress::Waiting,
-                first: None,
-                repetitions: Vec::new(),
+                first,
+                repetitions,
                 test,
             }),
-            None => Err(Unjudged {
-                case,
-                why: "measurements cannot tell a loss from chance".to_owned(),
-                is_measured: true,
-                failed: false,
-            }),
+            None => {
+                let why = "measurements cannot tell a loss from chance".to_owned();
+                Err(Unjudged { case, why, is_measured: true, failed: false })
+            }
         }
     }
 
@@ -165,19 +161,30 @@ impl FigureCheck {
     /// that is evidence; any other low figure is only repeated, because the lowest of many is low
     /// by chance. `is_alone`: no unseen user of the measured resource.
     pub(super) fn record_first(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
-        self.state = match self.value(measurement) {
-            Err(state) => state,
-            Ok(value) => {
-                self.first = Some(value);
-                let is_low = self.threshold.is_low(value);
-                let cause = is_low.then(|| LowCause::of(measurement, &Others::default(), quota)).flatten();
-                // Other CPU use is not known yet; it may use up a quota of unknown size.
-                if matches!(cause, Some(LowCause::Quota { cpus: Some(_), .. })) {
-                    self.repetitions.push(Retest { value, is_low, cause, is_alone });
-                }
-                if is_low { CheckProgress::Suspect } else { CheckProgress::Passed }
-            }
+        let value = match self.value(measurement) {
+            Ok(value) => value,
+            Err(state) => return self.state = state,
         };
+        self.first = Some(value);
+        let round = self.retest(value, measurement, &Others::default(), quota, is_alone);
+        self.state = if round.is_low { CheckProgress::Suspect } else { CheckProgress::Passed };
+        // Other CPU use is not known yet; it may use up a quota of unknown size.
+        if matches!(round.cause, Some(LowCause::Quota { cpus: Some(_), .. })) {
+            self.repetitions.push(round);
+        }
+    }
+
+    fn retest(
+        &self,
+        value: f64,
+        measurement: &Measurement,
+        others: &Others,
+        quota: Quota,
+        is_alone: bool,
+    ) -> Retest {
+        let is_low = self.threshold.is_low(value);
+        let cause = is_low.then(|| LowCause::of(measurement, others, quota)).flatten();
+        Retest { value, is_low, cause, is_alone }
     }
 
     pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, quota: Quota, is_alone: bool) {
@@ -185,14 +192,11 @@ impl FigureCheck {
             Ok(value) => value,
             Err(state) => return self.state = state,
         };
-        let is_low = self.threshold.is_low(value);
-        let cause = is_low.then(|| LowCause::of(measurement, others, quota)).flatten();
-        self.repetitions.push(Retest { value, is_low, cause, is_alone });
+        self.repetitions.push(self.retest(value, measurement, others, quota, is_alone));
         let counted = self.repetitions.iter().filter(|round| round.is_evidence());
         let stated = counted.clone().filter(|round| round.cause.is_some()).count();
-        let (low, all) = (counted.clone().filter(|round| round.is_low).count(), counted.count());
         let in_vain = self.repetitions.iter().rev().take_while(|round| !round.is_evidence()).count();
-        self.state = match self.test.decide(low, stated, all) {
+        self.state = match self.test.decide(self.low_count(), stated, counted.count()) {
             SequentialDecision::Usual => CheckProgress::Passed,
             SequentialDecision::Low => CheckProgress::Low,
             SequentialDecision::Open if in_vain >= IN_VAIN => CheckProgress::GivenUp,
@@ -200,10 +204,14 @@ impl FigureCheck {
         };
     }
 
+    /// Returns the number of low measurements that are evidence.
+    fn low_count(&self) -> usize {
+        self.repetitions.iter().filter(|round| round.is_evidence() && round.is_low).count()
+    }
+
     /// Returns how many further low measurements would decide the check, at least 1.
     pub(super) fn needed_repetitions(&self) -> usize {
-        let low = self.repetitions.iter().filter(|round| round.is_evidence() && round.is_low).count();
-        self.min_low_count().saturating_sub(low).max(1)
+        self.min_low_count().saturating_sub(self.low_count()).max(1)
     }
 
     /// Returns whether the last repetition was low because of this machine's own CPU quota.
@@ -224,12 +232,9 @@ impl FigureCheck {
 
     /// Returns the most frequent cause among the low measurements; `None` if it is unknown.
     pub fn cause(&self) -> Option<&LowCause> {
-        let low = || self.repetitions.iter().filter(|round| round.is_low);
-        let count = |code: Option<&str>| {
-            low().filter(|round| round.cause.as_ref().map(LowCause::code) == code).count()
-        };
-        let most = low().max_by_key(|round| count(round.cause.as_ref().map(LowCause::code)))?;
-        most.cause.as_ref()
+        let low = || self.repetitions.iter().filter(|round| round.is_low).map(|round| &round.cause);
+        let code = |cause: &Option<LowCause>| cause.as_ref().map(LowCause::code);
+        low().max_by_key(|cause| low().filter(|other| code(other) == code(cause)).count())?.as_ref()
     }
 
     /// Returns whether the check shows that this machine is sick. If guests may share its hardware

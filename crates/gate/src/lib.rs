@@ -14,9 +14,9 @@ mod verdict;
 pub use cause::LowCause;
 pub use check::{CheckProgress, CheckedQuantity, FigureCheck};
 pub use difference::MachineLoss;
-pub use document::{GATE_SCHEMA, GateAbout, GateDocument};
+pub use document::{GATE_SCHEMA, GateAbout, document};
 use plimsoll_machine::health::{HardwareFault, Health};
-use plimsoll_machine::{CpuSet, Machine, Others};
+use plimsoll_machine::{CpuSet, Machine, Others, Virtualisation};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_model::sample::{FailureCause as Lost, WrongAnswer};
@@ -90,11 +90,11 @@ impl Gate {
     pub fn new(cases: &[Case], machine: &Machine, usual: &[UsualFigures], rates: Rates) -> Self {
         let mut made: Vec<(Case, CheckedQuantity, Threshold)> = Vec::new();
         let mut unjudged = Vec::new();
-        let quota = usual.first().unwrap_or(&UsualFigures::default()).quota(machine);
-        let (proofs, cases): (Vec<&Case>, Vec<&Case>) =
-            cases.iter().partition(|case| plimsoll_bench::proves_cpus(case));
+        let latest = usual.first();
+        let quota = latest.unwrap_or(&UsualFigures::default()).quota(machine);
+        let (proofs, cases): (Vec<Case>, Vec<Case>) =
+            cases.iter().cloned().partition(plimsoll_bench::proves_cpus);
         for case in cases {
-            let case = case.clone();
             match check::thresholds(&case, usual, quota, rates.loss) {
                 Ok(all) => made.extend(all.into_iter().map(|(what, it)| (case.clone(), what, it))),
                 Err(why) => unjudged.push(Unjudged { case, why, is_measured: true, failed: false }),
@@ -109,18 +109,18 @@ impl Gate {
                 Err(it) => unjudged.push(it),
             }
         }
+        let Virtualisation { is_virtual, container, .. } = &machine.virtualisation;
         Self {
             checks,
             unjudged,
             rates,
-            differences: usual.first().map(|usual| usual.differences(machine)).unwrap_or_default(),
+            differences: latest.map(|usual| usual.differences(machine)).unwrap_or_default(),
             faults: Vec::new(),
             wrong: Vec::new(),
-            proofs: proofs.into_iter().cloned().collect(),
+            proofs,
             proven: CpuSet::default(),
             before: usual.iter().find_map(|usual| usual.health.clone()),
-            shares: machine.virtualisation.is_virtual != Some(false)
-                || machine.virtualisation.container.is_some(),
+            shares: *is_virtual != Some(false) || container.is_some(),
             quota,
             usual: usual.to_vec(),
             machine: machine.clone(),
@@ -137,10 +137,10 @@ impl Gate {
         for one in self.unjudged.iter_mut().filter(|one| one.is_measured) {
             let why = match made(&one.case) {
                 None => Some(missing.to_owned()),
-                Some(made) if made.status == Status::Failed => made.reason.clone(),
                 // A requested disk without figures is not known to be healthy.
-                Some(made) if made.status == Status::Skipped && is_on_files(made) => made.reason.clone(),
-                Some(_) => None,
+                Some(made) => made.reason.clone().filter(|_| {
+                    made.status == Status::Failed || made.status == Status::Skipped && is_on_files(made)
+                }),
             };
             if let Some(why) = why {
                 (one.why, one.failed) = (why, true);
@@ -181,19 +181,16 @@ impl Gate {
     fn add_setting(&mut self, measurement: &Measurement) {
         let (loss, machine) = (self.rates.loss, &self.machine);
         let setting = |usual: &UsualFigures| usual.new_limiting_setting(measurement, machine, loss);
-        let held = self.usual.iter().find_map(setting).flatten();
-        let is_stated =
-            |held: &MachineLoss| self.differences.iter().any(|reported| reported.code() == held.code());
-        self.differences.extend(held.filter(|held| !is_stated(held)));
+        let Some(held) = self.usual.iter().find_map(setting).flatten() else { return };
+        if self.differences.iter().all(|reported| reported.code() != held.code()) {
+            self.differences.push(held);
+        }
     }
 
     /// Returns the case to measure next: first each low case once, then the case nearest to a
     /// decision. `None` if all are decided or the machine is already sick.
     pub fn next(&self) -> Option<&Case> {
-        if self.answers_sick() {
-            return None;
-        }
-        self.nearest().map(|check| &check.case)
+        self.nearest().filter(|_| !self.answers_sick()).map(|check| &check.case)
     }
 
     fn nearest(&self) -> Option<&FigureCheck> {

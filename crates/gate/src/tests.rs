@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
 use plimsoll_machine::BusyProcess;
+use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::health::{Drive, LinkPace, PcieLink, Smart};
+use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
 use plimsoll_model::measurement::Status;
 use plimsoll_model::sample::WrongAnswerSource;
 use plimsoll_model::view::testing::peak;
@@ -13,6 +15,7 @@ use plimsoll_units::quantity::Unit;
 use rand::RngExt;
 
 use super::*;
+use GateAnswer::{Healthy, Sick, Unknown};
 
 const RATES: Rates = Rates { false_alarms: 1e-4, loss: 0.1 };
 
@@ -37,14 +40,8 @@ fn case() -> Case {
 fn made(share: f64, stopped: impl Fn(&mut Measurement)) -> Measurement {
     let mut measurement = peak(1, 100.0 * share);
     measurement.metrics[0].of_limit = Some(share);
-    let limit = plimsoll_model::limit::Limit::fixed(
-        plimsoll_model::limit::LimitKind::Ceiling,
-        plimsoll_model::limit::LimitSource::Derived,
-        100.0,
-        "",
-        Vec::new(),
-    );
-    measurement.metrics[0].limit = Some(limit);
+    measurement.metrics[0].limit =
+        Some(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 100.0, "", Vec::new()));
     measurement.conditions.waited = Some(0.0);
     stopped(&mut measurement);
     measurement
@@ -84,14 +81,14 @@ fn answer(machine: &Machine, measurement: &Measurement, others: &Others) -> Gate
 #[test]
 fn what_reaches_its_limit_is_healthy() {
     let verdict = answer(&bare(), &made(0.995, |_| {}), &nobody());
-    assert_eq!((verdict.answer, verdict.line.as_str()), (GateAnswer::Healthy, "healthy: 2 checks passed"));
+    assert_eq!((verdict.answer, verdict.line.as_str()), (Healthy, "healthy: 2 checks passed"));
 }
 
 #[test]
 fn what_is_low_once_is_measured_again() {
     let (low, good) = (made(0.5, |_| {}), made(0.99, |_| {}));
     let gate = gated(&bare(), &[], &low, &good, &nobody());
-    assert_eq!(gate.verdict().answer, GateAnswer::Healthy);
+    assert_eq!(gate.verdict().answer, Healthy);
     assert_eq!(gate.checks[0].repetitions.len(), 1);
 }
 
@@ -100,7 +97,7 @@ fn a_case_that_cannot_be_measured_again_is_unknown() {
     let (low, mut failed) = (made(0.5, |_| {}), made(0.5, |_| {}));
     (failed.status, failed.reason) = (Status::Failed, Some("the worker was killed".to_owned()));
     let gate = gated(&bare(), &[], &low, &failed, &nobody());
-    assert_eq!((gate.verdict().answer, gate.verdict().cause), (GateAnswer::Unknown, Some("not-measured")));
+    assert_eq!((gate.verdict().answer, gate.verdict().cause), (Unknown, Some("not-measured")));
     assert!(gate.verdict().line.ends_with("failed: the worker was killed"), "{}", gate.verdict().line);
 }
 
@@ -123,7 +120,7 @@ fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
         let at_once = gated(&guest(), &[], &failed, &failed, &hog());
         let later = gated(&guest(), &[], &made(0.5, |_| {}), &failed, &hog());
         for verdict in [at_once.verdict(), later.verdict()] {
-            assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("wrong-answer")), "{named}");
+            assert_eq!((verdict.answer, verdict.cause), (Sick, Some("wrong-answer")), "{named}");
             assert!(verdict.line.contains(&named), "{}", verdict.line);
         }
         assert_eq!(at_once.checks[0].repetitions.len(), 0);
@@ -133,17 +130,13 @@ fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
 #[test]
 fn what_a_network_path_changed_is_unknown() {
     let verdict = answer(&bare(), &wrong(WrongAnswerSource::Network), &nobody());
-    assert_eq!(verdict.answer, GateAnswer::Unknown);
+    assert_eq!(verdict.answer, Unknown);
 }
 
 #[test]
 fn a_quota_does_not_make_a_known_limit_unknown() {
-    let throttled = made(0.5, |measurement| {
-        measurement.conditions.throttled = Some(0.5);
-        measurement.conditions.waited = Some(0.5);
-    });
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
-    gate.record_first(&[throttled], false);
+    gate.record_first(&[throttled(0.5, 0.5)], false);
     let of_limit = gate.checks.iter().find(|check| check.quantity == CheckedQuantity::OfLimit).unwrap();
     let CheckProgress::NotReported(why) = of_limit.state else { panic!("{:?}", of_limit.state) };
     assert!(why.contains("quota") && !why.contains("not known"), "{why}");
@@ -179,18 +172,35 @@ fn allowed(quota_us: u64) -> plimsoll_machine::cgroup::CpuQuota {
     plimsoll_machine::cgroup::CpuQuota { quota_us, period_us: 100_000, group: "/job".to_owned() }
 }
 
+/// Returns a measurement near its limit whose threads a quota stopped, and that waited.
+fn throttled(share: f64, waited: f64) -> Measurement {
+    made(0.99, |m| (m.conditions.throttled, m.conditions.waited) = (Some(share), Some(waited)))
+}
+
+/// Returns a measurement near its limit with another figure.
+fn at(value: f64) -> Measurement {
+    made(0.99, |m| m.metrics[0].summary.median = value)
+}
+
+/// Returns what is usual on `now` after twelve runs on `before` with figures of about 1000.
+fn usual_of(id: &str, unit: Unit, before: &Machine, now: &Machine) -> Vec<UsualFigures> {
+    let run = |n: u32| Run {
+        machine: before.clone(),
+        nodes: Vec::new(),
+        ..run_of(vec![figure(id, unit, 1000.0 + f64::from(n % 3), None)])
+    };
+    UsualFigures::from_history(&(0..12).map(run).collect::<Vec<_>>(), now).into_iter().collect()
+}
+
 #[test]
 fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
-    let stopped = made(0.99, |m| {
-        m.conditions.throttled = Some(0.49);
-        m.conditions.waited = Some(0.5);
-    });
+    let stopped = throttled(0.49, 0.5);
     let mut half = guest();
     half.cgroup.cpu_quota = Some(allowed(50_000));
     for others in [nobody(), hog()] {
         let verdict = answer(&half, &stopped, &others);
         assert_eq!(verdict.line, "sick: CPU quota of 0.50 CPUs, throttled 49 % of the time");
-        assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("cpu-quota")));
+        assert_eq!((verdict.answer, verdict.cause), (Sick, Some("cpu-quota")));
     }
     assert_eq!(gated(&half, &[], &stopped, &stopped, &nobody()).checks[1].repetitions.len(), 3);
     // A namespace may hide the size of its quota; other processes may then use it up.
@@ -204,16 +214,10 @@ fn a_quota_that_others_of_the_group_use_up_is_no_reason() {
     let mut machine = bare();
     machine.cgroup.cpu_quota = Some(allowed(1_600_000));
     // The kernel counts the stops of all CPUs of the group.
-    let stopped = |waited| {
-        made(0.99, |m| {
-            m.conditions.throttled = Some(1.0);
-            m.conditions.waited = Some(waited);
-        })
-    };
-    assert_eq!(answer(&machine, &stopped(0.02), &hog()).line, "healthy: 2 checks passed");
+    assert_eq!(answer(&machine, &throttled(1.0, 0.02), &hog()).line, "healthy: 2 checks passed");
     for (others, cause) in [(nobody(), "preempted"), (hog(), "busy")] {
-        let verdict = answer(&machine, &stopped(0.3), &others);
-        assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some(cause)), "{}", verdict.line);
+        let verdict = answer(&machine, &throttled(1.0, 0.3), &others);
+        assert_eq!((verdict.answer, verdict.cause), (Unknown, Some(cause)), "{}", verdict.line);
     }
 }
 
@@ -224,17 +228,13 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     machine.storage = plimsoll_model::fixture::machine().storage;
     let storage = machine.storage.as_mut().unwrap();
     storage.disks[0].kind = plimsoll_machine::disk::DiskKind::Sata;
-    let runs: Vec<Run> = (0..12_u32)
-        .map(|n| run_of(vec![figure(id, Unit::BytePerSecond, 1000.0 + f64::from(n % 3), None)]))
-        .map(|run| Run { machine: machine.clone(), ..run })
-        .collect();
     let mut now = figure(id, Unit::BytePerSecond, 700.0, None);
     let mut each = now.metrics[0].clone();
     "await".clone_into(&mut each.name);
     now.metrics.push(each);
     let mut disturbed = now.clone();
     disturbed.metrics[1].samples.pop();
-    let usual = [UsualFigures::from_history(&runs, &machine).unwrap()];
+    let usual = usual_of(id, Unit::BytePerSecond, &machine, &machine);
     let answer = |machine: &Machine| {
         let mut gate = Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES);
         gate.record_first(std::slice::from_ref(&now), false);
@@ -247,7 +247,7 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     };
     assert_eq!(answer(&machine).line, "sick: disk read 1 MiB 30 % below usual; cause unknown");
     machine.virtualisation.is_virtual = Some(true);
-    assert_eq!(answer(&machine).answer, GateAnswer::Unknown);
+    assert_eq!(answer(&machine).answer, Unknown);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_case_that_is_broken_off_is_unknown_also_where_nothing_says_what_is_usual() 
         let mut gate = Gate::new(&[case(), broken.clone()], &bare(), &[], RATES);
         gate.record_first(&measured, false);
         let verdict = gate.verdict();
-        assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
+        assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
         assert!(verdict.line.ends_with("TCP writes: the time of the gate was over"), "{}", verdict.line);
     }
 }
@@ -272,23 +272,15 @@ fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
         ("disk.io/op=read/block=1M", Unit::BytePerSecond),
         ("network.tcp/streams=1/direction=up/server=n2", Unit::BitPerSecond),
     ] {
-        let runs: Vec<Run> = (0..12_u32)
-            .map(|n| run_of(vec![figure(id, unit, 1000.0 + f64::from(n % 3), None)]))
-            .map(|run| Run { machine: bare(), ..run })
-            .collect();
         let now = figure(id, unit, 700.0, None);
-        let mut gate = Gate::new(
-            std::slice::from_ref(&now.case),
-            &bare(),
-            &[UsualFigures::from_history(&runs, &bare()).unwrap()],
-            RATES,
-        );
+        let usual = usual_of(id, unit, &bare(), &bare());
+        let mut gate = Gate::new(std::slice::from_ref(&now.case), &bare(), &usual, RATES);
         gate.record_first(std::slice::from_ref(&now), false);
         while gate.next().is_some() {
             gate.record_repetition(&now, &nobody());
         }
         let verdict = gate.verdict();
-        assert_eq!(verdict.answer, GateAnswer::Unknown, "{}", verdict.line);
+        assert_eq!(verdict.answer, Unknown, "{}", verdict.line);
         assert!(verdict.line.contains("30 % below usual"), "{}", verdict.line);
     }
 }
@@ -300,16 +292,10 @@ fn figures_of_another_disk_say_nothing_of_this_one() {
         storage.disks[0].model = Some(model.to_owned());
         Machine { storage: Some(storage), ..bare() }
     };
-    let now = figure("disk.io/op=read/block=1M", Unit::BytePerSecond, 200.0, None);
-    let runs: Vec<Run> = (0..12_u32)
-        .map(|n| {
-            run_of(vec![figure("disk.io/op=read/block=1M", Unit::BytePerSecond, 1000.0 + f64::from(n), None)])
-        })
-        .map(|run| Run { machine: on("fast"), nodes: Vec::new(), ..run })
-        .collect();
+    let id = "disk.io/op=read/block=1M";
     let judged = |machine: &Machine| {
-        let usual = [UsualFigures::from_history(&runs, machine).unwrap()];
-        Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES).unjudged.is_empty()
+        let usual = usual_of(id, Unit::BytePerSecond, &on("fast"), machine);
+        Gate::new(&[id.parse().unwrap()], machine, &usual, RATES).unjudged.is_empty()
     };
     assert!(judged(&on("fast")) && !judged(&on("slow")));
 }
@@ -321,12 +307,9 @@ fn what_others_take_is_never_sick() {
     let verdict = answer(&bare(), &crowded(0.99), &hog());
     assert_eq!(verdict.line, "healthy: 1 check passed; others use 1.0 CPUs, most of it stress-ng (pid 4711)");
     let verdict = answer(&bare(), &crowded(0.7), &hog());
-    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("busy")));
-    assert!(
-        verdict.line.starts_with("unknown: others use 1.0 CPUs, most of it stress-ng (pid 4711)"),
-        "{}",
-        verdict.line
-    );
+    assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("busy")));
+    let begin = "unknown: others use 1.0 CPUs, most of it stress-ng (pid 4711)";
+    assert!(verdict.line.starts_with(begin), "{}", verdict.line);
     let stolen = made(0.7, |m| m.conditions.steal = Some(0.3));
     assert_eq!(answer(&bare(), &stolen, &nobody()).cause, Some("stolen"));
 }
@@ -338,22 +321,12 @@ fn a_loss_without_a_cause_is_sick_where_nobody_shares_the_machine() {
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its limit; cause unknown");
     let verdict = answer(&guest(), &low, &nobody());
     assert_eq!(verdict.line, "unknown: cpu fma f64 avx2 20 % below its limit; others may be the cause");
-}
-
-#[test]
-fn a_machine_that_may_be_shared_is_not_sick_for_a_loss_without_a_cause() {
-    let low = made(0.8, |_| {});
     let mut not_known = bare();
     not_known.virtualisation.is_virtual = None;
     let mut container = bare();
     container.virtualisation.container = Some("docker".to_owned());
     for machine in [not_known, container] {
-        assert_eq!(
-            answer(&machine, &low, &nobody()).answer,
-            GateAnswer::Unknown,
-            "{:?}",
-            machine.virtualisation
-        );
+        assert_eq!(answer(&machine, &low, &nobody()).answer, Unknown, "{machine:?}");
     }
 }
 
@@ -362,14 +335,14 @@ fn what_cannot_be_measured_or_judged_is_unknown() {
     let mut failed = made(0.9, |_| {});
     (failed.status, failed.reason) = (Status::Failed, Some("the worker was killed".to_owned()));
     let verdict = answer(&bare(), &failed, &nobody());
-    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
+    assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
     assert!(verdict.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", verdict.line);
     let mut gate = Gate::new(&[], &bare(), &[], RATES);
     gate.record_first(&[], false);
     assert_eq!(gate.verdict().cause, Some("not-judged"));
     let mut unmeasured = Gate::new(&[case()], &bare(), &[], RATES);
     unmeasured.record_first(&[], false);
-    assert_eq!(unmeasured.verdict().answer, GateAnswer::Unknown);
+    assert_eq!(unmeasured.verdict().answer, Unknown);
 }
 
 fn history(values: &[f64], machine: &Machine) -> UsualFigures {
@@ -387,13 +360,10 @@ fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
     now.cpu.allowed = CpuSet::single(0);
     now.memory.total_bytes = Some(4 << 30);
     let usual = [history(&[100.0, 100.0, 101.0, 100.5], &before)];
-    let gate = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody());
-    let verdict = gate.verdict();
-    assert_eq!(verdict.line, "sick: 1 CPU usable, 2 before; memory 4 GiB, 8 GiB before");
-    assert_eq!(
-        gated(&before, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict().answer,
-        GateAnswer::Healthy
-    );
+    let verdict =
+        |machine| gated(machine, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict();
+    assert_eq!(verdict(&now).line, "sick: 1 CPU usable, 2 before; memory 4 GiB, 8 GiB before");
+    assert_eq!(verdict(&before).answer, Healthy);
 }
 
 #[test]
@@ -429,9 +399,7 @@ fn memory_that_a_kernel_reserves_is_not_missing() {
 fn the_history_finds_what_the_limit_cannot() {
     let values: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n % 4) * 0.3).collect();
     let usual = [history(&values, &bare())];
-    let mut slower = made(0.99, |_| {});
-    slower.metrics[0].summary.median = 80.0;
-    let verdict = gated(&bare(), &usual, &slower, &slower, &nobody()).verdict();
+    let verdict = gated(&bare(), &usual, &at(80.0), &at(80.0), &nobody()).verdict();
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below usual; cause unknown");
 }
 
@@ -466,16 +434,25 @@ fn a_shaper_below_what_is_usual_is_a_reason_where_it_is_new() {
     };
     let verdict = of(None, link(0.97e9, Some(1e9)));
     assert_eq!(verdict.line, "sick: a shaper limits the interface to 1.00 Gbit/s, usual is 6.00 Gbit/s");
-    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("shaper")));
+    assert_eq!((verdict.answer, verdict.cause), (Sick, Some("shaper")));
     // The shaper was there before; it allows the usual figure; the sent data does not exceed it.
-    assert_eq!(of(Some(1e9), link(0.97e9, Some(1e9))).answer, GateAnswer::Unknown);
-    assert_eq!(of(None, link(5.8e9, Some(5.9e9))).answer, GateAnswer::Unknown);
-    assert_eq!(of(None, link(5.8e9, Some(1e9))).answer, GateAnswer::Unknown);
-    assert_eq!(of(Some(4e9), link(0.97e9, Some(1e9))).answer, GateAnswer::Sick);
+    assert_eq!(of(Some(1e9), link(0.97e9, Some(1e9))).answer, Unknown);
+    assert_eq!(of(None, link(5.8e9, Some(5.9e9))).answer, Unknown);
+    assert_eq!(of(None, link(5.8e9, Some(1e9))).answer, Unknown);
+    assert_eq!(of(Some(4e9), link(0.97e9, Some(1e9))).answer, Sick);
     // One earlier run under the shaper does not make it usual.
     let before = [link(2e9, None), link(6e9, None), link(0.97e9, Some(1e9))];
     assert_eq!(after(&before, &bare(), &link(0.97e9, Some(1e9)), &bare()).cause, Some("shaper"));
-    assert_eq!(of(None, link(5.8e9, Some(5e9))).answer, GateAnswer::Unknown);
+    assert_eq!(of(None, link(5.8e9, Some(5e9))).answer, Unknown);
+}
+
+/// Returns a machine whose control group has this limit on its disk.
+fn limited(limit: IoLimit) -> Machine {
+    let mut machine = bare();
+    let number = Some("254:0".parse().unwrap());
+    machine.storage = Some(plimsoll_machine::Storage { number, ..Default::default() });
+    machine.cgroup.io = vec![IoLimit { device: "254:0".to_owned(), ..limit }];
+    machine
 }
 
 #[test]
@@ -486,23 +463,12 @@ fn a_limit_of_the_group_is_a_reason_for_a_latency_above_what_is_usual() {
         made.metrics[0].better = plimsoll_model::metric::Better::Lower;
         made
     };
-    let limited = |reads: Option<u64>| {
-        let mut machine = bare();
-        let number: plimsoll_machine::mounts::DeviceNumber = "254:0".parse().unwrap();
-        machine.storage = Some(plimsoll_machine::Storage { number: Some(number), ..Default::default() });
-        let limit = |reads| plimsoll_machine::cgroup::IoLimit {
-            device: "254:0".to_owned(),
-            reads: Some(reads),
-            ..Default::default()
-        };
-        machine.cgroup.io = reads.map(limit).into_iter().collect();
-        machine
-    };
+    let limited = |reads: Option<u64>| limited(IoLimit { reads, ..IoLimit::default() });
     let before = [5e-5, 1e-4, 3e-4].map(read);
     let of = |was: Option<u64>, now| after(&before, &limited(was), &read(5e-3), &limited(now));
-    assert_eq!((of(None, Some(200)).answer, of(None, Some(200)).cause), (GateAnswer::Sick, Some("io-limit")));
-    assert_eq!(of(Some(200), Some(200)).answer, GateAnswer::Unknown, "it is usual");
-    assert_eq!(of(None, Some(50_000)).answer, GateAnswer::Unknown, "it allows what is usual");
+    assert_eq!((of(None, Some(200)).answer, of(None, Some(200)).cause), (Sick, Some("io-limit")));
+    assert_eq!(of(Some(200), Some(200)).answer, Unknown, "it is usual");
+    assert_eq!(of(None, Some(50_000)).answer, Unknown, "it allows what is usual");
 }
 
 #[test]
@@ -511,64 +477,38 @@ fn a_limit_of_the_group_below_what_is_usual_is_a_reason_whatever_short_samples_s
         let case = "disk.io/op=read/pattern=sequential/block=1M/depth=8/size=64M";
         figure(case, Unit::BytePerSecond, value, None)
     };
-    let limited = |bytes: Option<u64>| {
-        let mut machine = bare();
-        let number: plimsoll_machine::mounts::DeviceNumber = "254:0".parse().unwrap();
-        machine.storage = Some(plimsoll_machine::Storage { number: Some(number), ..Default::default() });
-        let limit = |read_bytes| plimsoll_machine::cgroup::IoLimit {
-            device: number.to_string(),
-            read_bytes: Some(read_bytes),
-            ..Default::default()
-        };
-        machine.cgroup.io = bytes.map(limit).into_iter().collect();
-        machine
-    };
+    let limited = |read_bytes: Option<u64>| limited(IoLimit { read_bytes, ..IoLimit::default() });
     let of = |before, now| after(&[2e8, 5e8, 9e8].map(read), &limited(before), &read(5e8), &limited(now));
     let verdict = of(None, Some(250_000_000));
     assert_eq!(verdict.line, "sick: a control group limits the device to 250 MB/s, usual is 500 MB/s");
-    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("io-limit")));
-    assert_eq!(of(Some(250_000_000), Some(250_000_000)).answer, GateAnswer::Unknown);
-    assert_eq!(of(None, Some(500_000_000)).answer, GateAnswer::Unknown);
-    assert_eq!(of(None, None).answer, GateAnswer::Unknown);
+    assert_eq!((verdict.answer, verdict.cause), (Sick, Some("io-limit")));
+    assert_eq!(of(Some(250_000_000), Some(250_000_000)).answer, Unknown);
+    assert_eq!(of(None, Some(500_000_000)).answer, Unknown);
+    assert_eq!(of(None, None).answer, Unknown);
 }
 
 #[test]
 fn a_quota_that_is_usual_is_no_reason() {
     let with = |quota: Option<u64>| {
         let mut machine = guest();
-        let of = |quota_us| plimsoll_machine::cgroup::CpuQuota {
-            quota_us,
-            period_us: 100_000,
-            group: String::new(),
-        };
-        machine.cgroup.cpu_quota = quota.map(of);
+        machine.cgroup.cpu_quota = quota.map(allowed);
         machine
     };
-    let stopped = made(0.99, |m| {
-        m.conditions.throttled = Some(0.49);
-        m.conditions.waited = Some(0.5);
-    });
-    let of = |before: &Machine, now: &Machine| {
-        gated(now, &[history(&[100.0, 100.5, 99.5], before)], &stopped, &stopped, &nobody()).verdict()
+    let of = |before: Option<u64>, values: &[f64], made: &Measurement| {
+        let usual = [history(values, &with(before))];
+        gated(&with(Some(50_000)), &usual, made, made, &nobody()).verdict()
     };
+    let (stopped, values) = (throttled(0.49, 0.5), [100.0, 100.5, 99.5]);
     // One run under the quota does not make it usual.
-    let two = gated(
-        &with(Some(50_000)),
-        &[history(&[100.0, 100.5], &with(Some(50_000)))],
-        &stopped,
-        &stopped,
-        &nobody(),
-    );
-    assert_eq!(two.verdict().cause, Some("cpu-quota"));
-    assert_eq!(of(&with(None), &with(Some(50_000))).cause, Some("cpu-quota"));
-    assert_eq!(of(&with(Some(80_000)), &with(Some(50_000))).cause, Some("cpu-quota"));
-    assert_eq!(of(&with(Some(50_000)), &with(Some(50_000))).answer, GateAnswer::Healthy);
+    assert_eq!(of(Some(50_000), &values[..2], &stopped).cause, Some("cpu-quota"));
+    assert_eq!(of(None, &values, &stopped).cause, Some("cpu-quota"));
+    assert_eq!(of(Some(80_000), &values, &stopped).cause, Some("cpu-quota"));
+    assert_eq!(of(Some(50_000), &values, &stopped).answer, Healthy);
     // A figure that is low under the usual quota has another cause, possibly other processes.
-    let mut lower = stopped.clone();
+    let mut lower = stopped;
     lower.metrics[0].summary.median = 60.0;
-    let usual = [history(&[100.0, 100.5, 99.5], &with(Some(50_000)))];
-    let verdict = gated(&with(Some(50_000)), &usual, &lower, &lower, &nobody()).verdict();
-    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, None));
+    let verdict = of(Some(50_000), &values, &lower);
+    assert_eq!((verdict.answer, verdict.cause), (Unknown, None));
 }
 
 #[test]
@@ -624,13 +564,9 @@ fn a_fleet_says_what_is_usual_for_its_kind() {
     };
     assert!(UsualFigures::from_fleet(&fleet_of(&made_of(9)), &here).is_err(), "four of its kind");
     let usual = [UsualFigures::from_fleet(&fleet_of(&made_of(12)), &here).unwrap()];
-    let mut slower = made(0.99, |_| {});
-    slower.metrics[0].summary.median = 80.0;
-    let verdict = gated(&here, &usual, &slower, &slower, &nobody()).verdict();
+    let verdict = gated(&here, &usual, &at(80.0), &at(80.0), &nobody()).verdict();
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its fleet; cause unknown");
-    let mut as_usual = slower;
-    as_usual.metrics[0].summary.median = 100.0;
-    assert_eq!(gated(&here, &usual, &as_usual, &as_usual, &nobody()).verdict().answer, GateAnswer::Healthy);
+    assert_eq!(gated(&here, &usual, &at(100.0), &at(100.0), &nobody()).verdict().answer, Healthy);
 }
 
 #[test]
@@ -651,19 +587,15 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let mut renamed = fleet_of(&machines[..5]);
     assert!(UsualFigures::from_fleet(&fleet_of(&machines[1..]), &before).is_ok());
     renamed.nodes[0].name = "10.0.0.1".to_owned();
-    assert!(
-        UsualFigures::from_fleet(&renamed, &before).is_err()
-            && UsualFigures::from_fleet(&renamed, &now).is_err()
-    );
+    let is_known =
+        |fleet: &Run| [&before, &now].map(|machine| UsualFigures::from_fleet(fleet, machine).is_ok());
+    assert_eq!(is_known(&renamed), [false, false]);
     let mut renamed = fleet_of(&machines);
     renamed.nodes[0].name = "10.0.0.1".to_owned();
-    assert!(
-        UsualFigures::from_fleet(&renamed, &before).is_ok()
-            && UsualFigures::from_fleet(&renamed, &now).is_err()
-    );
-    let nameless = |machine: &Machine| Machine { host: Some("localhost".to_owned()), ..machine.clone() };
+    assert_eq!(is_known(&renamed), [true, false]);
     renamed.nodes[0].name = "localhost".to_owned();
-    assert!(UsualFigures::from_fleet(&renamed, &nameless(&now)).is_err());
+    let nameless = Machine { host: Some("localhost".to_owned()), ..now.clone() };
+    assert!(UsualFigures::from_fleet(&renamed, &nameless).is_err());
     // Several nodes with the same host name.
     let mut copies = fleet_of(&machines);
     copies.nodes.iter_mut().for_each(|node| {
@@ -671,10 +603,7 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
         node.machine.as_mut().unwrap().host = Some("n0".to_owned());
     });
     copies.measurements.iter_mut().for_each(|measurement| measurement.node.insert(0, 'x'));
-    assert!(
-        UsualFigures::from_fleet(&copies, &before).is_ok()
-            && UsualFigures::from_fleet(&copies, &now).is_err()
-    );
+    assert_eq!(is_known(&copies), [true, false]);
     // The wording of the evidence may have changed.
     let mut reworded = now.clone();
     reworded.virtualisation.evidence.push("another".to_owned());
@@ -717,11 +646,8 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
         let mut one = || {
             let mut gate = Gate::new(&[case()], &machine, &usual, RATES);
             let mut figure = || {
-                let lost = if generator.random_range(0.0..1.0) < 0.08 {
-                    generator.random_range(0.1..0.6)
-                } else {
-                    0.0
-                };
+                let is_lost = generator.random_range(0.0..1.0) < 0.08;
+                let lost = if is_lost { generator.random_range(0.1..0.6) } else { 0.0 };
                 let mut it = template.clone();
                 it.metrics[0].summary.median =
                     whole * (1.0 - lost) * (1.0 + generator.random_range(-0.01..0.01));
@@ -731,7 +657,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
             while gate.next().is_some() {
                 gate.record_repetition(&figure(), &nobody());
             }
-            gate.verdict().answer == GateAnswer::Sick
+            gate.verdict().answer == Sick
         };
         (0..count).filter(|_| one()).count()
     };
@@ -746,18 +672,14 @@ fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     let all = HardwareFault::FAULT_CODES;
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![HardwareFault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
-    assert_eq!((gate.next(), gate.verdict().answer), (None, GateAnswer::Healthy));
+    assert_eq!((gate.next(), gate.verdict().answer), (None, Healthy));
     // CPUs work at their critical temperature by design; slots may have fewer lanes than both ends.
-    gate.faults.push(HardwareFault::TooHot {
-        sensor: "coretemp".to_owned(),
-        celsius: 100.0,
-        critical: 100.0,
-    });
-    gate.faults.push(narrow(4));
-    gate.faults.push(lost(1));
-    assert_eq!(gate.verdict().answer, GateAnswer::Healthy);
+    let sensor = "coretemp".to_owned();
+    let hot = HardwareFault::TooHot { sensor, celsius: 100.0, critical: 100.0 };
+    gate.faults.extend([hot, narrow(4), lost(1)]);
+    assert_eq!(gate.verdict().answer, Healthy);
     gate.faults.push(HardwareFault::EdacUncorrected { controller: "mc0".to_owned(), count: 2 });
-    assert_eq!((gate.verdict().answer, gate.verdict().cause), (GateAnswer::Sick, Some("edac-uncorrected")));
+    assert_eq!((gate.verdict().answer, gate.verdict().cause), (Sick, Some("edac-uncorrected")));
 }
 
 fn narrow(lanes: u32) -> HardwareFault {
@@ -801,7 +723,7 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
         gate.faults = vec![fault];
         gate.verdict()
     };
-    let (sick, healthy) = (GateAnswer::Sick, GateAnswer::Healthy);
+    let (sick, healthy) = (Sick, Healthy);
     assert_eq!(answer(Some(health(4, Some(1))), narrow(4)).answer, healthy);
     assert_eq!(answer(Some(health(4, Some(1))), lost(1)).answer, healthy);
     assert_eq!(answer(Some(health(4, Some(1))), lost(2)).line, "sick: nvme0: media errors: 2; not so before");
@@ -847,7 +769,7 @@ fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
     assert_eq!(gate.unjudged.len(), 1);
     gate.record_first(&[made(0.995, |_| {}), failed], false);
     let verdict = gate.verdict();
-    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
+    assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
     assert!(verdict.line.contains("connection refused"), "{}", verdict.line);
 }
 
@@ -869,12 +791,7 @@ fn a_proof_names_its_cpus_and_a_missing_one_is_unknown() {
     assert_eq!(all.proven.to_string(), "0");
     assert_eq!(all.verdict().line, "healthy: 2 checks passed, CPU 0 proven");
     let missing = with(std::slice::from_ref(&figure)).verdict();
-    assert_eq!(
-        (missing.answer, missing.cause),
-        (GateAnswer::Unknown, Some("not-measured")),
-        "{}",
-        missing.line
-    );
+    assert_eq!((missing.answer, missing.cause), (Unknown, Some("not-measured")));
     let wrong = WrongAnswer::new(WrongAnswerSource::Cpu(0), "sha256", "0f");
     let status = Status::Failed;
     let sick = with(&[figure, Measurement { status, wrong_answer: Some(Box::new(wrong)), ..proven }]);

@@ -64,12 +64,12 @@ const UNKNOWN_CHANCE: f64 = 0.5;
 const UNKNOWN_LOSS: f64 = 0.98;
 
 impl Threshold {
-    /// Returns the threshold of a figure that is at least `share` × `whole` on a healthy machine:
-    /// `whole` × √(`share` × (1 − `loss`)), where both factors are from 0 to 1.
-    pub(super) fn reached(whole: f64, share: f64, loss: f64, source: ThresholdSource) -> Self {
+    /// Returns the threshold of a share that is at least `share` on a healthy machine:
+    /// √(`share` × (1 − `loss`)), where both factors are from 0 to 1.
+    pub(super) fn reached(share: f64, loss: f64, source: ThresholdSource) -> Self {
         Self {
-            usual: whole,
-            low: whole * (share * (1.0 - loss)).sqrt(),
+            usual: 1.0,
+            low: (share * (1.0 - loss)).sqrt(),
             better: Better::Higher,
             loss,
             false_alarm_rate: UNKNOWN_CHANCE,
@@ -97,42 +97,27 @@ impl Threshold {
         let spread = 1.0 + 1.0 / n as f64;
         let wider = RunNoise { deviation: noise.deviation * spread.sqrt(), ..noise };
         let losses = std::iter::once(loss).chain(LOSSES.into_iter().filter(|larger| *larger > loss));
-        for loss in losses {
-            let half = -(1.0 - loss).ln() / 2.0;
-            let missed = wider.probability_below(half);
-            if missed <= MISSED {
-                let away = |value: f64| match better {
-                    Better::Higher => (value / middle).ln(),
-                    Better::Lower => (middle / value).ln(),
-                };
-                let seen = values.iter().filter(|value| away(**value) < -half).count();
-                // Laplace's rule of succession: an unseen event may happen once in n + 2 figures.
-                let by_chance = wider.probability_below(half).max((seen + 1) as f64 / (n + 2) as f64);
-                let low = match better {
-                    Better::Higher => middle * (-half).exp(),
-                    Better::Lower => middle * half.exp(),
-                };
-                let of_a_loss = 1.0 - missed;
-                return Ok(Self {
-                    usual: middle,
-                    low,
-                    better,
-                    loss,
-                    false_alarm_rate: by_chance,
-                    detection_rate: of_a_loss,
-                    source: source(n),
-                });
-            }
-        }
-        Err(format!("its {n} earlier figures differ by chance too much to find a loss of 50 %"))
+        let halves = losses.map(|loss| (loss, -(1.0 - loss).ln() / 2.0));
+        let found = halves.map(|(loss, half)| (loss, half, wider.probability_below(half)));
+        let Some((loss, half, missed)) = found.into_iter().find(|(.., missed)| *missed <= MISSED) else {
+            return Err(format!("its {n} earlier figures differ by chance too much to find a loss of 50 %"));
+        };
+        let seen = values.iter().filter(|value| better.gain((**value / middle).ln()) < -half).count();
+        Ok(Self {
+            usual: middle,
+            low: middle * better.gain(-half).exp(),
+            better,
+            loss,
+            // Laplace's rule of succession: an unseen event may happen once in n + 2 figures.
+            false_alarm_rate: missed.max((seen + 1) as f64 / (n + 2) as f64),
+            detection_rate: 1.0 - missed,
+            source: source(n),
+        })
     }
 
     /// Returns whether a figure is past the threshold: below it, or above it if lower is better.
     pub fn is_low(&self, value: f64) -> bool {
-        match self.better {
-            Better::Higher => value < self.low,
-            Better::Lower => value > self.low,
-        }
+        self.better.gain(value) < self.better.gain(self.low)
     }
 
     /// Returns the lost share (0 to 1) of the usual figure; if lower is better, of the usual speed.

@@ -125,17 +125,15 @@ impl UsualFigures {
         let held = || {
             let now = (plimsoll_bench::subsystem_of(&measurement.case).setting)(measurement, machine)?;
             let headline = measurement.headline()?;
-            let as_usual = |value: f64| match headline.better {
-                Better::Higher => value / usual,
-                Better::Lower => usual / value,
-            };
-            let (rate, low) = (now.rate.value, (1.0 - loss).sqrt());
+            // √(1 − loss) as a logarithm.
+            let low = (1.0 - loss).ln() / 2.0;
+            let is_low = |value: f64| headline.better.gain((value / usual).ln()) < low;
             let before = self.settings.get(&id).and_then(|rates| plimsoll_stats::median(rates.clone()));
-            let is_tighter = before.is_none_or(|before| rate < before * TIGHTER);
+            let is_tighter = before.is_none_or(|before| now.rate.value < before * TIGHTER);
             let figure = headline.summary.median;
-            let is_refuted = now.is_refuted_by(figure, as_usual(figure) < low);
+            let is_refuted = now.is_refuted_by(figure, is_low(figure));
             let usual = Quantity { value: usual, unit: headline.unit };
-            (is_tighter && as_usual(now.bound.value) < low && !is_refuted)
+            (is_tighter && is_low(now.bound.value) && !is_refuted)
                 .then_some(MachineLoss::Setting { now, usual })
         };
         Some(held())
@@ -143,9 +141,9 @@ impl UsualFigures {
 
     pub(super) fn quota(&self, machine: &Machine) -> Quota {
         let now = quota(machine);
-        let usual =
-            plimsoll_stats::median(self.quotas.clone()).filter(|_| self.quotas.len() >= MIN_USUAL_COUNT);
-        match usual.is_some_and(|usual| usual.is_finite() && now >= usual * TIGHTER) {
+        let usual = plimsoll_stats::median(self.quotas.clone())
+            .filter(|usual| self.quotas.len() >= MIN_USUAL_COUNT && usual.is_finite());
+        match usual.is_some_and(|usual| now >= usual * TIGHTER) {
             true => Quota::Usual,
             false => Quota::New(Some(now).filter(|cpus| cpus.is_finite())),
         }

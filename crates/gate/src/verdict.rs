@@ -14,8 +14,7 @@ const OTHERS_MAY_BE_THE_CAUSE: &str = "others may be the cause";
 const WRONG_ANSWER: &str = "wrong-answer";
 
 /// Answer of a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateAnswer {
     /// No judged figure is low.
     Healthy,
@@ -87,8 +86,9 @@ fn sick(gate: &Gate) -> Option<GateVerdict> {
         return Some(verdict(GateAnswer::Sick, Some(fault.code()), &fault.to_string(), then));
     }
     let all: Vec<String> = gate.differences.iter().map(MachineLoss::to_string).collect();
+    let code = gate.differences.first().map(MachineLoss::code);
     let (first, rest) = all.split_first()?;
-    Some(verdict(GateAnswer::Sick, gate.differences.first().map(MachineLoss::code), first, &rest.join("; ")))
+    Some(verdict(GateAnswer::Sick, code, first, &rest.join("; ")))
 }
 
 fn unknown(gate: &Gate) -> Option<GateVerdict> {
@@ -110,12 +110,12 @@ fn unknown(gate: &Gate) -> Option<GateVerdict> {
         return Some(verdict(GateAnswer::Unknown, Some("not-decided"), &first, "not decided in time"));
     }
     let failed = gate.checks.iter().find_map(|check| match &check.state {
-        CheckProgress::Failed(why) => Some((check, why)),
+        CheckProgress::Failed(why) => Some((&check.case, why)),
         _ => None,
     });
     // An unreachable server is no evidence about the health of this machine.
     let tried = gate.unjudged.iter().find(|one| one.failed).map(|one| (&one.case, &one.why));
-    if let Some((case, why)) = failed.map(|(check, why)| (&check.case, why)).or(tried) {
+    if let Some((case, why)) = failed.or(tried) {
         let first = format!("{}: {why}", label::full(case));
         return Some(verdict(GateAnswer::Unknown, Some("not-measured"), &first, ""));
     }

@@ -22,6 +22,11 @@ impl Better {
             Self::Lower => "lower",
         }
     }
+
+    /// Returns `change`, a difference or logarithm, as a gain: negative if it is for the worse.
+    pub fn gain(self, change: f64) -> f64 {
+        if self == Self::Higher { change } else { -change }
+    }
 }
 
 /// Purpose of a metric. The headline is the first metric of a case.
