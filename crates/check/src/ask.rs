@@ -45,12 +45,12 @@ pub(crate) fn ask(
     alternatives: impl Fn(&EquivalentCase) -> Vec<EquivalentCase>,
 ) -> HeldFigure {
     let like = match &figure.like {
-        Ok(like) if like.case.threads() as u64 > MOST_THREADS => {
-            return HeldFigure::unknown("it states more threads than any machine runs");
-        }
         Ok(like) => like,
         Err(why) => return HeldFigure::unknown(why.clone()),
     };
+    if like.case.threads() as u64 > MOST_THREADS {
+        return HeldFigure::unknown("it states more threads than any machine runs");
+    }
     let found: Vec<Limit> =
         alternatives(like).iter().filter_map(|like| physical(limits(machine, like))).collect();
     let known = found.iter().filter(|limit| limit.value.is_some_and(|value| value > 0.0));
@@ -58,13 +58,11 @@ pub(crate) fn ask(
         LimitKind::Ceiling => limit.value.unwrap_or(0.0),
         LimitKind::Floor => -limit.value.unwrap_or(0.0),
     };
-    match known.max_by(|a, b| room(a).total_cmp(&room(b))) {
-        Some(limit) => HeldFigure { limit: Some(limit.clone()), ..HeldFigure::default() },
-        None => {
-            let reason = found.into_iter().find_map(|limit| limit.reason);
-            HeldFigure::unknown(reason.unwrap_or_else(|| "plimsoll derives no limit for it".to_owned()))
-        }
+    if let Some(limit) = known.max_by(|a, b| room(a).total_cmp(&room(b))) {
+        return HeldFigure { limit: Some(limit.clone()), ..HeldFigure::default() };
     }
+    let reason = found.into_iter().find_map(|limit| limit.reason);
+    HeldFigure::unknown(reason.unwrap_or_else(|| "plimsoll derives no limit for it".to_owned()))
 }
 
 /// Returns the user's limit for `figure` with the highest share in use; `None` without any.

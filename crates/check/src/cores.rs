@@ -63,9 +63,9 @@ fn cases_at_highest_clock(like: &EquivalentCase) -> Vec<EquivalentCase> {
         return vec![like];
     }
     let vectors = Isa::ALL.into_iter().filter(|isa| !isa.is_matrix() && *isa != Isa::Portable);
-    vectors
-        .map(|isa| EquivalentCase { case: like.case.clone().with_word("isa", isa.name()), ..like.clone() })
-        .collect()
+    let with_isa =
+        |isa: Isa| EquivalentCase { case: like.case.clone().with_word("isa", isa.name()), ..like.clone() };
+    vectors.map(with_isa).collect()
 }
 
 pub(crate) fn at_highest_clock(mut limit: Limit) -> Limit {

@@ -30,22 +30,23 @@ pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine
         let counts = FigureOfDisks { figure, used, place, behind: None }.by_counts();
         let why = "check it there, or name that machine's saved file with --machine";
         let why = format!("its job ran on {client}: {why}");
-        let held = HeldFigure { sure: counts, ..HeldFigure::unknown(why) };
-        if !place.is_named || held.sure.is_some() {
-            return held;
+        if !place.is_named || counts.is_some() {
+            return HeldFigure { sure: counts, ..HeldFigure::unknown(why) };
         }
     }
-    let behind = place::behind(used, place);
-    let mut held = match &behind {
-        Ok(DisksBehind { machine, .. }) => ask(figure, machine, |like: &EquivalentCase| vec![like.clone()]),
-        Err(UnknownDisk { why, .. }) => HeldFigure::unknown(why.clone()),
+    let (behind, mut held) = match place::behind(used, place) {
+        Ok(behind) => {
+            let held = ask(figure, &behind.machine, |like: &EquivalentCase| vec![like.clone()]);
+            (Some(behind), held)
+        }
+        Err(UnknownDisk { is, why }) => {
+            let sure = is.map(|cause| (cause, why.clone()));
+            (None, HeldFigure { sure, ..HeldFigure::unknown(why) })
+        }
     };
-    let shown = FigureOfDisks { figure, used, place, behind: behind.as_ref().ok() };
-    held.sure = match &behind {
-        Err(UnknownDisk { is: Some(cause), why }) => Some((*cause, why.clone())),
-        _ => shown.by_counts(),
-    };
-    held.likely = likely_cause(used, behind.as_ref().ok());
+    let shown = FigureOfDisks { figure, used, place, behind: behind.as_ref() };
+    held.sure = held.sure.or_else(|| shown.by_counts());
+    held.likely = likely_cause(used, behind.as_ref());
     held.possible =
         "a cache of the host or the controller, data that the device compresses, bits and bytes confused";
     let looped = shown.behind.and_then(|behind| behind.looped.as_ref());
@@ -53,7 +54,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine
         format!("{layer} is a loop device: the page cache of the file behind it may have answered")
     });
     held.doubt = shown.doubt();
-    held.incomplete = behind.as_ref().ok().and_then(|behind| behind.incomplete.clone());
+    held.incomplete = behind.and_then(|behind| behind.incomplete);
     held
 }
 
@@ -162,11 +163,10 @@ impl FigureOfDisks<'_> {
         if used.cached != Some(true) || waits || DiskCounts::of(used, machine).is_some() {
             return None;
         }
-        let memory = machine.memory.total_bytes.map(|bytes| bytes as f64);
         let own = used.writes.then_some(used.own);
         let bytes =
             own.map_or(used.file_bytes, |own| Some(used.file_bytes.map_or(own, |file| own.min(file))));
-        let share = match bytes.zip(memory) {
+        let share = match bytes.zip(machine.memory.total_bytes.map(|bytes| bytes as f64)) {
             Some((bytes, memory)) if bytes > memory => return None,
             Some((bytes, memory)) if bytes > 0.0 => {
                 format!(" ({}, {} of memory)", shown(bytes), percent(bytes / memory, 1))
@@ -200,14 +200,19 @@ fn is_short(used: &DiskUse) -> bool {
     used.seconds.is_none_or(|seconds| seconds < LEAST_SECONDS)
 }
 
+/// Returns whether `counted` is too little of `own`, even if the last counts of the job are missing.
+fn lacks(used: &DiskUse, counted: f64, own: f64) -> bool {
+    let late = used.seconds.map_or(1.0, |seconds| (LAG / seconds).min(1.0));
+    counted + own * late < own * LEAST_SHARE
+}
+
 /// Compares the counts of the disks, a sum over all jobs, with the bytes that the jobs report.
 /// Returns a description if the disks moved too little; `None` if enough or not counted.
 fn disk_shortfall(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<DiskShortfall> {
     let DiskCounts { disks, bytes, requests } = DiskCounts::of(used, machine)?;
     let verb = if used.writes { "wrote" } else { "read" };
     let waits = used.writes && used.syncs;
-    let late = used.seconds.map_or(1.0, |seconds| (LAG / seconds).min(1.0));
-    let lacks = |counted: f64, own: f64| counted + own * late < own * LEAST_SHARE;
+    let lacks = |counted: f64, own: f64| lacks(used, counted, own);
     let moved = shown(bytes);
     if used.own >= LEAST_MOVED && !is_short(used) && !waits {
         if lacks(bytes, used.own) {
@@ -239,9 +244,7 @@ fn disk_shortfall(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> O
 fn compressed(used: &DiskUse, machine: &Machine) -> Option<(ImpossibleCause, String)> {
     let option = used.compressible.as_ref()?;
     let DiskCounts { disks, bytes, .. } = DiskCounts::of(used, machine)?;
-    let late = used.seconds.map_or(1.0, |seconds| (LAG / seconds).min(1.0));
-    let few = bytes + used.own * late < used.own * LEAST_SHARE;
-    let less = used.own >= LEAST_MOVED && bytes > 0.0 && few && !is_short(used);
+    let less = used.own >= LEAST_MOVED && bytes > 0.0 && lacks(used, bytes, used.own) && !is_short(used);
     (less && used.cached == Some(false)).then(|| {
         let [own, bytes] = [used.own, bytes].map(shown);
         let text =
@@ -265,13 +268,11 @@ impl DiskCounts {
         if used.counted.is_empty() || used.counted.iter().any(blind) {
             return None;
         }
-        let request = |name: &str| {
-            let own = machine.disks.iter().find(|disk| disk.name == name)?.max_request_bytes?;
-            Some(own as f64)
-        };
+        let request = |name: &str| machine.disks.iter().find(|disk| disk.name == name)?.max_request_bytes;
         let most = |disk: &DiskCounters| {
-            disk.bytes
-                .unwrap_or_else(|| disk.requests * request(&disk.name).unwrap_or(0.0).max(LARGEST_REQUEST))
+            let request =
+                request(&disk.name).map_or(LARGEST_REQUEST, |bytes| (bytes as f64).max(LARGEST_REQUEST));
+            disk.bytes.unwrap_or(disk.requests * request)
         };
         let names: Vec<&str> = used.counted.iter().map(|disk| disk.name.as_str()).take(4).collect();
         Some(Self {
@@ -287,16 +288,20 @@ impl DiskCounts {
 /// hold the file, if known.
 fn likely_cause(used: &DiskUse, behind: Option<&DisksBehind>) -> Option<(ImpossibleCause, String)> {
     let layer = behind.and_then(|behind| behind.looped.as_ref());
-    let (cause, why) = if used.cached == Some(true) {
-        (ImpossibleCause::PageCache, "buffered (direct=0): the page cache answered".to_owned())
-    } else if let Some(layer) = layer {
-        let why = format!("{layer} is a loop device: the page cache of the file behind it answered");
-        (ImpossibleCause::PageCache, why)
-    } else {
-        let mounted = behind.and_then(|behind| behind.compresses.as_ref());
-        let mounted = mounted.map(|option| format!("the file system is mounted with {option}"));
-        let option = mounted.or_else(|| used.compressible.clone())?;
-        (ImpossibleCause::Compressed, format!("{option}: less was moved than counted"))
+    let (cause, why) = match layer {
+        _ if used.cached == Some(true) => {
+            (ImpossibleCause::PageCache, "buffered (direct=0): the page cache answered".to_owned())
+        }
+        Some(layer) => {
+            let why = format!("{layer} is a loop device: the page cache of the file behind it answered");
+            (ImpossibleCause::PageCache, why)
+        }
+        None => {
+            let mounted = behind.and_then(|behind| behind.compresses.as_ref());
+            let mounted = mounted.map(|option| format!("the file system is mounted with {option}"));
+            let option = mounted.or_else(|| used.compressible.clone())?;
+            (ImpossibleCause::Compressed, format!("{option}: less was moved than counted"))
+        }
     };
     Some((cause, format!("past the disk's link, and {why}")))
 }

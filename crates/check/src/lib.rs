@@ -48,16 +48,17 @@ pub struct CheckedMachine<'a> {
 /// name to show; `document` is the result's number, from 1, if the file has several.
 pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &CheckedMachine<'_>) -> Checked {
     let foreign = foreign(&stated.origin, place);
-    let of_another = |figure: &StatedFigure| foreign.clone().or_else(|| crowded(figure, place.machine));
-    let rows =
-        stated.figures.iter().map(|figure| judged(figure, place, of_another(figure).as_deref())).collect();
+    let row = |figure: &StatedFigure| {
+        let of_another = foreign.clone().or_else(|| crowded(figure, place.machine));
+        judged(figure, place, of_another.as_deref())
+    };
     Checked {
         file: plimsoll_units::text::shown(file),
         document,
         tool: stated.tool,
         version: stated.version.clone(),
         trouble: stated.trouble.clone(),
-        rows,
+        rows: stated.figures.iter().map(row).collect(),
     }
 }
 
@@ -128,22 +129,17 @@ fn judged(figure: &StatedFigure, place: &CheckedMachine<'_>, foreign: Option<&st
     if let Some(limit) = ask::given(figure, place.limits).filter(|_| !is_link) {
         held = HeldFigure { limit: Some(limit), why_not: None, incomplete: None, ..held };
     }
-    if foreign.is_some()
-        && matches!(&figure.subject, Subject::Memory(used) if memory::depends_on_caches(used))
-    {
-        held.sure = None;
-    }
-    if held.sure.is_none()
-        && let Some(why) = &figure.contradiction
-    {
-        let row = CheckedFigure::unjudged(figure, held.limit.as_ref(), why.clone());
-        return CheckedFigure { contradicts_itself: true, ..row };
-    }
-    if held.sure.is_none()
-        && let Some(account) = &figure.account
-        && let Some(row) = contradicted(figure, account, &held, foreign.is_some())
-    {
-        return row;
+    let by_caches = matches!(&figure.subject, Subject::Memory(used) if memory::depends_on_caches(used));
+    held.sure = held.sure.filter(|_| foreign.is_none() || !by_caches);
+    if held.sure.is_none() {
+        if let Some(why) = &figure.contradiction {
+            let row = CheckedFigure::unjudged(figure, held.limit.as_ref(), why.clone());
+            return CheckedFigure { contradicts_itself: true, ..row };
+        }
+        let of = |account| contradicted(figure, account, &held, foreign.is_some());
+        if let Some(row) = figure.account.as_ref().and_then(of) {
+            return row;
+        }
     }
     decided(figure, held, place, foreign)
 }
@@ -164,14 +160,15 @@ fn contradicted(
     let past = limit.filter(|_| !foreign).and_then(|limit| Some(limit.share(figure.value, limit.value?)));
     let row = |cause, why| CheckedFigure::impossible(figure, limit, cause, true, why);
     let bits = |how: &str| row(ImpossibleCause::BitsForBytes, format!("{why}, which is {how}"));
+    let is_rate = figure.unit != Unit::Second;
     let found = match () {
-        () if figure.unit != Unit::Second && is(8.0) => bits("an eighth of it"),
-        () if figure.unit != Unit::Second && is(0.125) => bits("8 times as much"),
+        () if is_rate && is(8.0) => bits("an eighth of it"),
+        () if is_rate && is(0.125) => bits("8 times as much"),
         () if past.is_some_and(|share| share > LIMIT_TOLERANCE) => {
             let text = format!("above the limit, and contradicts its own bytes and seconds: {why}");
             row(ImpossibleCause::Unexplained, text)
         }
-        () if factor.is_finite() && figure.unit != Unit::Second => {
+        () if factor.is_finite() && is_rate => {
             let times = significant(factor, 3);
             let text = format!("{why}: the figure is {times} times what its file says otherwise");
             CheckedFigure::unjudged(figure, limit, text)
@@ -198,34 +195,25 @@ fn decided(
         let also = note.map(|note| format!("; {note}")).unwrap_or_default();
         return CheckedFigure::unjudged(figure, None, why + &also);
     };
-    let value = limit.value.unwrap_or(f64::NAN);
-    let share = limit.share((figure.value - spare).max(0.0), value);
+    let share = limit.share((figure.value - spare).max(0.0), limit.value.unwrap_or(f64::NAN));
+    let unjudged = |why: String| CheckedFigure::unjudged(figure, Some(&limit), why);
     if let Some(foreign) = foreign {
-        return CheckedFigure::unjudged(figure, Some(&limit), foreign.to_owned());
+        return unjudged(foreign.to_owned());
     }
     if share <= LIMIT_TOLERANCE {
-        return match doubt {
-            Some(doubt) => CheckedFigure::unjudged(figure, Some(&limit), doubt),
-            None => CheckedFigure::fine(figure, &limit, note),
-        };
+        return doubt.map_or_else(|| CheckedFigure::fine(figure, &limit, note), unjudged);
     }
     if let Some(incomplete) = incomplete.filter(|_| likely.is_none()) {
-        return CheckedFigure::unjudged(figure, Some(&limit), format!("past the limit, but {incomplete}"));
+        return unjudged(format!("past the limit, but {incomplete}"));
     }
-    match ask::binding(&limit, figure, share, likely.is_some(), place) {
-        Err(why) => CheckedFigure::unjudged(figure, Some(&limit), why.to_owned()),
-        Ok(()) => match likely {
-            Some((cause, why)) => CheckedFigure::impossible(figure, Some(&limit), cause, true, why),
-            None => {
-                let past = match limit.kind {
-                    LimitKind::Ceiling => "above the limit",
-                    LimitKind::Floor => "below the limit",
-                };
-                let possible = Some(possible).filter(|possible| !possible.is_empty());
-                let causes = possible.map(|possible| format!("; possible causes: {possible}"));
-                let why = format!("{past}{}", causes.unwrap_or_default());
-                CheckedFigure::impossible(figure, Some(&limit), ImpossibleCause::Unexplained, false, why)
-            }
-        },
+    if let Err(why) = ask::binding(&limit, figure, share, likely.is_some(), place) {
+        return unjudged(why.to_owned());
     }
+    let certain = likely.is_some();
+    let (cause, why) = likely.unwrap_or_else(|| {
+        let side = if limit.kind == LimitKind::Ceiling { "above" } else { "below" };
+        let causes = if possible.is_empty() { "" } else { "; possible causes: " };
+        (ImpossibleCause::Unexplained, format!("{side} the limit{causes}{possible}"))
+    });
+    CheckedFigure::impossible(figure, Some(&limit), cause, certain, why)
 }

@@ -25,6 +25,7 @@ const TUNNEL: f64 = 10e9;
 const JUMBO_MTU: f64 = 9000.0;
 /// Bytes of the smallest IP and TCP headers; IP and UDP take less.
 const HEADERS: f64 = 40.0;
+const ONLY_SENT: &str = "it counts datagrams that were sent, also those that were lost on the way: the file does not show how many arrived";
 
 pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine<'_>) -> HeldFigure {
     let speed = speed(place.machine);
@@ -43,30 +44,29 @@ pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine
     if used.is_sent {
         held.note = Some("as sent, not as received".to_owned());
     }
-    if let Some((end, is_reserved)) = loopback(used) {
-        let stated = format!("both ends are this machine ({end}), so no link was crossed");
-        let paced = used.asked.is_some_and(|asked| figure.value <= asked * PACED);
-        if paced {
-            return HeldFigure::unknown(format!(
-                "{stated}, and the rate is the one that was asked for: it says nothing of a link"
-            ));
-        }
-        // Traffic of a tunnel's own end is still limited by the link.
-        let within = |limit: &Limit| limit.value.is_some_and(|value| figure.value <= value);
-        if is_reserved && held.sure.is_none() && held.limit.as_ref().map_or(figure.value <= TUNNEL, within) {
-            let why = format!(
-                "both ends are this machine's loopback ({end}): loopback, or a tunnel such as ssh -L makes"
-            );
-            held.doubt = Some(why.clone());
-            held.why_not = Some(why);
-            return held;
-        }
-        held.sure = held.sure.or(Some((ImpossibleCause::Loopback, format!("{stated}: not a link's figure"))));
+    let sent = used.is_sent && used.datagram.is_some();
+    let Some((end, is_reserved)) = loopback(used) else {
+        return match sent && held.sure.is_none() {
+            true => HeldFigure::unknown(ONLY_SENT),
+            false => held,
+        };
+    };
+    let stated = format!("both ends are this machine ({end}), so no link was crossed");
+    if used.asked.is_some_and(|asked| figure.value <= asked * PACED) {
+        return HeldFigure::unknown(format!(
+            "{stated}, and the rate is the one that was asked for: it says nothing of a link"
+        ));
     }
-    if used.is_sent && used.datagram.is_some() && held.sure.is_none() {
-        return HeldFigure::unknown(
-            "it counts datagrams that were sent, also those that were lost on the way: the file does not show how many arrived",
+    // Traffic of a tunnel's own end is still limited by the link.
+    let within = |limit: &Limit| limit.value.is_some_and(|value| figure.value <= value);
+    if is_reserved && held.sure.is_none() && held.limit.as_ref().map_or(figure.value <= TUNNEL, within) {
+        let why = format!(
+            "both ends are this machine's loopback ({end}): loopback, or a tunnel such as ssh -L makes"
         );
+        held.doubt = Some(why.clone());
+        held.why_not = Some(why);
+    } else {
+        held.sure = held.sure.or(Some((ImpossibleCause::Loopback, format!("{stated}: not a link's figure"))));
     }
     held
 }
@@ -116,19 +116,17 @@ fn loopback(used: &LinkUse) -> Option<(String, bool)> {
 /// Returns the summed speed in bit/s of all interfaces that have a line and are not down, and their
 /// largest MTU in bytes. Fails without such an interface or if a speed is unknown.
 fn speed(machine: &Machine) -> Result<Crossed, String> {
-    let rate = |nic: &Nic| nic.line_rate(machine.virtualisation.is_virtual);
-    let lines: Vec<&Nic> =
-        machine.network.iter().filter(|nic| nic.has_line() && nic.state.as_deref() != Some("down")).collect();
-    let Some(largest) = lines.iter().filter_map(|nic| nic.mtu_bytes).max() else {
-        return Err("this machine has no network interface that is up and has a line".to_owned());
+    let is_line = |nic: &&Nic| nic.has_line() && nic.state.as_deref() != Some("down");
+    let lines = || machine.network.iter().filter(is_line);
+    let largest = lines().filter_map(|nic| nic.mtu_bytes).max();
+    let mtu = largest.ok_or("this machine has no network interface that is up and has a line")? as f64;
+    let rate = |nic: &Nic| {
+        let rate = nic.line_rate(machine.virtualisation.is_virtual).map(|rate| rate as f64);
+        let name = &nic.name;
+        rate.ok_or_else(|| format!("the limit of the link is unknown: {name} does not state its speed"))
     };
-    if let Some(unknown) = lines.iter().find(|nic| rate(nic).is_none()) {
-        return Err(format!("the limit of the link is unknown: {} does not state its speed", unknown.name));
-    }
-    let speeds = lines.iter().filter_map(|nic| rate(nic)).map(|speed| speed as f64);
     // A bond or several paths spread even one stream over several links.
-    let speed = speeds.sum();
-    Ok(Crossed { speed, mtu: largest as f64 })
+    Ok(Crossed { speed: lines().map(rate).sum::<Result<f64, String>>()?, mtu })
 }
 
 /// Returns the summed rate of all links in B/s; fails without links or if a speed is unknown.

@@ -34,10 +34,8 @@ fn row(made: &Measurement) -> CheckedFigure {
         Status::Ok if limit.is_some() => (Plausibility::Fine, None),
         Status::Ok | Status::Failed | Status::Skipped => (Plausibility::Unjudged, None),
     };
-    let reason = match &made.wrong_answer {
-        Some(wrong) => wrong.headline(),
-        None => made.reason.clone().unwrap_or_default(),
-    };
+    let reason = made.wrong_answer.as_ref().map(|wrong| wrong.headline());
+    let reason = reason.or_else(|| made.reason.clone()).unwrap_or_default();
     let known_unit = || {
         let benchmark = plimsoll_bench::find(made.case.benchmark())?;
         benchmark.metrics(&made.case).first().map(|metric| metric.unit)

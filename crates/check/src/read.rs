@@ -10,14 +10,15 @@ pub const MOST_BYTES: u64 = 64 << 20;
 /// if it is not a regular file, too large, compressed, UTF-16 or binary.
 pub fn contents(path: &Path, stdin: impl Read) -> Result<String, String> {
     let mut bytes = Vec::new();
+    let stated = |e: std::io::Error| e.to_string();
     if path == Path::new("-") {
-        stdin.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+        stdin.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(stated)?;
     } else {
-        if !std::fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
+        if !std::fs::metadata(path).map_err(stated)?.is_file() {
             return Err("not a regular file".to_owned());
         }
-        let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
-        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+        let file = std::fs::File::open(path).map_err(stated)?;
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(stated)?;
     }
     if bytes.len() as u64 > MOST_BYTES {
         return Err(format!("larger than {} MiB", MOST_BYTES >> 20));

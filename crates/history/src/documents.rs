@@ -82,7 +82,7 @@ pub(super) fn replace_atomically(
     synced(directory)
 }
 
-pub(super) fn synced(directory: &Path) -> io::Result<()> {
+fn synced(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 

@@ -120,14 +120,14 @@ impl Index {
             }
         }
         let is_current = fresh.is_empty() && files.len() == number_known;
-        for (entry, read) in read_all(&directory.join(RUNS_DIRECTORY), fresh) {
+        let runs = directory.join(RUNS_DIRECTORY);
+        for (entry, read) in read_all(&runs, fresh) {
             let found = match read {
                 Ok(read) => Ok(numbers.facts(read)),
                 Err(UnreadDocument::Damaged(why)) => Err(why),
                 // The document may be sound: it is read again next time.
                 Err(UnreadDocument::Refused(e)) => {
-                    let path = directory.join(RUNS_DIRECTORY).join(&entry.file);
-                    problems.push(StoreError::not_readable(&path, &e));
+                    problems.push(StoreError::not_readable(&runs.join(&entry.file), &e));
                     continue;
                 }
             };
@@ -187,16 +187,18 @@ impl Index {
             };
             self.problems.extend(problem);
             let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| outline(&text));
-            let found = read.map(|read| Indexed {
-                facts: numbers.facts(read),
-                path: path.clone(),
-                is_unfinished: true,
-            });
-            match found.map(|found| (self.runs.iter_mut().find(|known| known.facts.id == run.id), found)) {
-                Err(why) => self.problems.push(StoreError::damaged(&path, why)),
-                Ok((None, found)) => self.runs.push(found),
-                Ok((Some(known), found)) if known.completeness() < found.completeness() => *known = found,
-                Ok(_) => {}
+            let facts = match read {
+                Ok(read) => numbers.facts(read),
+                Err(why) => {
+                    self.problems.push(StoreError::damaged(&path, why));
+                    continue;
+                }
+            };
+            let found = Indexed { facts, path, is_unfinished: true };
+            match self.runs.iter_mut().find(|known| known.facts.id == run.id) {
+                None => self.runs.push(found),
+                Some(known) if known.completeness() < found.completeness() => *known = found,
+                Some(_) => {}
             }
         }
         self.series = numbers.series;

@@ -166,13 +166,8 @@ impl Store {
     }
 
     fn at(directory: PathBuf) -> Self {
-        Self {
-            directory,
-            registry: Registry::default(),
-            journal: None,
-            index: OnceCell::new(),
-            remarks: OnceCell::new(),
-        }
+        let (registry, index, remarks) = (Registry::default(), OnceCell::new(), OnceCell::new());
+        Self { directory, registry, journal: None, index, remarks }
     }
 
     fn index(&self) -> Result<&Index, StoreError> {
@@ -259,8 +254,7 @@ impl Store {
         let found = self.wanted(wanted)?;
         let path = &found.path;
         if found.is_unfinished {
-            let left = unfinished::read(path)?.ok_or_else(|| self.no_such(wanted))?;
-            return Ok(left.run);
+            return unfinished::read(path)?.map(|left| left.run).ok_or_else(|| self.no_such(wanted));
         }
         let text = documents::read_unpacked(path).map_err(|unread| unread.of_file(path))?;
         let run = Run::parse(&text).map_err(|why| StoreError::damaged(path, why))?;
@@ -313,9 +307,7 @@ impl Store {
 
     /// Adds `tag` to a run, given as in [`Store::load`]. Several runs may share a tag.
     pub fn tag(&mut self, run: &str, tag: &str) -> Result<(), StoreError> {
-        self.remark(run, |remark| {
-            remark.tags.insert(tag.to_owned());
-        })
+        self.remark(run, |remark| remark.tags.insert(tag.to_owned())).map(drop)
     }
 
     /// Removes `tag` from a run, given as in [`Store::load`]. Returns whether the run had this tag.
@@ -363,15 +355,14 @@ impl Store {
     pub fn import(&mut self, run: &Run) -> Result<bool, StoreError> {
         match self.index()?.find(&run.id).map(|known| known.facts.clone()) {
             Some(known) => {
-                let ends_it =
-                    run.status == RunStatus::Complete && known.counts.total() == run.measurements.len();
-                let has_more = run.measurements.len() > known.counts.total();
-                if known.status == RunStatus::Complete || !(has_more || ends_it) {
-                    return Ok(false);
-                }
+                let (own, before) = (run.measurements.len(), known.counts.total());
+                let ends_it = run.status == RunStatus::Complete && before == own;
                 let nodes =
                     |run: &Run| run.measurements.iter().map(|m| m.node.clone()).collect::<BTreeSet<_>>();
-                if !nodes(&self.load(&run.id)?).is_subset(&nodes(run)) {
+                if known.status == RunStatus::Complete
+                    || !(own > before || ends_it)
+                    || !nodes(&self.load(&run.id)?).is_subset(&nodes(run))
+                {
                     return Ok(false);
                 }
             }
@@ -406,13 +397,8 @@ impl Store {
 
     fn delete_all(&mut self, ids: &BTreeSet<String>) -> Result<usize, StoreError> {
         // Repeated, because a run may have been copied to a second file.
-        loop {
-            let index = self.index()?;
-            let mut found = index.runs.iter().filter(|run| ids.contains(&run.facts.id)).peekable();
-            if found.peek().is_none() {
-                break;
-            }
-            for run in found {
+        while self.index()?.runs.iter().any(|run| ids.contains(&run.facts.id)) {
+            for run in self.index()?.runs.iter().filter(|run| ids.contains(&run.facts.id)) {
                 documents::remove(&run.path)?;
                 unfinished::remove(&self.directory, &run.facts.id)?;
             }
@@ -427,10 +413,9 @@ impl Store {
         const MAX_RUNS: usize = 32;
         let remarks = self.remarks();
         let runs = self.index()?.runs.iter().rev().map(|run| &run.facts);
-        let own = runs.filter(|run| {
-            run.machine == machine.id && run.host == machine.host && !remarks.is_imported(&run.id)
-        });
-        Ok(own.take(MAX_RUNS).find_map(|run| run.cache))
+        let is_own = |run: &&RunFacts| run.machine == machine.id && run.host == machine.host;
+        let mut own = runs.filter(is_own).filter(|run| !remarks.is_imported(&run.id)).take(MAX_RUNS);
+        Ok(own.find_map(|run| run.cache))
     }
 
     /// Stores the noise floors that `doctor` measured; they replace the machine's earlier ones.
@@ -464,8 +449,5 @@ pub fn unique_length(id: &str, other: &str) -> usize {
 
 /// Returns `length`, or one more if an ID prefix of `length` characters would end in a dash.
 pub fn past_dash(length: usize) -> usize {
-    match length {
-        9 | 14 | 19 | 24 => length + 1,
-        other => other,
-    }
+    length + usize::from(matches!(length, 9 | 14 | 19 | 24))
 }

@@ -136,10 +136,7 @@ impl Location {
 
     /// Creates the directory with mode 0700; for a given one the parent must exist.
     fn make(&self) -> io::Result<()> {
-        let (directory, recursive) = match self {
-            Self::Usual(directory) => (directory, true),
-            Self::Named(directory) => (directory, false),
-        };
+        let (directory, recursive) = (self.directory(), matches!(self, Self::Usual(_)));
         match DirBuilder::new().recursive(recursive).mode(0o700).create(directory) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists && directory.is_dir() => Ok(()),
             made => made,

@@ -50,22 +50,12 @@ impl UnknownDisk {
 }
 
 /// fio engines that move no data, or only file metadata (fio(1), "I/O engine").
-const MOVE_NOTHING: &[&str] = &[
-    "null",
-    "cpuio",
-    "ftruncate",
-    "falloc",
-    "filecreate",
-    "fileopen",
-    "filestat",
-    "filedelete",
-    "dircreate",
-    "dirstat",
-    "dirdelete",
-];
+const MOVE_NOTHING: &str =
+    "null cpuio ftruncate falloc filecreate fileopen filestat filedelete dircreate dirstat dirdelete";
 
 pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<DisksBehind, UnknownDisk> {
-    if let Some(engine) = used.engine.as_deref().filter(|engine| MOVE_NOTHING.contains(engine)) {
+    let moves_nothing = |engine: &&str| MOVE_NOTHING.split(' ').any(|known| known == *engine);
+    if let Some(engine) = used.engine.as_deref().filter(moves_nothing) {
         let why = format!("ioengine={engine} transfers nothing");
         return Err(UnknownDisk::is(ImpossibleCause::NoDevice, why));
     }
@@ -194,18 +184,16 @@ fn on_file_system(
         return is_shm.then_some(Err(unknown));
     };
     let fs_type = shown_within(&mount.fs_type, 20);
-    match Medium::of(&mount.fs_type) {
+    Some(Err(match Medium::of(&mount.fs_type) {
         Medium::Memory => {
             let text = format!("{shown} is on {fs_type}, which is memory: no disk");
-            Some(Err(UnknownDisk::is(ImpossibleCause::Memory, text)))
+            UnknownDisk::is(ImpossibleCause::Memory, text)
         }
-        Medium::Device if mount.fs_type == "zfs" => Some(Err(explain_zfs(&shown, used))),
-        Medium::Device => Some(Ok(on_devices(mount, place))),
-        Medium::Network => Some(Err(explain_network_fs(&shown, mount, used, place))),
-        Medium::Stacked => {
-            Some(Err(UnknownDisk::unknown(format!("{shown} is on {fs_type}: its disk is not known"))))
-        }
-    }
+        Medium::Device if mount.fs_type == "zfs" => explain_zfs(&shown, used),
+        Medium::Device => return Some(Ok(on_devices(mount, place))),
+        Medium::Network => explain_network_fs(&shown, mount, used, place),
+        Medium::Stacked => UnknownDisk::unknown(format!("{shown} is on {fs_type}: its disk is not known")),
+    }))
 }
 
 fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> DisksBehind {
@@ -236,13 +224,11 @@ fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> DisksBehind {
 /// cache answered if a transfer was too fast for a disk, else the disks are unknown. OpenZFS before
 /// 2.3 ignores direct=1.
 fn explain_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
-    match lone_transfer_too_fast(used, 0.0) {
-        Some(took) => {
-            let why = format!("{shown} is on zfs, and {took}: its own cache (ARC) answered");
-            UnknownDisk::is(ImpossibleCause::PageCache, why)
-        }
-        None => UnknownDisk::unknown(format!("{shown} is on zfs: its disks are not known")),
-    }
+    let Some(took) = lone_transfer_too_fast(used, 0.0) else {
+        return UnknownDisk::unknown(format!("{shown} is on zfs: its disks are not known"));
+    };
+    let why = format!("{shown} is on zfs, and {took}: its own cache (ARC) answered");
+    UnknownDisk::is(ImpossibleCause::PageCache, why)
 }
 
 /// Returns why the disk of a file on a network file system cannot be checked; `shown` is its
