@@ -84,9 +84,8 @@ impl Maker<'_> {
     }
 
     fn without_verdict(&self, outcome: &Outcome, evidence: LimitEvidence<'_>) -> Measurement {
-        let named = plimsoll_bench::find(outcome.case.benchmark())
-            .map(|b| b.metrics(&outcome.case))
-            .unwrap_or_default();
+        let benchmark = plimsoll_bench::find(outcome.case.benchmark());
+        let named = benchmark.map(|b| b.metrics(&outcome.case)).unwrap_or_default();
         // One seed per case: metrics that are multiples of each other get intervals that are, too.
         let seed =
             Seed::new(self.seed, outcome.case.id().as_str(), named.first().map_or("elapsed", |m| m.name));
@@ -143,15 +142,14 @@ impl Maker<'_> {
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
         let runs = outcome.tool_results.iter().filter(|run| run.metric == metric.name);
         let tool_results = runs.map(|run| ToolResult::of(run, self.margin).with_shares(chosen.as_ref()));
-        let tool_results = tool_results.collect();
         Some(MetricResult {
             series: samples.iter().map(|s| point(s)).collect(),
             of_limit: chosen.as_ref().and_then(|l| share_of(l, &values)),
             percentiles,
             histogram,
+            tool_results: tool_results.collect(),
             limit: chosen,
             other_limits: limits,
-            tool_results,
             ..MetricResult::of(metric.name, metric.unit, metric.better, &proved, seed)
         })
     }
@@ -238,11 +236,12 @@ impl Warn for Doubt {
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (metric, share, cause) = match self {
-            Self::Refuted { why } => return f.write_str(why),
-            Self::Uncertain { metric, share, cause } => (metric, share, cause),
-        };
-        write!(f, "{metric} is {:.1} % of its limit: {cause}", share * 100.0)
+        match self {
+            Self::Refuted { why } => f.write_str(why),
+            Self::Uncertain { metric, share, cause } => {
+                write!(f, "{metric} is {:.1} % of its limit: {cause}", share * 100.0)
+            }
+        }
     }
 }
 
@@ -307,16 +306,9 @@ pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) 
     (weight > 0.0).then_some(mean)
 }
 
-const PERCENTILES: &[(&str, f64)] = &[
-    ("p50", 0.5),
-    ("p90", 0.9),
-    ("p95", 0.95),
-    ("p99", 0.99),
-    ("p99.9", 0.999),
-    ("p99.99", 0.9999),
-    ("p99.999", 0.99999),
-    ("max", 1.0),
-];
+/// Names of the percentiles, and the shares of the values up to them.
+const PERCENTILES: [&str; 8] = ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "p99.999", "max"];
+const PERCENTILE_SHARES: [f64; 8] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 1.0];
 
 type Percentiles = Option<BTreeMap<String, f64>>;
 type Buckets = Option<Vec<(f64, u64)>>;
@@ -341,7 +333,7 @@ fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
         });
         edge.map_or(f64::NAN, |(edge, _)| *edge as f64 * 1e-9)
     };
-    let percentiles = PERCENTILES.iter().map(|(name, share)| ((*name).to_owned(), at(*share))).collect();
+    let percentiles = PERCENTILES.map(str::to_owned).into_iter().zip(PERCENTILE_SHARES.map(at)).collect();
     (Some(percentiles), Some(merged.into_iter().map(|(edge, count)| (edge as f64 * 1e-9, count)).collect()))
 }
 

@@ -92,10 +92,10 @@ pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> 
     };
     let reported = |(at, measurement): (usize, &Measurement)| {
         let Some(metric) = measurement.headline() else { return Vec::new() };
-        let all =
-            both.map(|is_delivered| changes(metric, is_delivered, of(at, is_delivered).unwrap_or_default()));
+        let changes_of =
+            |of: Option<&[Segment]>, is_delivered| changes(metric, is_delivered, of.unwrap_or_default());
+        let [value, delivered] = both.map(|is_delivered| changes_of(of(at, is_delivered), is_delivered));
         let size = |changes: &[Change]| changes.iter().map(Change::size).fold(0.0, f64::max);
-        let [value, delivered] = all;
         let notable = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value };
         let notable = notable.iter().filter(|change| change.size() >= NOTABLE);
         notable.map(|change| change.step(measurement, metric)).collect()
@@ -188,12 +188,9 @@ impl Change {
             ChangeCause::NotSeen if measurement.warns(Warning::CPUS_MOVED) => ChangeCause::Moved,
             cause => cause,
         };
-        let heat = match cause {
-            ChangeCause::Clock if measurement.warns(Warning::TOO_HOT) => {
-                "; the processor slowed itself down during the case because it was too hot"
-            }
-            _ => "",
-        };
+        let is_hot = cause == ChangeCause::Clock && measurement.warns(Warning::TOO_HOT);
+        let hot = "; the processor slowed itself down during the case because it was too hot";
+        let heat = if is_hot { hot } else { "" };
         let begun = metric.series.first().map_or(0.0, |point| point.t);
         LevelStep {
             before: self.before.segment.to,
@@ -238,10 +235,8 @@ impl Change {
             // Throttled threads also wait for a CPU: half of the added wait is enough to blame the
             // quota.
             _ if explains(|l| l.waited).is_some() => {
-                match rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited) {
-                    true => ChangeCause::Quota,
-                    false => ChangeCause::Others,
-                }
+                let is_quota = rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited);
+                if is_quota { ChangeCause::Quota } else { ChangeCause::Others }
             }
             _ if !self.is_delivered || explains(|l| l.excluded).is_none() => ChangeCause::NotSeen,
             _ if slow.waited.is_some() => ChangeCause::Host,
@@ -337,8 +332,7 @@ impl ChangeCause {
             ChangeCause::Others => ["others", "other programs on this machine"],
             ChangeCause::Host => ["host", "a hypervisor that takes CPU time and does not report it as steal"],
             ChangeCause::Interrupted => {
-                let text = "other programs on this machine, or a hypervisor that does not report steal";
-                ["interrupted", text]
+                ["interrupted", "other programs on this machine, or a hypervisor that does not report steal"]
             }
             ChangeCause::NotSeen => ["not-seen", "Cause unknown"],
             ChangeCause::Moved => ["moved", "the hypervisor moved the vCPUs"],
@@ -348,8 +342,6 @@ impl ChangeCause {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::{Deref, DerefMut};
-
     use plimsoll_model::measurement::{Note, Status};
     use plimsoll_model::view::testing::measured;
     use plimsoll_units::quantity::Unit;
@@ -363,20 +355,6 @@ mod tests {
     struct One {
         value: f64,
         point: SamplePoint,
-    }
-
-    impl Deref for One {
-        type Target = SamplePoint;
-
-        fn deref(&self) -> &SamplePoint {
-            &self.point
-        }
-    }
-
-    impl DerefMut for One {
-        fn deref_mut(&mut self) -> &mut SamplePoint {
-            &mut self.point
-        }
     }
 
     /// 600 samples, one per second from second 40; `slow` changes those after the first 212.
@@ -415,26 +393,80 @@ mod tests {
         (text, found.evidence)
     }
 
+    /// A change of the samples, its text, and the code of its cause.
+    type ChangeRow = (fn(&mut One), &'static str, &'static str);
+
     #[test]
-    fn a_drop_with_steal_is_credits_or_a_neighbour() {
-        let (text, evidence) = reported(&run(Better::Higher, |p| {
-            p.value *= 0.62;
-            p.steal = Some(0.61);
-        }));
-        assert_eq!(
-            text,
-            "the rate fell by 38 % after 212 s. Likely cause: CPU credits, or other guests of the host (clock unchanged, steal 1.0 % of the time before and 61 % after)"
-        );
-        assert_eq!((&evidence["cause"], &evidence["changes"]), (&json!("steal"), &json!(1)));
-        assert_eq!(evidence["before"]["samples"], json!([0, 212]));
-        assert_eq!(evidence["after_s"], 212.0);
+    fn each_change_is_told_with_the_cause_that_the_samples_show() {
+        let rows: [ChangeRow; 7] = [
+            (
+                |p| (p.value, p.point.steal) = (0.62 * p.value, Some(0.61)),
+                "the rate fell by 38 % after 212 s. Likely cause: CPU credits, or other guests of the host (clock unchanged, steal 1.0 % of the time before and 61 % after)",
+                "steal",
+            ),
+            (
+                |p| {
+                    (p.value, p.point.steal) = (0.784 * p.value, Some(0.3));
+                    p.point.clock_hz = p.point.clock_hz.map(|hz| 0.784 * hz);
+                },
+                "the rate fell by 22 % after 212 s. Likely cause: the CPU clock (from 3.70 to 2.90 GHz)",
+                "clock",
+            ),
+            (
+                |p| {
+                    p.point.delivered = p.point.delivered.map(|rate| 0.5 * rate);
+                    (p.point.throttled, p.point.excluded) = (Some(0.51), Some(0.5));
+                },
+                "the wall-clock rate fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)",
+                "quota",
+            ),
+            // What is in both is told of the value.
+            (
+                |p| {
+                    p.value *= 0.5;
+                    p.point.delivered = p.point.delivered.map(|rate| 0.49 * rate);
+                },
+                "the rate fell by 50 % after 212 s. Cause unknown: measure again. Also seen: clock unchanged",
+                "not-seen",
+            ),
+            // Interruptions without steal or quota.
+            (
+                |p| {
+                    p.point.delivered = p.point.delivered.map(|rate| 0.5 * rate);
+                    p.point.excluded = Some(0.5);
+                },
+                "the wall-clock rate fell by 50 % after 212 s. Likely cause: other programs on this machine, or a hypervisor that does not report steal (clock unchanged, threads interrupted 2.0 % of the time before and 50 % after)",
+                "interrupted",
+            ),
+            // Too small a loss is told, and is no cause.
+            (
+                |p| {
+                    (p.value, p.point.steal) = (0.5 * p.value, Some(0.1));
+                    p.point.clock_hz = p.point.clock_hz.map(|hz| 0.95 * hz);
+                },
+                "the rate fell by 50 % after 212 s. Cause unknown: measure again. Also seen: clock from 3.70 to 3.51 GHz, steal 1.0 % of the time before and 10 % after",
+                "not-seen",
+            ),
+            (
+                |p| (p.value, p.point.steal) = (2.0 * p.value, Some(0.0)),
+                "the rate rose by 100 % after 212 s. Cause unknown: measure again. Also seen: clock unchanged",
+                "not-seen",
+            ),
+        ];
+        for (change, text, cause) in rows {
+            let (stated, evidence) = reported(&run(Better::Higher, change));
+            assert_eq!((stated.as_str(), &evidence["cause"]), (text, &json!(cause)));
+            assert_eq!((&evidence["after_s"], &evidence["changes"]), (&json!(212.0), &json!(1)));
+            assert_eq!(evidence["before"]["samples"], json!([0, 212]));
+            assert_eq!(evidence["delivered"], text.contains("wall-clock"));
+        }
     }
 
     #[test]
     fn a_clock_that_fell_because_of_heat_says_so() {
         let mut hot = run(Better::Higher, |p| {
             p.value *= 0.784;
-            p.clock_hz = p.clock_hz.map(|hz| 0.784 * hz);
+            p.point.clock_hz = p.point.clock_hz.map(|hz| 0.784 * hz);
         });
         hot.warnings.push(Note { code: Warning::TOO_HOT.to_owned(), text: String::new() });
         let (text, evidence) = reported(&hot);
@@ -446,87 +478,32 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_fell_by_the_same_share_is_throttling() {
-        let (text, _) = reported(&run(Better::Higher, |p| {
-            p.value *= 0.784;
-            p.clock_hz = p.clock_hz.map(|hz| 0.784 * hz);
-            p.steal = Some(0.3);
-        }));
-        assert_eq!(
-            text,
-            "the rate fell by 22 % after 212 s. Likely cause: the CPU clock (from 3.70 to 2.90 GHz)"
-        );
-    }
-
-    #[test]
-    fn a_quota_shows_in_what_is_delivered() {
-        let (text, evidence) = reported(&run(Better::Higher, |p| {
-            p.delivered = p.delivered.map(|rate| 0.5 * rate);
-            p.throttled = Some(0.51);
-            p.excluded = Some(0.5);
-        }));
-        assert_eq!(
-            text,
-            "the wall-clock rate fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)"
-        );
-        assert_eq!(evidence["delivered"], true);
-    }
-
-    #[test]
-    fn what_is_in_both_is_told_of_the_value() {
-        let (text, _) = reported(&run(Better::Higher, |p| {
-            p.value *= 0.5;
-            p.delivered = p.delivered.map(|rate| 0.49 * rate);
-        }));
-        assert_eq!(
-            text,
-            "the rate fell by 50 % after 212 s. Cause unknown: measure again. Also seen: clock unchanged"
-        );
-    }
-
-    #[test]
-    fn interruptions_without_steal_or_quota_are_others() {
-        let (text, _) = reported(&run(Better::Higher, |p| {
-            p.delivered = p.delivered.map(|rate| 0.5 * rate);
-            p.excluded = Some(0.5);
-        }));
-        assert!(text.contains("Likely cause: other programs on this machine, or a hypervisor that does not report steal (clock unchanged, threads interrupted 2.0 %"), "{text}");
-    }
-
-    #[test]
     fn threads_without_a_cpu_are_other_programs_and_with_one_the_host() {
         let waiting = |share: f64| {
             let mut made = run(Better::Higher, |p| {
-                p.delivered = p.delivered.map(|rate| 0.5 * rate);
-                p.excluded = Some(0.5);
-                p.waited = Some(share);
+                p.point.delivered = p.point.delivered.map(|rate| 0.5 * rate);
+                (p.point.excluded, p.point.waited) = (Some(0.5), Some(share));
             });
             made.metrics[0].series[..212].iter_mut().for_each(|p| p.waited = Some(0.0));
             reported(&made).0
         };
-        assert!(waiting(0.49).contains("Likely cause: other programs on this machine (clock unchanged, waiting for a CPU 0 % of the time before and 49 %"), "{}", waiting(0.49));
+        let others = waiting(0.49);
+        assert!(others.contains("Likely cause: other programs on this machine (clock unchanged, waiting for a CPU 0 % of the time before and 49 %"), "{others}");
         let host = waiting(0.01);
-        assert!(
-            host.contains("Likely cause: a hypervisor that takes CPU time and does not report it as steal ("),
-            "{host}"
-        );
-        let value = reported(&run(Better::Higher, |p| {
-            p.value *= 0.5;
-            p.excluded = Some(0.5);
+        let cause = "Likely cause: a hypervisor that takes CPU time and does not report it as steal (";
+        assert!(host.contains(cause), "{host}");
+        let (value, _) = reported(&run(Better::Higher, |p| {
+            (p.value, p.point.excluded) = (0.5 * p.value, Some(0.5));
         }));
-        assert!(
-            value.0.ends_with("Cause unknown: measure again. Also seen: clock unchanged, threads interrupted 2.0 % of the time before and 50 % after"),
-            "{}",
-            value.0
-        );
+        assert!(value.ends_with("Cause unknown: measure again. Also seen: clock unchanged, threads interrupted 2.0 % of the time before and 50 % after"), "{value}");
     }
 
     #[test]
     fn a_quota_beside_other_programs_is_the_cause_of_what_it_added() {
         // A quota of 0.3 CPUs was set while other programs took 45 % of the CPU (from a watch).
         let mut made = run(Better::Higher, |p| {
-            p.delivered = p.delivered.map(|rate| 0.287 * rate);
-            (p.excluded, p.throttled, p.waited) = (Some(0.852), Some(0.312), Some(0.831));
+            p.point.delivered = p.point.delivered.map(|rate| 0.287 * rate);
+            (p.point.excluded, p.point.throttled, p.point.waited) = (Some(0.852), Some(0.312), Some(0.831));
         });
         let before = made.metrics[0].series[..212].iter_mut();
         before.for_each(|p| (p.excluded, p.waited) = (Some(0.474), Some(0.45)));
@@ -538,24 +515,17 @@ mod tests {
 
     #[test]
     fn a_loss_counts_by_what_it_takes_of_the_rest() {
-        let mut busy = run(Better::Higher, |p| p.delivered = p.delivered.map(|rate| 0.7 * rate));
+        let mut busy = run(Better::Higher, |p| p.point.delivered = p.point.delivered.map(|rate| 0.7 * rate));
         for (index, point) in busy.metrics[0].series.iter_mut().enumerate() {
             point.excluded = Some(if index < 212 { 0.38 } else { 0.52 });
         }
         let (text, _) = reported(&busy);
-        assert!(
-            text.contains("(clock unchanged, threads interrupted 38 % of the time before and 52 % after)"),
-            "{text}"
-        );
+        let facts = "(clock unchanged, threads interrupted 38 % of the time before and 52 % after)";
+        assert!(text.contains(facts), "{text}");
     }
 
     #[test]
     fn a_rise_has_its_cause_before_it() {
-        let (text, _) = reported(&run(Better::Higher, |p| {
-            p.value *= 2.0;
-            p.steal = Some(0.0);
-        }));
-        assert!(text.starts_with("the rate rose by 100 % after 212 s. Cause unknown"), "{text}");
         let mut freed = run(Better::Higher, |p| p.value *= 2.0);
         for (index, point) in freed.metrics[0].series.iter_mut().enumerate() {
             point.steal = Some(if index < 212 { 0.52 } else { 0.01 });
@@ -568,26 +538,10 @@ mod tests {
     fn a_latency_that_rises_is_a_loss_of_speed() {
         let (text, _) = reported(&run(Better::Lower, |p| {
             p.value *= 1.25;
-            p.clock_hz = p.clock_hz.map(|hz| 0.8 * hz);
+            p.point.clock_hz = p.point.clock_hz.map(|hz| 0.8 * hz);
         }));
-        assert_eq!(
-            text,
-            "the rate rose by 25 % after 212 s. Likely cause: the CPU clock (from 3.70 to 2.96 GHz)"
-        );
-    }
-
-    #[test]
-    fn too_small_a_loss_is_told_and_is_no_cause() {
-        let (text, evidence) = reported(&run(Better::Higher, |p| {
-            p.value *= 0.5;
-            p.steal = Some(0.1);
-            p.clock_hz = p.clock_hz.map(|hz| 0.95 * hz);
-        }));
-        assert_eq!(
-            text,
-            "the rate fell by 50 % after 212 s. Cause unknown: measure again. Also seen: clock from 3.70 to 3.51 GHz, steal 1.0 % of the time before and 10 % after"
-        );
-        assert_eq!(evidence["cause"], "not-seen");
+        let told = "the rate rose by 25 % after 212 s. Likely cause: the CPU clock (from 3.70 to 2.96 GHz)";
+        assert_eq!(text, told);
     }
 
     #[test]
@@ -595,10 +549,8 @@ mod tests {
         let mut moved = run(Better::Higher, |p| p.value *= 0.5);
         moved.warnings.push(Note { code: Warning::CPUS_MOVED.to_owned(), text: String::new() });
         let (text, evidence) = reported(&moved);
-        assert_eq!(
-            text,
-            "the rate fell by 50 % after 212 s. Likely cause: the hypervisor moved the vCPUs (clock unchanged)"
-        );
+        let told = "the rate fell by 50 % after 212 s. Likely cause: the hypervisor moved the vCPUs (clock unchanged)";
+        assert_eq!(text, told);
         assert_eq!(evidence["cause"], "moved");
     }
 

@@ -286,7 +286,7 @@ pub(super) fn from_median(away: f64) -> String {
 }
 
 fn is_worse(figure: &NodeFigure<'_>, away: f64) -> bool {
-    if figure.metric.better == Better::Higher { away < 0.0 } else { away > 0.0 }
+    figure.metric.better.gain(away) < 0.0
 }
 
 struct UsualLosses {
@@ -383,15 +383,9 @@ fn by_quota(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let is_small = |quota: &f64| *quota < measurement.case.busy_threads() as f64 || throttled.is_some();
     let quota = figure.quota.filter(|quota| *quota < usual.quota * (1.0 - SLOWER)).filter(is_small)?;
     let time = throttled.map(|share| format!(" (throttled {} of the time)", percent(share, 2)));
-    Some(format!(
-        "a CPU quota of {}{}{}",
-        format_cpus(quota, 2),
-        time.unwrap_or_default(),
-        match usual.quota.is_finite() {
-            true => format!(", {} on most others", significant(usual.quota, 2)),
-            false => String::new(),
-        }
-    ))
+    let others = usual.quota.is_finite().then(|| format!(", {} on most others", significant(usual.quota, 2)));
+    let quota = format_cpus(quota, 2);
+    Some(format!("a CPU quota of {quota}{}{}", time.unwrap_or_default(), others.unwrap_or_default()))
 }
 
 /// Describes the node's rate limit if it is near the result and lower than usual.
@@ -443,29 +437,24 @@ fn two(one: &NodeFigure<'_>, other: &NodeFigure<'_>) -> Option<Outlier> {
         return None;
     }
     let share = |f: &NodeFigure<'_>| f.metric.rated_share().filter(|_| !f.is_delivered);
-    let further = match (share(one), share(other)) {
-        (Some(a), Some(b)) if a != b => {
-            let (figure, share) = if a < b { (one, a) } else { (other, b) };
-            let (node, share) = (&figure.measurement.node, percent(share, 2));
-            format!(". {node} is further from its limit: it reaches {share} of it")
-        }
-        _ => String::new(),
-    };
+    let shares = share(one).zip(share(other)).filter(|(a, b)| a != b);
+    let further = shares.map(|(a, b)| {
+        let (figure, share) = if a < b { (one, a) } else { (other, b) };
+        let (node, share) = (&figure.measurement.node, percent(share, 2));
+        format!(". {node} is further from its limit: it reaches {share} of it")
+    });
     let (slower, better) = if is_worse(other, away) { (other, one) } else { (one, other) };
     let away_of_slower = slower.value / better.value - 1.0;
     let cause = cause(slower, away_of_slower, &UsualLosses::of(std::slice::from_ref(better)));
+    let why = cause.as_ref().map(|c| format!(". Likely cause on {}: {c}", slower.measurement.node));
+    let [own, theirs] = [one, other].map(|f| format!("{} on {}", f.shown(), f.measurement.node));
     let text = format!(
-        "{}: {} on {}, {} on {}, {} {}{further}{}",
+        "{}: {own}, {theirs}, {} {}{}{}",
         full(&one.measurement.case),
-        one.shown(),
-        one.measurement.node,
-        other.shown(),
-        other.measurement.node,
         percent(away.abs(), 2),
         if away < 0.0 { "less" } else { "more" },
-        cause
-            .as_ref()
-            .map_or(String::new(), |c| format!(". Likely cause on {}: {c}", slower.measurement.node)),
+        further.unwrap_or_default(),
+        why.unwrap_or_default(),
     );
     let evidence = json!({
         "nodes": [one.measurement.node, other.measurement.node], "case": one.measurement.case.id(),

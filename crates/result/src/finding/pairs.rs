@@ -130,8 +130,7 @@ impl UsualPair {
         let (places, pairs) = matrix.counted();
         // For the two directions of a single pair, the better one is the reference.
         let centre = match (&values[..], pairs) {
-            ([one, other], 1) if better == Better::Higher => Some(one.max(*other)),
-            ([one, other], 1) => Some(one.min(*other)),
+            ([one, other], 1) => Some(better.gain(better.gain(*one).max(better.gain(*other)))),
             _ => median(values.clone()),
         };
         let centre = centre.filter(|centre| *centre > 0.0)?;
@@ -175,7 +174,7 @@ impl Judged<'_> {
 
     /// Returns how much worse a result ÷ centre is, in logarithms; negative if better.
     fn worse(&self, share: f64) -> f64 {
-        if self.metric.better == Better::Higher { -share.ln() } else { share.ln() }
+        -self.metric.better.gain(share.ln())
     }
 
     /// Returns the nodes that are slow in the role `part` in most of their pairs, with these pairs.
@@ -289,11 +288,8 @@ mod tests {
             pairs(&measured([100.0, 101.0, 99.0, 100.0, 40.0, 160.0], 0.01), &["a", "b", "c", "d"], &[]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].text.starts_with("b to d: cpu "), "{}", found[0].text);
-        assert!(
-            found[0]
-                .text
-                .ends_with("40.0 FLOP/s, 60 % below the median of 6 pairs of machines. Cause unknown")
-        );
+        let ends = "40.0 FLOP/s, 60 % below the median of 6 pairs of machines. Cause unknown";
+        assert!(found[0].text.ends_with(ends), "{}", found[0].text);
         assert_eq!((&found[0].evidence["from"], &found[0].evidence["to"]), (&"b".into(), &"d".into()));
     }
 
@@ -306,16 +302,14 @@ mod tests {
         };
         let found = describe(&made);
         assert!(found.len() == 1 && found[0].starts_with("c to d"), "{found:?}");
-        assert!(
-            found[0].ends_with("200 % above the median of 6 pairs of machines. Cause unknown"),
-            "{found:?}"
-        );
+        let ends = "200 % above the median of 6 pairs of machines. Cause unknown";
+        assert!(found[0].ends_with(ends), "{found:?}");
         // A percentage would be hard to read.
         made.metrics[0].matrix = measured([1.0, 1.0, 1.0, 1.0, 0.5, 222.9], 0.01).metrics.remove(0).matrix;
+        let found = describe(&made);
         assert!(
-            describe(&made)[0].ends_with(", 223 times the median of 6 pairs of machines. Cause unknown"),
-            "{:?}",
-            describe(&made)
+            found[0].ends_with(", 223 times the median of 6 pairs of machines. Cause unknown"),
+            "{found:?}"
         );
     }
 
@@ -336,10 +330,8 @@ mod tests {
             value: value(row, column).unwrap_or(100.0),
             mark: None,
         };
-        let sample = Sample {
-            matrix: places.filter(|(row, column)| row != column).map(cell).collect(),
-            ..Sample::default()
-        };
+        let matrix = places.filter(|(row, column)| row != column).map(cell).collect();
+        let sample = Sample { matrix, ..Sample::default() };
         let mut made = peak(1, 100.0);
         made.case = "network.tcp/message=64K/streams=1/direction=up/server=nodes".parse().unwrap();
         made.metrics[0].matrix = Matrix::of(&[sample.clone(), sample]);
@@ -347,11 +339,8 @@ mod tests {
     }
 
     fn path(from: u32, to: u32, conditions: &[(&str, f64)]) -> PairPath {
-        PairPath {
-            from,
-            to,
-            conditions: conditions.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
-        }
+        let conditions = conditions.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        PairPath { from, to, conditions }
     }
 
     const NAMES: &[&str] = &["a", "b", "c", "d"];
@@ -396,16 +385,9 @@ mod tests {
         let paths = [path(1, 0, &[("near_nic_errors", 7.0)]), path(0, 1, &[("near_nic_errors", 0.0)])];
         let found = pairs(&made, NAMES, &paths);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(
-            found[0].text.starts_with("b to a: ") && found[0].text.contains("90 % below the other direction"),
-            "{}",
-            found[0].text
-        );
-        assert!(
-            found[0].text.ends_with("Likely cause: on b, its interface counted 7 errors"),
-            "{}",
-            found[0].text
-        );
+        let text = &found[0].text;
+        assert!(text.starts_with("b to a: ") && text.contains("90 % below the other direction"), "{text}");
+        assert!(text.ends_with("Likely cause: on b, its interface counted 7 errors"), "{text}");
         assert_eq!(pairs(&both(2, |_, _| None), NAMES, &[]), []);
         // Two directions differ by a few percent.
         let away = |value: f64| both(2, move |row, _| (row == 1).then_some(value));
@@ -431,13 +413,10 @@ mod tests {
         for [slow, slower] in [[0.3, 0.3], [0.4, 0.05]] {
             let share = |row| [1.0, slow, 1.0, 1.0, slower, 1.0, 1.0, 1.0][row as usize];
             let found = pairs(&both(8, |row, column| Some(noise(row, column) * share(row))), NAMES_OF_8, &[]);
-            let mut named: Vec<&str> = found
-                .iter()
-                .filter_map(|f| f.text.split_once(" is slow sending: "))
-                .map(|(name, _)| name)
-                .collect();
+            let of = |f: &Finding| f.text.split_once(" is slow sending: ").map(|(name, _)| name.to_owned());
+            let mut named: Vec<String> = found.iter().filter_map(of).collect();
             named.sort_unstable();
-            assert_eq!((named, found.len()), (vec!["b", "e"], 2), "{found:?}");
+            assert!(named == ["b", "e"] && found.len() == 2, "{found:?}");
         }
     }
 

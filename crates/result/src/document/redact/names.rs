@@ -219,9 +219,9 @@ impl Names {
             Json::Array(all) => all.iter_mut().for_each(|one| self.walk(one, place, is_own)),
             Json::Object(fields) => {
                 for (key, value) in fields.iter_mut() {
-                    let is_word =
-                        OWN_WORDS.contains(&key.as_str()) || OWN_PLACES.contains(&(place, key.as_str()));
-                    self.walk(value, key, is_own || is_word);
+                    let is_word = OWN_WORDS.split(' ').any(|word| word == key);
+                    let is_own = is_own || is_word || OWN_PLACES.contains(&(place, key.as_str()));
+                    self.walk(value, key, is_own);
                 }
             }
             _ => {}
@@ -358,21 +358,7 @@ fn begins_path(before: &str, rest: &str) -> bool {
 }
 
 /// Keys whose texts contain plimsoll's own words, never names from the machine.
-const OWN_WORDS: &[&str] = &[
-    "schema",
-    "id",
-    "case",
-    "benchmark",
-    "params",
-    "unit",
-    "better",
-    "status",
-    "code",
-    "match",
-    "verdict",
-    "hash",
-    "metric",
-];
+const OWN_WORDS: &str = "schema id case benchmark params unit better status code match verdict hash metric";
 
 /// Keys, each with its parent, whose texts are plimsoll's own words only below this parent.
 const OWN_PLACES: &[(&str, &str)] = &[

@@ -9,34 +9,12 @@ const COMMON: &[&str] = &[
     "zero", "plimsoll", ".local", "runs", "by-id", "by-label", "by-path", "by-uuid", "device", "uuid",
 ];
 
-const COMMON_LONG: &[&str] = &[
-    "hugepages",
-    "init.scope",
-    "kubepods.slice",
-    "machine.slice",
-    "system.slice",
-    "user.slice",
-    ".dockerenv",
-    ".containerenv",
-    "notes.json",
-    "by-partlabel",
-    "by-partuuid",
-    "identifier",
-];
+const COMMON_LONG: &str = "hugepages init.scope kubepods.slice machine.slice system.slice user.slice \
+    .dockerenv .containerenv notes.json by-partlabel by-partuuid identifier";
 
 /// Prefixes below which the kernel or the distribution chooses the names.
-const SYSTEMS_OWN: &[&str] = &[
-    "/proc/",
-    "/sys/",
-    "/usr/bin/",
-    "/usr/sbin/",
-    "/usr/lib/",
-    "/usr/libexec/",
-    "/bin/",
-    "/sbin/",
-    "/lib/",
-    "/lib64/",
-];
+const SYSTEMS_OWN: &str =
+    "/proc/ /sys/ /usr/bin/ /usr/sbin/ /usr/lib/ /usr/libexec/ /bin/ /sbin/ /lib/ /lib64/";
 
 /// Prefixes of device and interface names from the kernel or systemd, before their numbers.
 const KERNEL_NAME_PREFIXES: &[&str] = &[
@@ -70,7 +48,8 @@ pub(super) fn is_kernels(name: &str) -> bool {
 /// system, else by `user`, `device` or `path`. `keeps` returns whether a component that is not
 /// generally known is kept.
 pub(super) fn redact_path(path: &str, keeps: &dyn Fn(&str) -> bool, word: &dyn Fn(&str) -> String) -> String {
-    let own = SYSTEMS_OWN.iter().any(|begin| path.starts_with(begin)) && !path.starts_with("/sys/fs/cgroup/");
+    let own =
+        SYSTEMS_OWN.split(' ').any(|begin| path.starts_with(begin)) && !path.starts_with("/sys/fs/cgroup/");
     let is_device = path.starts_with("/dev/");
     let mut before = "";
     let mut parts = Vec::new();
@@ -79,7 +58,9 @@ pub(super) fn redact_path(path: &str, keeps: &dyn Fn(&str) -> bool, word: &dyn F
             "home" if !part.is_empty() => "user".to_owned(),
             _ if before.starts_with("by-") => "device".to_owned(),
             _ if own => word(part),
-            _ if COMMON.contains(&part) || COMMON_LONG.contains(&part) => part.to_owned(),
+            _ if COMMON.contains(&part) || COMMON_LONG.split(' ').any(|known| known == part) => {
+                part.to_owned()
+            }
             _ if keeps(part) || is_number(part) || is_device && is_kernels(part) => part.to_owned(),
             _ if is_device => "device".to_owned(),
             _ if part.starts_with("plimsoll-peer-") || is_login(part) => part.to_owned(),
