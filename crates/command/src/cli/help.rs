@@ -37,20 +37,16 @@ pub fn rows(rows: &[(&str, String)], width: usize) -> String {
     let margin = room + 4;
     let mut text = String::new();
     for (name, about) in rows {
-        let mut line = format!("  {name:<room$}  ");
-        let mut is_empty = true;
+        let mut line = format!("  {name:<room$} ");
         for word in about.split_whitespace() {
-            if !is_empty && line.chars().count() + 1 + word.chars().count() > width {
-                text += line.trim_end();
-                text += "\n";
-                (line, is_empty) = (" ".repeat(margin), true);
+            let is_first = line.chars().count() < margin;
+            if !is_first && line.chars().count() + 1 + word.chars().count() > width {
+                text = text + line.trim_end() + "\n";
+                line = " ".repeat(margin - 1);
             }
-            line += if is_empty { "" } else { " " };
-            line += word;
-            is_empty = false;
+            line = line + " " + word;
         }
-        text += line.trim_end();
-        text += "\n";
+        text = text + line.trim_end() + "\n";
     }
     text
 }

@@ -81,8 +81,8 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
             && !others.iter().any(|other| typed(matches, other))
     };
     let Some((id, others, instead)) = REQUIRES.iter().find(missing) else { return Ok(()) };
-    let others: Vec<String> = others.iter().map(|id| option(id)).collect();
-    let line = format!("{} requires {}{instead}", option(id), others.join(" or "));
+    let others = others.iter().map(|id| option(id)).collect::<Vec<_>>().join(" or ");
+    let line = format!("{} requires {others}{instead}", option(id));
     Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, line))
 }
 
@@ -154,9 +154,8 @@ pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Er
 /// Fails for `--json PLAN`: an option before the plan takes its name as a file.
 pub(super) fn plan_as_file(files: &[(&str, &Option<PathBuf>)]) -> Result<(), clap::Error> {
     let mut names = files.iter().filter_map(|(option, file)| Some((option, file.as_ref()?.to_str()?)));
-    let Some((option, plan)) = names.find(|(_, name)| built_in::find(name).is_some()) else {
-        return Ok(());
-    };
+    let named = names.find(|(_, name)| built_in::find(name).is_some());
+    let Some((option, plan)) = named else { return Ok(()) };
     let line = format!(
         "--{option} took '{plan}', the name of a plan, as its file: write plimsoll run {plan} --{option} FILE"
     );
@@ -232,8 +231,8 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             no_command(&text(error, ContextKind::InvalidSubcommand).unwrap_or_default(), root, path)
         }),
         ErrorKind::MissingSubcommand => {
-            let names = texts(error, ContextKind::ValidSubcommand);
-            let names: Vec<String> = names.into_iter().filter(|name| name != "help").collect();
+            let mut names = texts(error, ContextKind::ValidSubcommand);
+            names.retain(|name| name != "help");
             format!("{command} requires a command: {}", one_of(&names))
         }
         ErrorKind::InvalidValue if value.as_deref().is_none_or(str::is_empty) => {
@@ -258,15 +257,12 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         ErrorKind::MissingRequiredArgument => {
             let missing = texts(error, ContextKind::InvalidArg);
             let missing: Vec<String> = missing.iter().map(|one| argument_name(one)).collect();
+            let missing = Some(missing.join(" and ")).filter(|missing| !missing.is_empty())?;
             match EXAMPLES.iter().find(|(name, ..)| *name == command) {
-                _ if missing.is_empty() => return None,
                 Some((_, what, example)) => {
                     format!("{command} requires {what}: write, for example, {example}")
                 }
-                None => {
-                    let missing = missing.join(" and ");
-                    format!("{command} requires {missing}; {command} --help shows what it takes")
-                }
+                None => format!("{command} requires {missing}; {command} --help shows what it takes"),
             }
         }
         _ => return None,
@@ -296,10 +292,9 @@ fn invalid(option: &str, value: &str, valid: &[String]) -> String {
 
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%[]".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -350,12 +345,10 @@ fn misplaced(root: &Command, path: &[&Command], order: &CommandLine<'_>) -> Stri
 fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<String> {
     let place = order.after.iter().position(|one| *one == word)?;
     let before = order.after.get(place.checked_sub(1)?)?;
-    let is_switch = order::option(path.last()?, before).is_some_and(clap::Arg::is_require_equals_set);
-    match other_tools::value(before, word) {
-        Some(here) if is_switch => Some(foreign(before, word, here)),
-        _ => (is_switch && ["on", "off"].contains(&word))
-            .then(|| format!("{before} requires its value after '=': write {before}={word}")),
-    }
+    order::option(path.last()?, before).filter(|option| option.is_require_equals_set())?;
+    let known = other_tools::value(before, word).map(|here| foreign(before, word, here));
+    let is_own = ["on", "off"].contains(&word);
+    known.or_else(|| is_own.then(|| format!("{before} requires its value after '=': write {before}={word}")))
 }
 
 /// Returns the message for a word that is the value of an option: a host, directory or benchmark.
@@ -498,10 +491,9 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
         return format!("{shown} is not an option after --, which ends the options: put it before --");
     }
     // A command with streams accepts --threads only to refuse it with a reason.
-    let refuses = |name: &str| {
-        plimsoll_bench::subsystem(here.get_name())
-            .is_some_and(|part| name == "threads" && part.instead_of_threads.is_some())
-    };
+    let part = plimsoll_bench::subsystem(here.get_name());
+    let refuses =
+        |name: &str| name == "threads" && part.is_some_and(|part| part.instead_of_threads.is_some());
     let takes = |name: &str| {
         order::option(here, name).is_some_and(order::takes_value) && !refuses(name.trim_start_matches('-'))
     };
@@ -511,9 +503,8 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     if !others.is_empty() {
         return format!("{shown} is not supported on {command}: it is an option of {}", others.join(", "));
     }
-    if let Some(near) = other_tools::slip(option, without_program(&command), is_slip)
-        && let Some(answer) = other_tools::answer(near, without_program(&command), takes)
-    {
+    let near = other_tools::slip(option, without_program(&command), is_slip);
+    if let Some(answer) = near.and_then(|near| other_tools::answer(near, without_program(&command), takes)) {
         return format!("{shown} is not an option of {command}; {answer}");
     }
     let positional = here.get_positionals().find(|argument| format!("--{}", argument.get_id()) == option);
@@ -564,11 +555,12 @@ fn benchmark_of_other_name(word: &str) -> Option<String> {
 fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let shown = shown(word);
     let command = name(path);
-    if command == "plimsoll plan" && built_in::find(word).is_some() {
+    let is_plan = built_in::find(word).is_some();
+    if command == "plimsoll plan" && is_plan {
         return format!("'{shown}' is a plan, not a command: write plimsoll plan show {shown}");
     }
     if path.len() == 1 {
-        if built_in::find(word).is_some() || word.ends_with(".toml") {
+        if is_plan || word.ends_with(".toml") {
             return format!("'{shown}' is a plan, not a command: write plimsoll run {shown}");
         }
         if let Some(benchmark) = plimsoll_bench::find(word) {

@@ -91,7 +91,7 @@ pub(super) fn parse(matches: &ArgMatches) -> Result<PlanWork, clap::Error> {
 fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let program = OsString::from("plimsoll");
     let begin = usize::from(words.first() == Some(&program));
-    let words = words.into_iter().skip(begin).collect::<Vec<_>>();
+    let words: Vec<OsString> = words.into_iter().skip(begin).collect();
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
     let is_file = |word: &&str| ["-o", "--output", "--json", "--html"].contains(word);
     let mut options = words.iter().filter_map(|word| word.to_str()?.split('=').next());
@@ -108,15 +108,11 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let (kind, why) = match super::parse(super::command(), line) {
         Err(error) if is_other_command => {
             let why = match built_in::find(first) {
-                Some(_) => {
-                    format!("'{first}' is here the plan of that name, and {}", super::one_line(&error))
-                }
-                None => format!("'{first}' does not measure"),
+                Some(_) => format!("is here the plan of that name, and {}", super::one_line(&error)),
+                None => "does not measure".to_owned(),
             };
-            let why = format!(
-                "plan show takes run PLAN, cpu, memory, disk, network or os, with their options: {why}"
-            );
-            (error.kind(), why)
+            let takes = "plan show takes run PLAN, cpu, memory, disk, network or os, with their options";
+            (error.kind(), format!("{takes}: '{first}' {why}"))
         }
         Err(error) => return Err(error),
         Ok(TypedCommand::Measure { what: Measurable::Kept, .. }) => {

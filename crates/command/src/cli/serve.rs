@@ -23,16 +23,14 @@ fn net(text: &str) -> Result<Net, String> {
 fn address(text: &str) -> Result<SocketAddr, String> {
     let address = text.split_once('%').map_or(text, |(address, _)| address);
     let found = address.parse::<IpAddr>().ok().and_then(|_| (text, 0).to_socket_addrs().ok()?.next());
-    let shown = || shown_within(text, 60);
+    let shown = shown_within(text, 60);
     match found {
         Some(SocketAddr::V6(v6)) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => Err(format!(
-            "must be {0}%INTERFACE, with an interface of this machine (see `ip link`): each link has an address {0} of its own",
-            shown()
+            "must be {shown}%INTERFACE, with an interface of this machine (see `ip link`): each link has an address {shown} of its own"
         )),
         Some(found) => Ok(found),
         None => Err(format!(
-            "must be an IP address of this machine, such as 192.0.2.1: '{}' is not an address",
-            shown()
+            "must be an IP address of this machine, such as 192.0.2.1: '{shown}' is not an address"
         )),
     }
 }

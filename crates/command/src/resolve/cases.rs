@@ -25,14 +25,13 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
     for (index, group) in plan.groups.iter().enumerate() {
         let parts = scale::scaled(group, plan.scale, plimsoll_bench::uses_test_files).into_iter();
         let cases: Result<Vec<_>, _> = parts.map(|part| of_group(&part, machine, &filters)).collect();
-        let (cases, against) = match (cases, against(plan, group)) {
-            (Ok(cases), Ok(against)) => (cases, against),
+        let (mut cases, against) = match (cases, against(plan, group)) {
+            (Ok(cases), Ok(against)) => (cases.concat(), against),
             (cases, against) => {
                 mistakes.extend(cases.err().into_iter().chain(against.err()));
                 continue;
             }
         };
-        let mut cases = cases.concat();
         if let Err(mistake) = check_ignored_keys(group, &cases) {
             mistakes.push(mistake);
             continue;
@@ -173,12 +172,12 @@ fn check_ignored_keys(group: &Group, cases: &[Candidate]) -> Result<(), UsageErr
         !values.iter().all(|value| is_neutral_value(key, value))
             && cases.iter().all(|c| c.case.get(key).is_none())
     };
-    let Some((key, _)) = group.lists.iter().find(is_ignored).filter(|_| !cases.is_empty()) else {
-        return Ok(());
-    };
-    let names = group.benchmarks.join(", ");
-    let why = format!("--{key} has no effect on these cases of {names}: leave it out");
-    Err(in_group(&group.places, key, None, why))
+    let ignored = group.lists.iter().find(is_ignored).filter(|_| !cases.is_empty());
+    ignored.map_or(Ok(()), |(key, _)| {
+        let names = group.benchmarks.join(", ");
+        let why = format!("--{key} has no effect on these cases of {names}: leave it out");
+        Err(in_group(&group.places, key, None, why))
+    })
 }
 
 /// Locates a benchmark's error `why`: the parameter that it starts with and the refused value.

@@ -6,7 +6,7 @@ mod refusals;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_bench::benchmarks;
+use plimsoll_bench::{Benchmark, benchmarks};
 use plimsoll_bench_disk::fio::{self, JobFile, Unsupported};
 use plimsoll_model::case::{CaseError, Key, Pattern, ValueKind, nearest};
 use plimsoll_model::plan::built_in;
@@ -92,11 +92,10 @@ fn in_group(places: &PlanPositions, key: &str, index: Option<usize>, why: String
 /// Resolves the command line to a plan with all defaults. Fails for invalid plans or options.
 pub fn plan(what: &Measurable, common: &Common) -> Result<Plan, UsageError> {
     let file = file(what, common)?;
-    if let (Some(sample_time), Some(budget)) = (common.sample_time, file.how.budget)
-        && sample_time > budget
-    {
-        let shown = |time: Duration| Quantity::new(time.as_secs_f64(), Unit::Second);
-        let (sample_time, budget) = (shown(sample_time), shown(budget));
+    let times = common.sample_time.zip(file.how.budget);
+    if let Some((sample_time, budget)) = times.filter(|(sample_time, budget)| sample_time > budget) {
+        let [sample_time, budget] =
+            [sample_time, budget].map(|time| Quantity::new(time.as_secs_f64(), Unit::Second));
         return Err(other(format!(
             "--sample-time {sample_time} is longer than the budget for all samples, {budget}: give a longer --budget, too"
         )));
@@ -194,10 +193,8 @@ fn measures_networks(groups: &[Group], only: &[String]) -> Result<(), UsageError
     let takes_server = |name: &String| {
         plimsoll_bench::find(name).is_some_and(|benchmark| benchmark.keys().contains(&file::SERVER))
     };
-    match measured.any(takes_server) {
-        true => Ok(()),
-        false => Err(other("--server requires a network benchmark in the plan")),
-    }
+    let found = measured.find(|name| takes_server(name)).map(drop);
+    found.ok_or_else(|| other("--server requires a network benchmark in the plan"))
 }
 
 /// Replaces the sampling of the plan and its groups by typed options.
@@ -223,10 +220,7 @@ fn sampled(file: &mut PlanFile, common: &Common) {
 
 /// Reads the fio job file `name`. The error contains all its mistakes.
 pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
-    let unsupported = match common.ignore_unsupported {
-        true => Unsupported::Ignored,
-        false => Unsupported::Refused,
-    };
+    let unsupported = if common.ignore_unsupported { Unsupported::Ignored } else { Unsupported::Refused };
     let read = fio::read(std::path::Path::new(name), unsupported);
     read.map_err(|all| UsageError::Several(all.into_iter().map(UsageError::Other).collect()))
 }
@@ -238,13 +232,12 @@ pub fn is_job_file(name: &str) -> bool {
 
 fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
     let is_job_file = is_job_file(name);
-    if !is_job_file && (common.ignore_unsupported || common.target.is_some()) {
-        let why = match common.ignore_unsupported {
-            true => "--ignore-unsupported requires a fio job file, FILE.fio",
-            false => {
-                "--target requires a fio job file, FILE.fio, or the command disk: plimsoll disk --target DEVICE"
-            }
-        };
+    if !is_job_file && common.ignore_unsupported {
+        return Err(other("--ignore-unsupported requires a fio job file, FILE.fio"));
+    }
+    if !is_job_file && common.target.is_some() {
+        let why =
+            "--target requires a fio job file, FILE.fio, or the command disk: plimsoll disk --target DEVICE";
         return Err(other(why));
     }
     if let Some(plan) = built_in::find(name) {
@@ -263,10 +256,8 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
         let titled: Vec<&str> = built_in::titled(name).iter().map(|plan| plan.name).collect();
         let near =
             if titled.is_empty() { Vec::from_iter(nearest(name, names.iter().copied())) } else { titled };
-        let near = match near.join("' or '") {
-            near if near.is_empty() => near,
-            near => format!("did you mean '{near}'? "),
-        };
+        let near =
+            if near.is_empty() { String::new() } else { format!("did you mean '{}'? ", near.join("' or '")) };
         let is_command = |word: &str| plimsoll_bench::commands().any(|command| command == word);
         let is_tool = |word: &str| plimsoll_reference::find(word).is_some();
         if common.only.is_empty() && is_command(name) {
@@ -293,10 +284,8 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
 }
 
 fn subsystem_plan(subsystem: &str) -> PlanFile {
-    let benchmarks = benchmarks()
-        .filter(|b| b.descriptor().by_default && subsystem_of(b.name()) == subsystem)
-        .map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() });
-    PlanFile { name: Some(subsystem.to_owned()), groups: benchmarks.collect(), ..PlanFile::default() }
+    let groups = groups_of(|b| b.descriptor().by_default && subsystem_of(b.name()) == subsystem);
+    PlanFile { name: Some(subsystem.to_owned()), groups, ..PlanFile::default() }
 }
 
 fn subsystem_of(benchmark: &str) -> &str {
@@ -306,10 +295,13 @@ fn subsystem_of(benchmark: &str) -> &str {
 /// Returns groups for benchmarks that `--only` names in full and no group has.
 fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
     let there = |name: &str| groups.iter().any(|g| g.benchmarks.iter().any(|b| b == name));
-    benchmarks()
-        .filter(|b| only.iter().any(|o| o.split('/').next() == Some(b.name())) && !there(b.name()))
-        .map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() })
-        .collect()
+    groups_of(|b| only.iter().any(|o| o.split('/').next() == Some(b.name())) && !there(b.name()))
+}
+
+/// Returns a group for each benchmark that `is_meant`.
+fn groups_of(is_meant: impl Fn(&dyn Benchmark) -> bool) -> Vec<Group> {
+    let meant = benchmarks().filter(|b| is_meant(*b));
+    meant.map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() }).collect()
 }
 
 /// Returns advice for a range such as `1..9`, which other tools accept; empty for other text.
@@ -360,8 +352,7 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
             if narrow && !typed.lists.keys().all(takes) {
                 continue;
             }
-            let mut own =
-                Group { benchmarks: vec![name.clone()], lists: group.lists.clone(), ..group.clone() };
+            let mut own = Group { benchmarks: vec![name.clone()], ..group.clone() };
             own.lists.extend(typed.lists.iter().map(|(k, v)| (*k, v.clone())));
             own.lists.retain(|key, _| takes(key));
             own.places.keys.retain(|key, _| !typed.asked(key));
@@ -376,21 +367,23 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
     Ok(kept)
 }
 
+fn hint(near: Option<&str>) -> String {
+    near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
+}
+
 /// Fails for unknown benchmarks, unsupported parameters, and amounts that are fixed twice.
 fn checked(group: &Group) -> Result<(), UsageError> {
     for (index, name) in group.benchmarks.iter().enumerate() {
         if plimsoll_bench::find(name).is_none() {
-            let near = nearest(name, benchmarks().map(|b| b.name()));
-            let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+            let hint = hint(nearest(name, benchmarks().map(|b| b.name())));
             let why = format!("no benchmark '{}'{hint}", plimsoll_units::text::shown(name));
             return Err(in_group(&group.places, "benchmark", Some(index), why));
         }
     }
     let known = || group.benchmarks.iter().filter_map(|b| plimsoll_bench::find(b)).flat_map(|b| b.keys());
     if let Some(key) = group.lists.keys().find(|key| !known().any(|known| known == *key)) {
-        let near =
-            nearest(key, known().copied()).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-        let why = format!("{key} is not supported on {}{near}", group.benchmarks.join(", "));
+        let hint = hint(nearest(key, known().copied()));
+        let why = format!("{key} is not supported on {}{hint}", group.benchmarks.join(", "));
         return Err(in_group(&group.places, key, None, why));
     }
     if let Some(key) = SCALED_KEYS.into_iter().find(|key| group.asked(key))

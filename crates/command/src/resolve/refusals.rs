@@ -48,11 +48,8 @@ pub(super) fn refuse_unknown_names(what: &Measurable, only: &[String]) -> Result
             meant.retain(|full| is_own(full));
         }
         if !meant.is_empty() {
-            let shown = plimsoll_units::text::shown(name);
-            return Err(other(format!(
-                "--only {shown} matches no case; did you mean {}?",
-                meant.join(" or ")
-            )));
+            let (shown, meant) = (plimsoll_units::text::shown(name), meant.join(" or "));
+            return Err(other(format!("--only {shown} matches no case; did you mean {meant}?")));
         }
     }
     Ok(())
@@ -84,17 +81,15 @@ pub(super) fn unsupported_by_all(groups: &[Group], typed: &Group) -> UsageError 
     let mut here: Vec<&str> =
         groups.iter().flat_map(|g| &g.benchmarks).map(|name| subsystem_of(name)).collect();
     here.dedup();
-    let of = |able: &dyn Fn(&dyn plimsoll_bench::Benchmark) -> bool| -> Vec<&'static str> {
-        let all = benchmarks().filter(|b| here.contains(&subsystem_of(b.name())) && able(*b));
-        all.map(|b| b.name()).collect()
-    };
-    let names = of(&|b| typed.lists.keys().all(|key| b.keys().contains(key)));
+    let own = || benchmarks().filter(|b| here.contains(&subsystem_of(b.name())));
+    let able = own().filter(|b| typed.lists.keys().all(|key| b.keys().contains(key)));
+    let names: Vec<&str> = able.map(|b| b.name()).collect();
     if !names.is_empty() {
         let (verb, it) = if typed.lists.len() == 1 { ("requires", "it") } else { ("require", "them") };
         return other(format!("{keys} {verb} a benchmark that takes {it}: --only {}", names.join(",")));
     }
     let takers = typed.lists.keys().map(|key| {
-        let names = of(&|b| b.keys().contains(key));
+        let names: Vec<&str> = own().filter(|b| b.keys().contains(key)).map(|b| b.name()).collect();
         format!("--{key} is an option of {}", names.join(", "))
     });
     let takers: Vec<String> = takers.collect();

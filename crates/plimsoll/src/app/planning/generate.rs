@@ -1,9 +1,8 @@
 //! `plimsoll generate DIR` (hidden): writes man pages and shell completions.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use std::{fs, io};
 
 use clap::Command;
 use clap_complete::Shell;

@@ -51,14 +51,10 @@ pub(crate) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
 /// Returns the failure for the first mistake, with the number of further ones in a plan file. A
 /// wrong option of the command line is the same mistake for each benchmark.
 pub(crate) fn usage(error: UsageError) -> Failure {
-    let line = error.to_string();
-    match error.lines().len() {
-        n if n > 1 && error.is_of_file() => Failure::usage(format!(
-            "{line}; {} (plimsoll plan check FILE lists them)",
-            format_count(n - 1, "further mistake")
-        )),
-        _ => Failure::usage(line),
-    }
+    let further = error.lines().len().saturating_sub(1) * usize::from(error.is_of_file());
+    let further = Some(further).filter(|n| *n > 0).map(|n| format_count(n, "further mistake"));
+    let more = further.map(|further| format!("; {further} (plimsoll plan check FILE lists them)"));
+    Failure::usage(error.to_string() + &more.unwrap_or_default())
 }
 
 /// Returns the options, with directory or device from the job file if none was typed. Fails if the
@@ -89,12 +85,10 @@ pub(crate) fn refuse_targets(what: &Measurable, common: &Common) -> Result<(), F
     if common.target.is_some() {
         return Err(Failure::usage("--target is not supported with --hosts: a device is of one machine"));
     }
-    match job_file(what, common)?.and_then(|job| job.place).filter(|_| common.dir.is_none()) {
-        Some(_) => Err(Failure::usage(
-            "--hosts and a job file that names a directory or device require --dir: it is that of each host",
-        )),
-        None => Ok(()),
-    }
+    let place = job_file(what, common)?.and_then(|job| job.place).filter(|_| common.dir.is_none());
+    let why =
+        "--hosts and a job file that names a directory or device require --dir: it is that of each host";
+    place.map_or(Ok(()), |_| Err(Failure::usage(why)))
 }
 
 fn job_file(what: &Measurable, common: &Common) -> Result<Option<JobFile>, Failure> {
@@ -150,11 +144,11 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     };
     let here = planned.iter().filter(|p| p.candidate.feasible.is_ok()).count();
     let all = planned.len();
-    let not = match all - here {
-        0 => String::new(),
-        n => format!("; {n} cannot be measured on this machine (plimsoll run PLAN --list says why)"),
-    };
-    Ok(format!("{}: valid, {}{not}\n", plimsoll_units::text::shown(name), format_count(all, "case")))
+    let not = Some(all - here).filter(|n| *n > 0);
+    let not =
+        not.map(|n| format!("; {n} cannot be measured on this machine (plimsoll run PLAN --list says why)"));
+    let (name, all) = (plimsoll_units::text::shown(name), format_count(all, "case"));
+    Ok(format!("{name}: valid, {all}{}\n", not.unwrap_or_default()))
 }
 
 pub(crate) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits, Failure> {
@@ -203,13 +197,10 @@ pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let mut notes: Vec<String> =
         plan.note.iter().cloned().chain(scaled).chain(longer_than_budget(plan, planned)).collect();
     for (index, group) in plan.groups.iter().enumerate() {
-        let Some(note) = group.note.as_ref().filter(|_| planned.iter().any(|p| p.group == index)) else {
-            continue;
-        };
-        let note = group.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default() + note;
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
+        let name = group.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        let note = group.note.as_ref().filter(|_| planned.iter().any(|p| p.group == index));
+        let note = note.map(|note| name + note).filter(|note| !notes.contains(note));
+        notes.extend(note);
     }
     notes
 }
