@@ -114,7 +114,7 @@ impl<'a> Retested<'a> {
         let usable: Vec<Second<'a>> = seconds.into_iter().filter(|second| second.is_usual).collect();
         let (unusable, judged) = (all - usable.len(), usable.len());
         let far: Vec<Second<'a>> = usable.into_iter().filter(|second| second.is_far).collect();
-        let (times, last, decided) = (own().count(), own().last(), SequentialDecision::Open);
+        let (times, last, decided) = (own().count(), own().next_back(), SequentialDecision::Open);
         let (far, nearest) =
             (far.len(), far.into_iter().min_by(|a, b| a.distance().total_cmp(&b.distance())));
         Self { suspect, times, far, near: judged - far, unusable, nearest, last, decided }
