@@ -8,7 +8,9 @@ use crossbeam_channel::Receiver;
 use plimsoll_command::cli::Common;
 use plimsoll_history::{HistoryEnvironment, Location, Store, StoreError, StoreErrorKind};
 use plimsoll_model::measurement::{Measurement, Status};
-use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout, open_incremental};
+use plimsoll_output::report::target::{
+    LAST_PATIENCE, OutputTarget, UnwritableTarget, Waits, is_stdout, open_incremental,
+};
 use plimsoll_output::report::terminal::{self, Live, RunPlace, SHORT_ID};
 use plimsoll_output::report::{Style, StyleOptions, html, json};
 use plimsoll_result::document::{Run, RunStatus};

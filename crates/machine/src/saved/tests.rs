@@ -1,7 +1,7 @@
 use super::*;
 use crate::disk::DiskKind;
-use crate::fixture::{Fault, Fixture};
 use crate::fixture::table;
+use crate::fixture::{Fault, Fixture};
 use crate::storage::{Medium, Storage};
 use flate2::Compression;
 use flate2::write::GzEncoder;
