@@ -5,9 +5,9 @@
 mod causes;
 pub mod clock;
 mod health;
-mod overrun;
 mod planned;
 mod reference_tools;
+mod remark;
 mod repeat;
 mod rounds;
 mod together;
@@ -39,8 +39,8 @@ use plimsoll_stats::{
     Budget, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Samples, SamplingOutcome as Ending, Seed, StopRule,
 };
 
-use overrun::Overrun;
 use reference_tools::ReferenceRuns;
+use remark::CaseRemark;
 
 const ENDED_BY: CaseFact<EndedBy> = CaseFact::new("ended_by", "what ended the sampling");
 
@@ -158,7 +158,7 @@ impl RunResult {
 
 /// Returns the expected duration in s of a case with these parameters, set-up included.
 pub fn expected_seconds(sampling: &Sampling) -> f64 {
-    SET_UP + warm_up(sampling) + sampling.sample_time * samples(sampling)
+    case_duration(sampling, samples(sampling))
 }
 
 /// Returns the duration in s of all feasible cases with the minimum number of samples.
@@ -175,13 +175,14 @@ fn samples(sampling: &Sampling) -> f64 {
 }
 
 /// Returns the duration in s of a case with `samples` samples, set-up and warm-up included.
-fn case_duration(planned: &Planned, samples: usize) -> f64 {
-    SET_UP + warm_up(&planned.sampling) + planned.sampling.sample_time * samples as f64
+fn case_duration(sampling: &Sampling, samples: f64) -> f64 {
+    SET_UP + warm_up(sampling) + sampling.sample_time * samples
 }
 
 /// Returns the duration in s of all feasible cases with `samples` samples each.
 fn total_duration(cases: &[Planned], samples: usize) -> f64 {
-    cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| case_duration(p, samples)).sum()
+    let feasible = cases.iter().filter(|planned| planned.candidate.feasible.is_ok());
+    feasible.map(|planned| case_duration(&planned.sampling, samples as f64)).sum()
 }
 
 /// Returns the expected duration of a planned case on `machine` in s, at most the budget of its
@@ -280,10 +281,11 @@ impl Harness<'_> {
         for samples in [MIN_SAMPLES, 1] {
             let needed = total_duration(rest, samples);
             if left + BUDGET_GRACE_SHARE * budget >= needed {
-                return Some(case_duration(rest.first()?, samples) + (left - needed).max(0.0) / waiting);
+                let own = case_duration(&rest.first()?.sampling, samples as f64);
+                return Some(own + (left - needed).max(0.0) / waiting);
             }
         }
-        let own = case_duration(rest.first()?, 1);
+        let own = case_duration(&rest.first()?.sampling, 1.0);
         let share = left / waiting;
         let late = left < budget * (rest.len() - 1) as f64 / cases as f64;
         Some(if late && share < own { 0.0 } else { share })
@@ -378,11 +380,10 @@ impl Harness<'_> {
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
-        let overrun = self.overrun(planned, room, begun, taken.reference_s);
-        taken.facts.warnings.extend(overrun.map(Note::from));
         let subsystem = plimsoll_bench::subsystem_of(case);
-        let remarks = health::remarks(&change, seconds, subsystem.uses_interfaces);
-        taken.facts.warnings.extend(remarks.into_iter().map(Note::from));
+        let remarks = self.overrun(planned, room, begun, taken.reference_s).into_iter();
+        let remarks = remarks.chain(health::remarks(&change, seconds, subsystem.uses_interfaces));
+        taken.facts.warnings.extend(remarks.map(Note::from));
         taken.note_energy(headline);
         let crowded = cpus > 0 && case.cpu_wait_share(cpus) > 0.0;
         taken.remark(ending, sampling.precision, subsystem.second_cost, crowded);
@@ -392,15 +393,16 @@ impl Harness<'_> {
     /// Returns how far a case that started at `begun` (s) exceeded its budget; `None` if not
     /// notably, or without a budget. `reference_s` are the seconds of its reference tools, which do
     /// not count.
-    fn overrun(&self, planned: &Planned, room: CaseTime, begun: f64, reference_s: f64) -> Option<Overrun> {
+    fn overrun(&self, planned: &Planned, room: CaseTime, begun: f64, reference_s: f64) -> Option<CaseRemark> {
         let own = room.own?;
         let took = self.clock.now() - begun - reference_s;
         let (of, budget, past) = match own.whose {
             EndedBy::GroupBudget => ("its group's budget in the plan", own.seconds, took - own.seconds),
             _ => ("--budget", self.budget?, -(self.left()? + reference_s)),
         };
-        let overrun = Overrun { took, budget, past, of, is_fixed: planned.sampling.samples.is_some() };
-        (took > own.seconds && past > (BUDGET_GRACE_SHARE * budget).max(LEAST_PAST)).then_some(overrun)
+        let is_fixed = planned.sampling.samples.is_some();
+        let is_notable = took > own.seconds && past > (BUDGET_GRACE_SHARE * budget).max(LEAST_PAST);
+        is_notable.then_some(CaseRemark::BudgetExceeded { took, budget, past, of, is_fixed })
     }
 
     /// Takes and returns one sample of plimsoll. Takes, before or after it at random, one of each
@@ -498,7 +500,6 @@ struct CaseSamples {
     headline: Vec<f64>,
     facts: Facts,
     tool_results: Vec<ToolRun>,
-    /// Whether this node waited for the other nodes.
     reference_s: f64,
 }
 

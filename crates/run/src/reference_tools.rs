@@ -2,16 +2,16 @@
 //! seeded random order, so drift favours none. A tool that fails is not run again.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use plimsoll_bench::Prepared;
 use plimsoll_model::sample::{CannotMeasure, FailureCause, Paired, Sample, SampleAmount, ToolRun};
-use plimsoll_model::warning::Warn;
 use plimsoll_reference::{PreparedTool, fact};
 use plimsoll_stats::Seed;
+
+use crate::remark::CaseRemark;
 
 pub(super) struct ReferenceRuns {
     all: Vec<PreparedTool>,
@@ -127,7 +127,8 @@ impl ReferenceRuns {
                 }
             }
             if hurried {
-                about.warnings.push(FewPairs { taken: about.pairs.len(), wanted }.into());
+                let taken = about.pairs.len();
+                about.warnings.push(CaseRemark::FewPairs { taken, wanted }.into());
             }
             // Some tools report their version only with their results.
             let version = about.achieved.take(&fact::VERSION);
@@ -135,27 +136,6 @@ impl ReferenceRuns {
             with_passes(about, passes)
         };
         self.all.into_iter().flat_map(reported).collect()
-    }
-}
-
-struct FewPairs {
-    taken: usize,
-    wanted: usize,
-}
-
-impl Warn for FewPairs {
-    fn code(&self) -> &'static str {
-        "few-pairs"
-    }
-}
-
-impl fmt::Display for FewPairs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { taken, wanted } = self;
-        write!(
-            f,
-            "{taken} pairs instead of {wanted}: the time for reference tools was used up; use a larger --budget"
-        )
     }
 }
 

@@ -1,16 +1,13 @@
 //! Rounds until a device is steady (`--steady`): the last five are the result, all are recorded.
 
-use std::fmt;
-
 use plimsoll_bench::{Better, Metric};
 use plimsoll_model::sample::CaseFact;
-use plimsoll_model::warning::{Note, Warn, more_rounds};
-use plimsoll_stats::{
-    EndedBy, SamplingOutcome as Ending, Seed, Segment, Steadiness, TimedPoint, WINDOW_ROUNDS, segments,
-};
-use plimsoll_units::quantity::{Quantity, percent};
+use plimsoll_model::warning::Note;
+use plimsoll_stats::{SamplingOutcome as Ending, Seed, Segment, TimedPoint, WINDOW_ROUNDS, segments};
+use plimsoll_units::quantity::Quantity;
 
 use super::CaseSamples;
+use crate::remark::CaseRemark;
 
 const ROUNDS_MADE: CaseFact<usize> =
     CaseFact::new("rounds", "rounds that were made until the device was steady");
@@ -28,7 +25,7 @@ impl CaseSamples {
         self.facts.achieved.set(&ROUNDS_MADE, rounds);
         self.facts.achieved.set(&ROUND_VALUES, self.headline.clone());
         if let Ending::NotSteady { reached, by } = ending {
-            self.facts.warnings.push(RoundRemark::NotSteady { rounds, reached, by }.into());
+            self.facts.warnings.push(CaseRemark::NotSteady { rounds, reached, by }.into());
         }
         let timed = self.samples.iter().zip(&self.headline);
         let series: Vec<TimedPoint> =
@@ -40,53 +37,15 @@ impl CaseSamples {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum RoundRemark {
-    NotSteady { rounds: usize, reached: Option<Steadiness>, by: EndedBy },
-    Burst { seconds: f64, first: Quantity, last: Quantity },
-}
-
-impl Warn for RoundRemark {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::NotSteady { .. } => "not-steady",
-            Self::Burst { .. } => "burst-credit",
-        }
-    }
-}
-
-impl fmt::Display for RoundRemark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotSteady { rounds, reached, by } => {
-                write!(f, "not steady after {rounds} rounds: ")?;
-                match reached.map(|Steadiness { range, excursion }| [range, excursion].map(|x| percent(x, 2)))
-                {
-                    None => write!(f, "at least {WINDOW_ROUNDS} are needed")?,
-                    Some([range, excursion]) => write!(
-                        f,
-                        "the last {WINDOW_ROUNDS} spread by {range} of their mean (20 % is steady) and drift by {excursion} (10 %)"
-                    )?,
-                }
-                write!(f, "; {}", more_rounds(*by))
-            }
-            Self::Burst { seconds, first, last } => write!(
-                f,
-                "{first} in the first {seconds:.1} s, then only {last}: burst credit or a write cache was used up; the figure is that of the last {WINDOW_ROUNDS} rounds"
-            ),
-        }
-    }
-}
-
 /// Returns a warning if the first of `levels` was faster, as with burst credit or a write cache.
-fn burst(levels: &[Segment], metric: Metric) -> Option<RoundRemark> {
+fn burst(levels: &[Segment], metric: Metric) -> Option<CaseRemark> {
     let (first, last) = (levels.first()?, levels.last()?);
     let share = match metric.better {
         Better::Higher => last.median / first.median,
         Better::Lower => first.median / last.median,
     };
     let value = |value| Quantity { value, unit: metric.unit };
-    (levels.len() > 1 && share < FALL).then(|| RoundRemark::Burst {
+    (levels.len() > 1 && share < FALL).then(|| CaseRemark::Burst {
         seconds: levels[1].from - first.from,
         first: value(first.median),
         last: value(last.median),
@@ -96,6 +55,7 @@ fn burst(levels: &[Segment], metric: Metric) -> Option<RoundRemark> {
 #[cfg(test)]
 mod tests {
     use plimsoll_model::sample::Sample;
+    use plimsoll_stats::{EndedBy, Steadiness};
     use plimsoll_units::quantity::Unit;
 
     use super::*;

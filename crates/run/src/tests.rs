@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use plimsoll_bench::{Candidate, benchmarks};
+use plimsoll_bench::Candidate;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::measurement::Status;
@@ -12,7 +12,7 @@ use plimsoll_model::sample::{AtFault, Elsewhere, Facts, Repeated, Trials, WrongA
 use super::*;
 
 /// Script of the mock: values of its samples, and events.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Script {
     values: Vec<f64>,
     refuse: Option<CannotMeasure>,
@@ -39,21 +39,12 @@ struct Script {
 
 impl Script {
     fn steady() -> Self {
-        Script {
-            values: vec![1e-9, 1.001e-9],
-            refuse: None,
-            break_after: None,
-            wrong: false,
-            wrong_on: Vec::new(),
-            unchecked: None,
-            work: true,
-            excluded: None,
-            set_up: Vec::new(),
-            tools: Vec::new(),
-            stretch: 1.0,
-            pairs: 5,
-            throttled: 0,
-        }
+        let values = vec![1e-9, 1.001e-9];
+        Script { values, work: true, stretch: 1.0, pairs: 5, ..Script::default() }
+    }
+
+    fn wild() -> Self {
+        Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() }
     }
 }
 
@@ -176,11 +167,9 @@ impl Prepared for MockCase {
     }
 
     fn facts(&self) -> Facts {
-        {
-            let mut facts = Facts::default();
-            facts.achieved.put("threads", 1);
-            facts
-        }
+        let mut facts = Facts::default();
+        facts.achieved.put("threads", 1);
+        facts
     }
 }
 
@@ -232,6 +221,18 @@ struct Finished {
     log: Rc<Log>,
 }
 
+fn planned(case: Case, samples: Option<u32>, sample_time: f64) -> Planned {
+    Planned {
+        candidate: Candidate::new(case, Ok(())),
+        sampling: Sampling { samples, sample_time, precision: 0.01, warm_up: None },
+        against: plimsoll_reference::Against::NoTool,
+        budget: None,
+        job: Vec::new(),
+        group: 0,
+        repeat: 0,
+    }
+}
+
 fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: usize) -> Finished {
     let mut machine = Machine::discover(&Root::at("/nonexistent"));
     machine.cpu.allowed = [0, 1].into_iter().collect();
@@ -240,17 +241,8 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
     let mut events = Vec::new();
     let user_limits = UserLimits::default();
     let maker = Maker { machine: &machine, node: "here", seed: 7, user_limits: &user_limits, margin: 0.03 };
-    let planned: Vec<Planned> = (1..=cases)
-        .map(|n| Planned {
-            candidate: Candidate::new(Case::of("null").with_count("threads", n as u64), Ok(())),
-            sampling: Sampling { samples, sample_time: 0.1, precision: 0.01, warm_up: None },
-            against: plimsoll_reference::Against::NoTool,
-            budget: None,
-            job: Vec::new(),
-            group: 0,
-            repeat: 0,
-        })
-        .collect();
+    let one = |n| planned(Case::of("null").with_count("threads", n as u64), samples, 0.1);
+    let planned: Vec<Planned> = (1..=cases).map(one).collect();
     let ran = Harness {
         station: &mut Mock { script, log: Rc::clone(&log) },
         clock: &mut MockClock(Rc::clone(&log)),
@@ -275,17 +267,12 @@ fn a_fixed_number_of_samples_is_exact_and_the_warm_up_is_not_among_them() {
 }
 
 #[test]
-fn work_is_calibrated_to_the_sample_time_and_the_same_for_all_samples() {
-    let done = run_with(Script::steady(), Some(3), None, 1);
-    let amounts = done.log.amounts.borrow();
-    assert_eq!(amounts[0], SampleAmount::Seconds(0.05));
-    assert_eq!(amounts[1..], [SampleAmount::Work(100); 3]);
-}
-
-#[test]
-fn without_an_amount_of_work_every_sample_is_a_time() {
-    let done = run_with(Script { work: false, ..Script::steady() }, Some(3), None, 1);
-    assert_eq!(done.log.amounts.borrow()[1..], [SampleAmount::Seconds(0.1); 3]);
+fn work_is_calibrated_to_the_sample_time_and_without_work_every_sample_is_a_time() {
+    for (work, sample) in [(true, SampleAmount::Work(100)), (false, SampleAmount::Seconds(0.1))] {
+        let done = run_with(Script { work, ..Script::steady() }, Some(3), None, 1);
+        let amounts = done.log.amounts.borrow();
+        assert_eq!((amounts[0], &amounts[1..]), (SampleAmount::Seconds(0.05), &[sample; 3][..]));
+    }
 }
 
 #[test]
@@ -299,8 +286,7 @@ fn steady_samples_converge_at_six() {
 
 #[test]
 fn wild_samples_end_at_thirty_and_say_so() {
-    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
-    let done = run_with(wild, None, None, 1);
+    let done = run_with(Script::wild(), None, None, 1);
     assert_eq!(done.measurements[0].metrics[0].summary.n, 30);
     let warning = done.measurements[0].warnings.iter().find(|w| w.code == "not-converged").unwrap();
     assert!(warning.text.contains("--precision"), "{}", warning.text);
@@ -308,7 +294,7 @@ fn wild_samples_end_at_thirty_and_say_so() {
 
 #[test]
 fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
-    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
+    let wild = Script::wild();
     let ended = |script: Script, samples, budget| {
         let made = run_with(script, samples, budget, 1).measurements.remove(0);
         let text = made.warnings.iter().find(|w| ["not-converged", "few-samples"].contains(&w.code.as_str()));
@@ -331,7 +317,7 @@ fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
 /// A search takes many times the sample time: the budget ends sampling before it is exceeded.
 #[test]
 fn samples_that_take_longer_than_asked_keep_to_the_budget() {
-    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], work: false, ..Script::steady() };
+    let wild = Script { work: false, ..Script::wild() };
     for (budget, n) in [(1.0, 1), (9.5, 4), (20.5, 9)] {
         // Each takes 2 s, and the warm-up 1 s.
         let done = run_with(Script { stretch: 20.0, ..wild.clone() }, None, Some(budget), 1);
@@ -387,8 +373,7 @@ fn what_little_time_was_left_says_nothing() {
 
 #[test]
 fn a_short_budget_is_shared_by_the_first_and_the_last_cases() {
-    let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
-    let done = run_with(wild, None, Some(0.5), 8);
+    let done = run_with(Script::wild(), None, Some(0.5), 8);
     // A case takes 0.15 s at least, but has 0.06 s.
     let measured: Vec<bool> = done.measurements.iter().map(|m| m.status == Status::Ok).collect();
     assert_eq!(measured, [true, false, true, false, true, false, false, true]);
@@ -413,20 +398,11 @@ fn a_short_budget_is_shared_by_the_first_and_the_last_cases() {
 
 #[test]
 fn a_case_that_is_slow_to_set_up_has_its_samples_and_takes_none_from_others() {
-    let values = vec![1.0, 2.0, 5.0, 3.0, 9.0];
-    let slow = Script { values, set_up: vec![0.0, 0.0, 5.5], ..Script::steady() };
+    let slow = Script { set_up: vec![0.0, 0.0, 5.5], ..Script::wild() };
     let done = run_with(slow, None, Some(10.0), 8);
     let samples: Vec<usize> = done.ran.outcomes.iter().map(|outcome| outcome.samples.len()).collect();
     assert!(samples.len() == 8 && samples.iter().all(|n| *n >= 6), "{samples:?}");
     assert!(done.log.now.get() <= 12.5, "{}", done.log.now.get());
-}
-
-#[test]
-fn a_wrong_answer_voids_the_figure() {
-    let done = run_with(Script { wrong: true, ..Script::steady() }, Some(5), None, 1);
-    assert_eq!(done.measurements[0].status, Status::Failed);
-    assert!(done.measurements[0].metrics.is_empty());
-    assert_eq!(done.measurements[0].cause, Some(FailureCause::WrongAnswer));
 }
 
 #[test]
@@ -443,7 +419,10 @@ fn a_wrong_answer_is_repeated_on_its_cpu_and_on_another() {
         let elsewhere = Elsewhere { cpu: 1, trials: trials(elsewhere) };
         let wanted = Repeated { there: trials(there), elsewhere: Some(elsewhere) };
         assert_eq!((wrong.repeated, wrong.at_fault()), (Some(wanted), at_fault), "{wrong_on:?}");
-        assert_eq!(done.measurements[0].reason.as_deref(), Some(wrong.to_string().as_str()));
+        let made = &done.measurements[0];
+        assert_eq!(made.reason.as_deref(), Some(wrong.to_string().as_str()));
+        assert_eq!((made.status, made.cause), (Status::Failed, Some(FailureCause::WrongAnswer)));
+        assert!(made.metrics.is_empty());
     }
 }
 
@@ -536,29 +515,15 @@ fn tools_of_a_scaled_plan_give_one_pair_and_no_row_is_warned_of_it() {
 }
 
 #[test]
-fn the_mocked_benchmark_exists() {
-    assert!(benchmarks().any(|b| b.name() == "null"));
-}
-
-#[test]
 fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
     let beside = |tools: &[f64], budget| {
         let script = Script { tools: tools.to_vec(), ..Script::steady() };
         let finished = run_with(script, None, budget, 2);
-        let pairs: Vec<usize> = finished
-            .ran
-            .outcomes
-            .iter()
-            .flat_map(|o| &o.tool_results)
-            .map(|tool_result| tool_result.pairs.len())
-            .collect();
-        let reported = finished
-            .ran
-            .outcomes
-            .iter()
-            .flat_map(|o| &o.tool_results)
-            .flat_map(|tool_result| &tool_result.warnings);
-        let own: Vec<usize> = finished.ran.outcomes.iter().map(|o| o.samples.len()).collect();
+        let outcomes = &finished.ran.outcomes;
+        let results = || outcomes.iter().flat_map(|outcome| &outcome.tool_results);
+        let pairs: Vec<usize> = results().map(|result| result.pairs.len()).collect();
+        let reported = results().flat_map(|result| &result.warnings);
+        let own: Vec<usize> = outcomes.iter().map(|outcome| outcome.samples.len()).collect();
         (pairs, reported.filter(|w| w.code() == "few-pairs").count(), own)
     };
     let (_, _, alone) = beside(&[], Some(10.0));
@@ -573,15 +538,7 @@ fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
 
 #[test]
 fn a_stated_amount_is_expected_to_take_its_time() {
-    let planned = |id: &str| Planned {
-        candidate: Candidate::new(id.parse().unwrap(), Ok(())),
-        sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01, warm_up: None },
-        against: plimsoll_reference::Against::NoTool,
-        budget: None,
-        job: Vec::new(),
-        group: 0,
-        repeat: 0,
-    };
+    let planned = |id: &str| planned(id.parse().unwrap(), Some(3), 0.2);
     let machine = Machine::discover(&Root::live());
     let free = expected_of(&machine, &planned("cpu.peak/op=add/type=i8/threads=1"));
     assert!((free - 1.2).abs() < 1e-9, "three samples, the warm-up and the set-up: {free}");

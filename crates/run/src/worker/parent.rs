@@ -66,16 +66,12 @@ impl Workers {
         self.interrupted.get()
     }
 
-    fn start(&self, machine: &Machine) -> Result<SharedWorker, CannotMeasure> {
-        Ok(Rc::new(RefCell::new(WorkerProcess::start(self, machine)?)))
-    }
-
     fn worker_for(&mut self, case: &Case) -> Result<SharedWorker, CannotMeasure> {
         let is_usable =
             |(of, worker): &(String, SharedWorker)| of == case.benchmark() && worker.borrow().alive;
         let worker = match self.kept.take().filter(is_usable) {
             Some((_, worker)) => worker,
-            None => self.start(&self.machine)?,
+            None => WorkerProcess::start(self, &self.machine)?,
         };
         if plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.descriptor().shares_worker) {
             self.kept = Some((case.benchmark().to_owned(), Rc::clone(&worker)));
@@ -108,7 +104,7 @@ impl Station for Workers {
         if self.was_interrupted() {
             return Err(interrupted());
         }
-        let worker = self.start(machine)?;
+        let worker = WorkerProcess::start(self, machine)?;
         Ok(Box::new(Remote::prepare(worker, candidate, machine, None)?))
     }
 
@@ -119,17 +115,16 @@ impl Station for Workers {
     }
 
     fn reference_writes(&self, planned: &Planned) -> bool {
-        let Planned { against, candidate, .. } = planned;
-        let reference_tools = self.reference_tools.as_ref();
-        reference_tools.is_some_and(|all| all.writes_test_file(against, &candidate.case, &self.machine))
+        let (against, case) = (&planned.against, &planned.candidate.case);
+        let tools = self.reference_tools.as_ref();
+        tools.is_some_and(|all| all.writes_test_file(against, case, &self.machine))
     }
 
     fn prepare_tools(&mut self, planned: &Planned, offer: &Offer) -> Vec<PreparedTool> {
         let Planned { against, candidate, job, .. } = planned;
-        let reference_tools = self.reference_tools.as_mut();
+        let Some(tools) = self.reference_tools.as_mut() else { return Vec::new() };
         let offer = Offer { job: job.clone(), ..offer.clone() };
-        reference_tools
-            .map_or_else(Vec::new, |all| all.prepare_tools(against, &candidate.case, &self.machine, &offer))
+        tools.prepare_tools(against, &candidate.case, &self.machine, &offer)
     }
 }
 
@@ -149,8 +144,12 @@ struct Remote {
     patience: f64,
     /// Time granted to a sample even beyond the budget, in s.
     longest: f64,
-    clock: BudgetLeft,
+    /// Rest of the budget in s, counting only the case's own time, without reference tools.
+    left: Option<f64>,
 }
+
+/// Time beyond the budget in which a case may end by itself and report the reason.
+const BUDGET_GRACE_SECONDS: f64 = 1.0;
 
 impl Remote {
     fn prepare(
@@ -160,43 +159,33 @@ impl Remote {
         within: Option<f64>,
     ) -> Result<Self, CannotMeasure> {
         let Candidate { case, parsed, .. } = candidate;
-        let mut clock = BudgetLeft { seconds: within };
+        let (offer, facts, probes, patience) =
+            (Offer::default(), Facts::default(), probes(case), preparing(case));
+        let mut remote = Self { worker, offer, facts, probes, patience, longest: 0.0, left: within };
         let request = WorkerRequest::Prepare { case: case.clone(), parsed: parsed.clone(), within };
-        let reply = clock.ask(&worker, &request, preparing(case), "prepared")?;
-        let WorkerReply::Prepared(mut offer) = reply else {
+        let WorkerReply::Prepared(offer) = remote.ask(&request, patience, "prepared")? else {
             return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
         };
-        if offer.cpus.is_empty() {
-            offer.cpus = (plimsoll_bench::subsystem_of(case).cpus)(machine, case);
+        remote.offer = offer;
+        if remote.offer.cpus.is_empty() {
+            remote.offer.cpus = (plimsoll_bench::subsystem_of(case).cpus)(machine, case);
         }
-        let (probes, patience) = (probes(case), preparing(case));
-        Ok(Self { worker, offer, facts: Facts::default(), probes, patience, longest: 0.0, clock })
+        Ok(remote)
     }
-}
-
-/// Rest of the budget in s, counting only the case's own time, without reference tools.
-struct BudgetLeft {
-    seconds: Option<f64>,
-}
-
-impl BudgetLeft {
-    /// Time beyond the budget in which a case may end by itself and report the reason.
-    const BUDGET_GRACE_SECONDS: f64 = 1.0;
 
     /// Sends a request and returns the reply. Waits at most `patience` s, and at most for the
     /// budget. If the budget ends first, the error is "the budget ended while the case was `what`".
     fn ask(
         &mut self,
-        worker: &SharedWorker,
         request: &WorkerRequest,
         patience: f64,
         what: &str,
     ) -> Result<WorkerReply, CannotMeasure> {
         let begun = Instant::now();
-        let left = self.seconds.map_or(f64::INFINITY, |left| left.max(0.0) + Self::BUDGET_GRACE_SECONDS);
-        let answer = worker.borrow_mut().ask(request, patience.min(left));
+        let left = self.left.map_or(f64::INFINITY, |left| left.max(0.0) + BUDGET_GRACE_SECONDS);
+        let answer = self.worker.borrow_mut().ask(request, patience.min(left));
         let took = begun.elapsed().as_secs_f64();
-        self.seconds = self.seconds.map(|seconds| seconds - took);
+        self.left = self.left.map(|seconds| seconds - took);
         match answer {
             Err(cannot) if cannot.cause == FailureCause::Environment && left < patience && took >= left => {
                 Err(CannotMeasure::out_of_time(format!(
@@ -225,16 +214,15 @@ impl Prepared for Remote {
             SampleAmount::Work(_) => f64::INFINITY,
         };
         // The run loop starts the last sample in time, but it may take longer than planned.
-        self.clock.seconds = self.clock.seconds.map(|left| left.max(self.longest));
-        match self.clock.ask(&self.worker, &WorkerRequest::Sample(amount), patience, "measured")? {
+        self.left = self.left.map(|left| left.max(self.longest));
+        match self.ask(&WorkerRequest::Sample(amount), patience, "measured")? {
             WorkerReply::Sampled(sample) => Ok(*sample),
             _ => Err(CannotMeasure::environment("the worker answered something else than a sample")),
         }
     }
 
     fn provide_file(&mut self) -> Result<Writable, String> {
-        let (request, what) = (WorkerRequest::ProvideFile, "given a place for tools");
-        match self.clock.ask(&self.worker, &request, self.patience, what) {
+        match self.ask(&WorkerRequest::ProvideFile, self.patience, "given a place for tools") {
             Ok(WorkerReply::Provided(place)) => place,
             Ok(_) => Err("the worker did not say where tools may write".to_owned()),
             Err(cannot) => Err(cannot.reason),
@@ -243,12 +231,12 @@ impl Prepared for Remote {
 
     fn pause(&mut self) {
         // A dead worker is noticed at the next sample.
-        let _ = self.worker.borrow_mut().done(&WorkerRequest::Pause, PREPARE_SECONDS);
+        let _ = self.worker.borrow_mut().ask(&WorkerRequest::Pause, PREPARE_SECONDS);
     }
 
     fn resume(&mut self) {
         // Data that tools wrote to may have to be filled again.
-        let _ = self.clock.ask(&self.worker, &WorkerRequest::Resume, self.patience, "filled anew");
+        let _ = self.ask(&WorkerRequest::Resume, self.patience, "filled anew");
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
@@ -275,10 +263,9 @@ impl Drop for Remote {
         let mut worker = self.worker.borrow_mut();
         if worker.alive && Rc::strong_count(&self.worker) > 1 {
             // A request in flight is waited for; a slower worker is ended.
-            let patience = self.clock.seconds.map_or(PREPARE_SECONDS, |left| {
-                left.clamp(BudgetLeft::BUDGET_GRACE_SECONDS, PREPARE_SECONDS)
-            });
-            let _ = worker.done(&WorkerRequest::Finish, patience);
+            let patience =
+                self.left.map_or(PREPARE_SECONDS, |left| left.clamp(BUDGET_GRACE_SECONDS, PREPARE_SECONDS));
+            let _ = worker.ask(&WorkerRequest::Finish, patience);
         }
     }
 }
@@ -298,7 +285,7 @@ struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    fn start(workers: &Workers, machine: &Machine) -> Result<Self, CannotMeasure> {
+    fn start(workers: &Workers, machine: &Machine) -> Result<SharedWorker, CannotMeasure> {
         let failed = |e: std::io::Error| {
             CannotMeasure::environment(format!("cannot start a worker process: {e}; {}", remedy(&e)))
         };
@@ -334,8 +321,8 @@ impl WorkerProcess {
         let mut worker = Self { child, stdin, replies, interrupts, interrupted, last_words, alive: true };
         let options = workers.options.clone();
         let begin = WorkerRequest::Begin { machine: Box::new(machine.clone()), options };
-        worker.done(&begin, PREPARE_SECONDS)?;
-        Ok(worker)
+        worker.ask(&begin, PREPARE_SECONDS)?;
+        Ok(Rc::new(RefCell::new(worker)))
     }
 
     /// Sends a request and returns the reply. Fails after `seconds`.
@@ -376,10 +363,6 @@ impl WorkerProcess {
                 "the worker gave no answer within {seconds:.0} s and was ended; the device may hang, or the amount is too large"
             ))),
         }
-    }
-
-    fn done(&mut self, request: &WorkerRequest, seconds: f64) -> Result<(), CannotMeasure> {
-        self.ask(request, seconds).map(|_| ())
     }
 
     fn lost(&mut self) -> CannotMeasure {
