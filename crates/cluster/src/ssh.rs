@@ -91,7 +91,7 @@ pub fn measured<'a>(
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
     let answered = session.ordered(stdin, order).and_then(|()| session.result());
     let (run, ended) = answered.map_err(|wrong| session.describe_failure(wrong))?;
-    hold.stop_expecting();
+    hold.state().waits = false;
     Ok((NodeResult { run: named(run, &host.name)?, ended }, session))
 }
 
@@ -160,7 +160,7 @@ impl Connection<'_> {
         let ask = serde_json::to_string(ask).unwrap_or_default() + "\n";
         let sent = self.hold.send_line(&ask).map_err(|_| NoResult::Gone);
         let found = sent.and_then(|()| answer(self));
-        self.hold.stop_expecting();
+        self.hold.state().waits = false;
         found.map_err(|wrong| self.describe_failure(wrong))
     }
 
@@ -191,7 +191,7 @@ impl Connection<'_> {
         }
         let order = serde_json::to_string(order).map_err(|e| e.to_string())?;
         writeln!(stdin, "{order}").and_then(|()| stdin.flush()).map_err(|_| NoResult::Gone)?;
-        self.hold.opened(stdin);
+        self.hold.state().stdin = Some(stdin);
         Ok(())
     }
 
@@ -211,10 +211,8 @@ impl Connection<'_> {
 
     fn result(&mut self) -> Result<(Run, RunEnd), NoResult> {
         let (run, ended) = self.document()?;
-        match run {
-            Some(run) => Ok((run, ended)),
-            None => Err(NoResult::There(without_document(&ended, &last_line(&locked(&self.complained))))),
-        }
+        let run = run.ok_or_else(|| without_document(&ended, &last_line(&locked(&self.complained))))?;
+        Ok((run, ended))
     }
 
     /// Reads to the end of a run. Returns its document, if any, and how it ended.
@@ -236,7 +234,7 @@ impl Connection<'_> {
         loop {
             let line = self.lines.next()?.ok_or(NoResult::Gone)?;
             if let ReceivedLine::Progress(progress) = line {
-                self.hold.progressed(progress);
+                self.hold.state().progress = progress;
                 continue;
             }
             if let Some(found) = meant(line) {
@@ -257,9 +255,9 @@ impl Connection<'_> {
     /// Ends the connection after the error `wrong`. Returns and stores the reason for the user.
     fn describe_failure(&mut self, wrong: NoResult) -> String {
         let status = self.end();
-        let why = match (wrong, self.hold.why()) {
-            (NoResult::There(why), _) => why,
-            (NoResult::Gone, Some(why)) => why,
+        let known = self.hold.state().why.clone();
+        let why = match (wrong, known) {
+            (NoResult::There(why), _) | (NoResult::Gone, Some(why)) => why,
             (NoResult::Gone, None) => gone(self.launcher, status, &locked(&self.complained), self.programs),
         };
         self.lost.insert(why).clone()
@@ -267,7 +265,7 @@ impl Connection<'_> {
 
     /// Closes the connection and kills a launcher that stays. Returns its exit status, if known.
     fn end(&mut self) -> Option<ExitStatus> {
-        self.hold.close();
+        self.hold.state().stdin = None;
         if self.silent.recv_timeout(LINGERS) == Err(RecvTimeoutError::Timeout) {
             self.hold.end();
         }

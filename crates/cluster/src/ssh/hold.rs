@@ -2,8 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -16,80 +16,64 @@ const SILENT: u32 = 90;
 /// A connection that another thread may end.
 #[derive(Debug, Default)]
 pub struct Hold {
-    inner: Mutex<Inner>,
+    state: Mutex<HoldState>,
     /// Seconds since data was last received or sent, counted while an answer is expected.
     seconds: AtomicU32,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+pub(super) struct HoldState {
     child: Option<Child>,
-    stdin: Option<ChildStdin>,
+    /// Pipe to the node; closing it shows the node that no request follows.
+    pub(super) stdin: Option<ChildStdin>,
     ended: bool,
     /// Reason of that, if it is not known otherwise.
-    why: Option<String>,
-    waits: bool,
-    progress: MachineProgress,
+    pub(super) why: Option<String>,
+    /// Whether an answer is expected, so that silence is a failure.
+    pub(super) waits: bool,
+    pub(super) progress: MachineProgress,
 }
 
 impl Hold {
-    /// Sets the process of the connection. Kills it at once if the connection was ended already.
-    pub(super) fn begin(&self, child: Child) {
-        let mut inner = locked(&self.inner);
-        inner.waits = true;
-        if inner.ended {
-            kill_group(&child);
-        }
-        inner.child = Some(child);
+    pub(super) fn state(&self) -> MutexGuard<'_, HoldState> {
+        locked(&self.state)
     }
 
-    pub(super) fn opened(&self, stdin: ChildStdin) {
-        locked(&self.inner).stdin = Some(stdin);
+    /// Sets the process of the connection. Kills it at once if the connection was ended already.
+    pub(super) fn begin(&self, child: Child) {
+        let mut state = self.state();
+        state.waits = true;
+        if state.ended {
+            kill_group(&child);
+        }
+        state.child = Some(child);
     }
 
     pub(super) fn send_line(&self, line: &str) -> io::Result<()> {
-        let mut inner = locked(&self.inner);
-        inner.waits = true;
-        let stdin = inner.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut state = self.state();
+        state.waits = true;
+        let stdin = state.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush())
-    }
-
-    /// Marks that no answer is expected, so that silence is no failure.
-    pub(super) fn stop_expecting(&self) {
-        locked(&self.inner).waits = false;
-    }
-
-    /// Closes the pipe, which shows the node that no request follows.
-    pub(super) fn close(&self) {
-        locked(&self.inner).stdin = None;
     }
 
     /// Requests the end of the node's run, which then sends its results; before it, disconnects.
     pub fn ask_to_end(&self) {
-        let asked = locked(&self.inner).stdin.take().is_some();
-        if !asked {
+        let stdin = self.state().stdin.take();
+        if stdin.is_none() {
             self.end();
         }
     }
 
     /// Kills the process of the connection, and its children, at once.
     pub fn end(&self) {
-        let mut inner = locked(&self.inner);
-        inner.ended = true;
-        inner.child.as_ref().iter().for_each(|child| kill_group(child));
+        let mut state = self.state();
+        state.ended = true;
+        state.child.as_ref().iter().for_each(|child| kill_group(child));
     }
 
     /// Returns the latest progress that the node reported.
     pub fn progress(&self) -> MachineProgress {
-        locked(&self.inner).progress
-    }
-
-    pub(super) fn progressed(&self, progress: MachineProgress) {
-        locked(&self.inner).progress = progress;
-    }
-
-    pub(super) fn why(&self) -> Option<String> {
-        locked(&self.inner).why.clone()
+        self.state().progress
     }
 
     pub(super) fn lines_read(&self) {
@@ -99,18 +83,18 @@ impl Hold {
     /// Counts a second of silence; ends the connection after too many. The supervising thread calls
     /// it, so that time in which this process is stopped does not count.
     pub fn count_silent_second(&self) {
-        if !locked(&self.inner).waits {
+        if !self.state().waits {
             return self.lines_read();
         }
         if self.seconds.fetch_add(1, Ordering::Relaxed) == SILENT {
-            locked(&self.inner).why = Some(format!("it sent nothing for {SILENT} s"));
+            self.state().why = Some(format!("it sent nothing for {SILENT} s"));
             self.end();
         }
     }
 
     pub(super) fn waited(&self) -> Option<ExitStatus> {
         // The lock is not held while waiting: another thread may want to kill the process.
-        let child = locked(&self.inner).child.take();
+        let child = self.state().child.take();
         child.and_then(|mut child| child.wait().ok())
     }
 }
@@ -173,12 +157,12 @@ mod tests {
         hold.begin(sleeper());
         (0..SILENT).for_each(|_| hold.count_silent_second());
         hold.lines_read();
-        hold.stop_expecting();
+        hold.state().waits = false;
         (0..2 * SILENT).for_each(|_| hold.count_silent_second());
-        assert_eq!(hold.why(), None);
+        assert_eq!(hold.state().why, None);
         assert!(hold.send_line("a question\n").is_err(), "it cannot be asked yet");
         (0..=SILENT).for_each(|_| hold.count_silent_second());
-        assert_eq!(hold.why().unwrap(), "it sent nothing for 90 s");
+        assert_eq!(hold.state().why.as_deref(), Some("it sent nothing for 90 s"));
         assert_eq!(hold.waited().unwrap().code(), None);
     }
 }

@@ -145,14 +145,9 @@ mod tests {
         assert_eq!(all[..3], ["-p2222", "-F", "mine"]);
         assert_eq!(all[all.len() - 3..], ["--", "ops@n7", "/bin/sh"]);
         assert!(ssh.refusal(&ported).is_none());
+        assert!(ssh.could_not_connect(255) && !kubectl.could_not_connect(255));
         assert!(kubectl.refusal(&ported).is_some() && kubectl.refusal(&host).is_none());
         assert!(kubectl.refusal(&HostName::typed("ops@n7").unwrap()).is_some());
         assert!(kubectl.with_ssh_config("mine").is_err());
-    }
-
-    #[test]
-    fn exit_code_255_is_a_failed_connection_of_ssh_alone() {
-        assert!(NodeLauncher::parse(None).unwrap().could_not_connect(255));
-        assert!(!NodeLauncher::parse(Some("kubectl")).unwrap().could_not_connect(255));
     }
 }

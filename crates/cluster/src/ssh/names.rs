@@ -230,6 +230,9 @@ mod tests {
         {
             assert!(HostName::typed(wrong).is_err(), "{wrong}");
         }
+        let why = HostName::typed("root@n1:2222").unwrap_err();
+        assert!(why.ends_with("the port belongs in ssh's configuration (Port 2222)"), "{why}");
+        assert!(HostName::typed("n1:a").is_err() && HostName::typed("n1:").is_err());
     }
 
     #[test]
@@ -275,13 +278,6 @@ mod tests {
         let hosts = of_inventory(text).unwrap();
         let of = |at: usize| (hosts[at].destination.as_str(), hosts[at].port);
         assert_eq!((of(0), of(1), of(2)), (("web@w1", Some(2222)), ("own@w2", Some(2222)), ("all@d1", None)));
-    }
-
-    #[test]
-    fn a_port_is_no_part_of_a_name() {
-        let why = HostName::typed("root@n1:2222").unwrap_err();
-        assert!(why.ends_with("the port belongs in ssh's configuration (Port 2222)"), "{why}");
-        assert!(HostName::typed("n1:a").is_err() && HostName::typed("n1:").is_err());
     }
 
     #[test]
