@@ -325,9 +325,9 @@ impl FindingsContext<'_> {
     fn stolen(&self) -> Option<Finding> {
         let known = |probe: &WatchProbe| Some((probe.at, probe.before.elapsed_s, probe.before.steal_share?));
         let known: Vec<(f64, f64, f64)> = self.kept.probes.iter().filter_map(known).collect();
-        let share = weighted(known.iter().map(|(_, seconds, share)| (*seconds, *share)))?;
-        let (at, worst) =
-            known.iter().map(|(at, _, share)| (*at, *share)).max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let all: f64 = known.iter().map(|(_, seconds, _)| seconds).sum();
+        let share = known.iter().map(|(_, seconds, share)| seconds * share).sum::<f64>() / all;
+        let (at, _, worst) = *known.iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
         let text = format!(
             "the hypervisor gave {} of the CPU time to others (steal), {} at most, before the probe of {}",
             percent(share, 2),
@@ -408,12 +408,6 @@ fn spread_around_median(values: &[f64]) -> Option<f64> {
     let share = if off.len() < MIN_FIGURES { 1.0 } else { NEARLY_ALL };
     let place = (off.len() as f64 * share).ceil() as usize;
     off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())
-}
-
-/// Returns the mean of shares weighted by seconds, from (seconds, share); `None` without time.
-fn weighted(all: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
-    let (seconds, sum) = all.fold((0.0, 0.0), |(seconds, sum), (s, share)| (seconds + s, sum + s * share));
-    (seconds > 0.0).then(|| sum / seconds)
 }
 
 /// Formats a duration as text: "23 h 59 min", "4 min 10 s".
@@ -502,75 +496,53 @@ mod tests {
     const CPU: &str = "cpu.peak/op=fma/type=f64/threads=1";
     const DISK: &str = "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M";
 
-    fn texts(kept: &JournalContent, measurement: &Measurement) -> Vec<(String, String)> {
-        let found = findings(kept, std::slice::from_ref(measurement));
-        found.into_iter().map(|finding| (finding.code, finding.text)).collect()
+    fn codes(kept: &JournalContent, measurement: &Measurement) -> Vec<String> {
+        findings(kept, std::slice::from_ref(measurement)).into_iter().map(|finding| finding.code).collect()
     }
 
-    fn codes(kept: &JournalContent, measurement: &Measurement) -> Vec<String> {
-        texts(kept, measurement).into_iter().map(|(code, _)| code).collect()
+    /// Returns the texts of the findings with this code.
+    fn texts(kept: &JournalContent, measurement: &Measurement, code: &str) -> Vec<String> {
+        let found = findings(kept, std::slice::from_ref(measurement)).into_iter();
+        found.filter(|finding| finding.code == code).map(|finding| finding.text).collect()
+    }
+
+    /// Checks that the only finding with this code contains all of `parts`.
+    fn assert_told(kept: &JournalContent, measurement: &Measurement, code: &str, parts: &[&str]) {
+        let texts = texts(kept, measurement, code);
+        assert!(texts.len() == 1 && parts.iter().all(|part| texts[0].contains(part)), "{code}: {texts:?}");
     }
 
     #[test]
     fn a_steady_machine_has_nothing_but_its_steadiness() {
         let (kept, measurement) = watched(24.0, CPU, |_| 100.0);
-        let coded_finding = texts(&kept, &measurement);
         assert_eq!(codes(&kept, &measurement), ["watched", "steadiness"]);
-        assert!(
-            coded_finding[0].1.starts_with("288 probes in 23 h 55 min; the watch took 0.17 % of one CPU"),
-            "{}",
-            coded_finding[0].1
-        );
-        assert!(
-            coded_finding[1].1.contains("95 % of 288 figures are within 0.1")
-                && coded_finding[1].1.contains("worst hour"),
-            "{}",
-            coded_finding[1].1
-        );
+        let watched = "288 probes in 23 h 55 min; the watch took 0.17 % of one CPU";
+        assert_told(&kept, &measurement, "watched", &[watched]);
+        let steady = ["95 % of 288 figures are within 0.1", "worst hour"];
+        assert_told(&kept, &measurement, "steadiness", &steady);
     }
 
     #[test]
     fn the_worst_hour_and_the_hour_of_each_day_are_named() {
-        let (kept, measurement) = watched(50.0, CPU, |hour| match hour % 24.0 {
-            h if (5.0..6.0).contains(&h) => 80.0,
-            _ => 100.0,
-        });
-        let coded_finding = texts(&kept, &measurement);
-        let of = |code: &str| {
-            coded_finding.iter().find(|(of, _)| of == code).map(|(_, text)| text.clone()).unwrap_or_default()
-        };
-        assert!(of("steadiness").contains("14:00 to 15:00 UTC: 20 % worse"), "{}", of("steadiness"));
-        assert!(of("time-of-day").contains("14:00 (20 % or more on 2 days) UTC"), "{}", of("time-of-day"));
-        let changes: Vec<&str> = coded_finding
-            .iter()
-            .filter(|(code, _)| code == "level-changed")
-            .map(|(_, text)| text.as_str())
-            .collect();
-        assert_eq!(changes.len(), 4, "{coded_finding:?}");
-        assert!(
-            changes[0].contains("fell by 20 % between 2026-11-26 13:55:00 UTC and 2026-11-26 14:00:00 UTC"),
-            "{changes:?}"
-        );
+        let (kept, measurement) =
+            watched(50.0, CPU, |hour| if (5.0..6.0).contains(&(hour % 24.0)) { 80.0 } else { 100.0 });
+        assert_told(&kept, &measurement, "steadiness", &["14:00 to 15:00 UTC: 20 % worse"]);
+        assert_told(&kept, &measurement, "time-of-day", &["14:00 (20 % or more on 2 days) UTC"]);
+        let changes = texts(&kept, &measurement, "level-changed");
+        let first = "fell by 20 % between 2026-11-26 13:55:00 UTC and 2026-11-26 14:00:00 UTC";
+        assert!(changes.len() == 4 && changes[0].contains(first), "{changes:?}");
     }
 
     #[test]
     fn a_burst_that_is_used_up_is_told_with_its_time_and_a_recovery_is_none() {
         let (kept, measurement) = watched(24.0, DISK, |hour| if hour < 9.0 { 3000.0 } else { 300.0 });
-        let coded_finding = texts(&kept, &measurement);
-        let burst = coded_finding
-            .iter()
-            .find(|(code, _)| code == "burst-credit")
-            .map(|(_, text)| text.as_str())
-            .unwrap();
-        assert!(
-            burst.contains("for the first 8 h 55 min") && burst.contains("after 2026-11-26 18:00:00 UTC"),
-            "{burst}"
-        );
-        let (kept, measurement) =
-            watched(24.0, DISK, |hour| if (9.0..11.0).contains(&hour) { 300.0 } else { 3000.0 });
-        assert!(!codes(&kept, &measurement).contains(&"burst-credit".to_owned()));
-        let (kept, measurement) = watched(24.0, CPU, |hour| if hour < 9.0 { 100.0 } else { 30.0 });
-        assert!(!codes(&kept, &measurement).contains(&"burst-credit".to_owned()));
+        let parts = ["for the first 8 h 55 min", "after 2026-11-26 18:00:00 UTC"];
+        assert_told(&kept, &measurement, "burst-credit", &parts);
+        let recovered = |hour: f64| if (9.0..11.0).contains(&hour) { 300.0 } else { 3000.0 };
+        let of_cpu = |hour: f64| if hour < 9.0 { 100.0 } else { 30.0 };
+        for (kept, measurement) in [watched(24.0, DISK, recovered), watched(24.0, CPU, of_cpu)] {
+            assert!(texts(&kept, &measurement, "burst-credit").is_empty());
+        }
     }
 
     #[test]
@@ -590,32 +562,18 @@ mod tests {
             at: kept.probes[200].at - 10.0,
             ..kept.sessions[0].clone()
         });
-        let coded_finding = texts(&kept, &measurement);
-        let of = |code: &str| {
-            coded_finding.iter().find(|(of, _)| of == code).map(|(_, text)| text.clone()).unwrap()
-        };
-        assert!(
-            of("quota-changed")
-                .contains("17:15:00 UTC and 2026-11-26 17:20:00 UTC: none before, 0.500 CPUs after"),
-            "{coded_finding:?}"
-        );
-        assert!(
-            of("stolen-over-time").contains("gave 5.2 % of the CPU time to others (steal), 30 % at most"),
-            "{}",
-            of("stolen-over-time")
-        );
-        assert!(of("temperature").contains("between 50.0 and 80.0 °C"));
-        assert!(
-            of("no-figure").contains("1 of 288 probes had a case that failed")
-                && of("no-figure").contains("no answer")
-        );
-        let unwatched = of("unwatched");
-        assert!(
-            unwatched.contains("stopped 1 time")
-                && unwatched.contains("booted 1 time")
-                && unwatched.contains("slept for 2 h 0 min"),
-            "{unwatched}"
-        );
+        for (code, parts) in [
+            (
+                "quota-changed",
+                &["17:15:00 UTC and 2026-11-26 17:20:00 UTC: none before, 0.500 CPUs after"][..],
+            ),
+            ("stolen-over-time", &["gave 5.2 % of the CPU time to others (steal), 30 % at most"]),
+            ("temperature", &["between 50.0 and 80.0 °C"]),
+            ("no-figure", &["1 of 288 probes had a case that failed", "no answer"]),
+            ("unwatched", &["stopped 1 time", "booted 1 time", "slept for 2 h 0 min"]),
+        ] {
+            assert_told(&kept, &measurement, code, parts);
+        }
     }
 
     #[test]
@@ -623,35 +581,28 @@ mod tests {
         let (mut kept, mut measurement) = watched(24.0, DISK, |hour| if hour < 9.0 { 3000.0 } else { 300.0 });
         measurement.metrics[0].unit = Unit::IoPerSecond;
         kept.begun.run.machine.storage.as_mut().unwrap().number = "254:0".parse().ok();
-        assert!(codes(&kept, &measurement).contains(&"burst-credit".to_owned()));
+        assert_told(&kept, &measurement, "burst-credit", &[]);
         let limit = IoLimit { device: "254:0".to_owned(), reads: Some(300), ..IoLimit::default() };
         for probe in &mut kept.probes[108..] {
             probe.io_limits = vec![limit.clone()];
         }
-        let coded_finding = texts(&kept, &measurement);
-        let of = |code: &str| coded_finding.iter().find(|(of, _)| of == code).map(|(_, text)| text.as_str());
-        assert!(
-            of("limit-changed").is_some_and(|text| text.ends_with(
-                "the I/O limit of the control group changed between 2026-11-26 17:55:00 UTC and 2026-11-26 18:00:00 UTC: \
-                 none before, 300 IOPS after"
-            )),
-            "{coded_finding:?}"
-        );
-        assert_eq!(of("burst-credit"), None);
+        let text = "the I/O limit of the control group changed between 2026-11-26 17:55:00 UTC and \
+                    2026-11-26 18:00:00 UTC: none before, 300 IOPS after";
+        assert_told(&kept, &measurement, "limit-changed", &[text]);
+        assert!(texts(&kept, &measurement, "burst-credit").is_empty());
     }
 
     #[test]
     fn what_a_budget_left_out_is_counted_and_what_a_signal_cut_off_is_not() {
         let (mut kept, measurement) = watched(24.0, DISK, |_| 3000.0);
         kept.probes[5].cases.clear();
-        assert!(!codes(&kept, &measurement).contains(&"budget-used".to_owned()));
+        assert!(texts(&kept, &measurement, "budget-used").is_empty());
         for probe in &mut kept.probes[100..200] {
             probe.cases.clear();
             probe.left_out = vec![measurement.case.clone()];
         }
-        let coded_finding = texts(&kept, &measurement);
-        let budget = coded_finding.iter().find(|(code, _)| code == "budget-used").unwrap();
-        assert!(budget.1.contains("left out of 100 of 288 probes, because --disk-a-day"), "{}", budget.1);
+        let text = "left out of 100 of 288 probes, because --disk-a-day";
+        assert_told(&kept, &measurement, "budget-used", &[text]);
     }
 
     #[test]
@@ -662,20 +613,14 @@ mod tests {
             let taken = if (5.0..6.0).contains(&(point.t / 3600.0 % 24.0)) { 0.2 } else { 0.0 };
             point.delivered = Some(value * (1.0 - taken));
         }
-        let coded_finding = texts(&kept, &measurement);
-        assert!(
-            coded_finding.iter().any(|(code, text)| code == "time-of-day" && text.contains("14:00 (20 %")),
-            "{coded_finding:?}"
-        );
+        assert_told(&kept, &measurement, "time-of-day", &["14:00 (20 %"]);
     }
 
     #[test]
     fn many_changes_are_counted() {
         let (kept, measurement) =
             watched(96.0, CPU, |hour| if ((hour / 6.0) as usize).is_multiple_of(2) { 100.0 } else { 80.0 });
-        let coded_finding = texts(&kept, &measurement);
-        assert_eq!(coded_finding.iter().filter(|(code, _)| code == "level-changed").count(), MOST_STEPS);
-        let more = &coded_finding.iter().find(|(code, _)| code == "levels-changed").unwrap().1;
-        assert!(more.contains("10 further changes"), "{more}");
+        assert_eq!(texts(&kept, &measurement, "level-changed").len(), MOST_STEPS);
+        assert_told(&kept, &measurement, "levels-changed", &["10 further changes"]);
     }
 }

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use plimsoll_machine::StateChange;
 use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{CannotMeasure, Facts, Outcome, Sample};
+use plimsoll_model::sample::{CannotMeasure, Facts, FailureCause, Outcome, Sample};
 use plimsoll_result::document::Run;
 use plimsoll_units::text::{shown_path, shown_within};
 
@@ -151,6 +152,15 @@ impl ProbedCase {
         let samples = samples.into_iter().map(|sample| Sample { at: at + sample.at, ..sample }).collect();
         Self { case, samples, facts, ended }
     }
+
+    fn into_outcome(self) -> Outcome {
+        let Self { case, mut samples, facts, ended } = self;
+        // A wrong answer voids the earlier samples of all probes.
+        if ended.as_ref().is_some_and(|why| why.cause == FailureCause::WrongAnswer) {
+            samples.clear();
+        }
+        Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended }
+    }
 }
 
 /// A skipped probe, or the end of a session.
@@ -230,11 +240,8 @@ impl std::ops::Add for WatchResources {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            cpu: self.cpu + other.cpu,
-            disk: self.disk + other.disk,
-            network: self.network + other.network,
-        }
+        let (cpu, disk) = (self.cpu + other.cpu, self.disk + other.disk);
+        Self { cpu, disk, network: self.network + other.network }
     }
 }
 
@@ -252,8 +259,10 @@ impl WatchJournal {
         let made = options().append(true).create_new(true).mode(0o600).open(path);
         let file = match made {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                let running = Self::open(path).is_err_and(|e| matches!(e, JournalError::Running { .. }));
-                return Err(if running { running_at(path) } else { JournalError::unfinished(path) });
+                return Err(match Self::open(path) {
+                    Err(running @ JournalError::Running(_)) => running,
+                    _ => JournalError::unfinished(path),
+                });
             }
             made => made.map_err(|e| failed("make", path, e))?,
         };
@@ -264,12 +273,9 @@ impl WatchJournal {
             let _ = journal.remove();
             return Err(e);
         }
-        let directory =
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(directory)
-            .and_then(|directory| directory.sync_all())
-            .map_err(|e| failed("make", path, e))?;
-        Ok(journal)
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let synced = File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all());
+        synced.map(|()| journal).map_err(|e| failed("make", path, e))
     }
 
     /// Opens a journal to resume it. Waits up to `patience` while another process has it locked.
@@ -294,7 +300,7 @@ impl WatchJournal {
     fn locked(&self) -> Result<(), JournalError> {
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(()),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(running_at(&self.path)),
+            Err(Errno::WOULDBLOCK) => Err(JournalError::Running(shown_path(&self.path))),
             Err(e) => Err(failed("write", &self.path, e.into())),
         }
     }
@@ -358,10 +364,6 @@ fn options() -> OpenOptions {
     options
 }
 
-fn running_at(path: &Path) -> JournalError {
-    JournalError::Running(shown_path(path))
-}
-
 fn failed(what: &'static str, path: &Path, why: io::Error) -> JournalError {
     JournalError::Failed(what, shown_path(path), why)
 }
@@ -372,9 +374,9 @@ fn foreign(path: &Path, why: impl Into<String>) -> JournalError {
 
 /// Opens a plain file of this user that is not too large.
 fn owned(path: &Path, options: &OpenOptions) -> Result<File, JournalError> {
-    let file = options.open(path).map_err(|error| match rustix::io::Errno::from_io_error(&error) {
-        Some(rustix::io::Errno::NOENT) => JournalError::missing(path),
-        Some(rustix::io::Errno::LOOP) => foreign(path, "it is a link"),
+    let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NOENT) => JournalError::missing(path),
+        Some(Errno::LOOP) => foreign(path, "it is a link"),
         _ => failed("read", path, error),
     })?;
     let about = file.metadata().map_err(|e| failed("read", path, e))?;
@@ -438,6 +440,15 @@ impl JournalContent {
         let (sessions, probes, passed, stopped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let spent = WatchResources::default();
         Self { begun, sessions, probes, passed, stopped, spent, reached: 0.0, until: 0.0 }
+    }
+
+    /// Returns one outcome for each of `cases` that any probe measured; `cpus` counts usable CPUs.
+    pub fn join_probes(&self, cases: &[Case], cpus: usize) -> Vec<Outcome> {
+        let of = |case: &Case| {
+            let probed = self.probes.iter().flat_map(|probe| &probe.cases).filter(|one| one.case == *case);
+            plimsoll_run::together(probed.cloned().map(ProbedCase::into_outcome).collect(), cpus)
+        };
+        cases.iter().filter_map(of).collect()
     }
 
     pub(crate) fn take(&mut self, line: JournalEntry) -> Result<(), String> {

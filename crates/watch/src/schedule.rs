@@ -77,10 +77,14 @@ mod tests {
 
     const SHARES: WatchResources = WatchResources { cpu: 0.02, disk: 8e9, network: 8e9 };
 
+    fn schedule(every: f64, seed: u64) -> ProbeSchedule {
+        ProbeSchedule::new(every, SHARES, WatchResources::default(), WatchResources::default(), seed)
+    }
+
     proptest! {
         #[test]
         fn whatever_a_probe_takes_the_shares_are_kept(costs in prop::collection::vec(0.01..0.2f64, 2..200), every in 0.5..30.0f64, seed: u64) {
-            let mut schedule = ProbeSchedule::new(every, SHARES, WatchResources::default(), WatchResources::default(), seed);
+            let mut schedule = schedule(every, seed);
             let (mut at, mut used, mut first) = (0.0, 0.0, true);
             for cost in costs {
                 // A more expensive probe may exceed the share; the next one waits for it.
@@ -96,8 +100,7 @@ mod tests {
 
     #[test]
     fn probes_are_at_random_times_with_the_mean_that_was_asked_for() {
-        let mut schedule =
-            ProbeSchedule::new(300.0, SHARES, WatchResources::default(), WatchResources::default(), 7);
+        let mut schedule = schedule(300.0, 7);
         let times: Vec<f64> =
             std::iter::successors(Some(0.0), |last| Some(schedule.next(*last))).take(1001).collect();
         let mean = times[1000] / 1000.0;
@@ -108,15 +111,11 @@ mod tests {
 
     #[test]
     fn the_disk_and_the_network_have_budgets_of_their_own() {
-        let mut schedule =
-            ProbeSchedule::new(1.0, SHARES, WatchResources::default(), WatchResources::default(), 1);
+        let mut schedule = schedule(1.0, 1);
         assert!(schedule.allows_disk(0.0) && schedule.allows_network(0.0));
         schedule.record_use(WatchResources { cpu: 0.0, disk: 1e9, network: 0.0 });
-        assert!(
-            !schedule.allows_disk(DAY / 8.0)
-                && schedule.allows_disk(DAY / 4.0)
-                && schedule.allows_network(0.0)
-        );
+        assert!(!schedule.allows_disk(DAY / 8.0) && schedule.allows_disk(DAY / 4.0));
+        assert!(schedule.allows_network(0.0));
         // A probe without disk access does not make the next one cheaper.
         schedule.record_use(WatchResources { cpu: 1.0, disk: 0.0, network: 0.0 });
         assert!(!schedule.allows_disk(DAY / 8.0));

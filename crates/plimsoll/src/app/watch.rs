@@ -19,7 +19,7 @@ use plimsoll_system::wall;
 use plimsoll_units::text::{format_count, shown_within};
 use plimsoll_watch::{
     JournalContent, JournalEntry, JournalError, MOST_PROBES, WatchJournal, WatchOrder, WatchResources,
-    WatchSession, findings, join_probes,
+    WatchSession, findings,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -248,7 +248,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
             cases.push(probed.case.clone());
         }
     }
-    let outcomes = join_probes(kept, &cases, begun.run.machine.cpu.allowed.len());
+    let outcomes = kept.join_probes(&cases, begun.run.machine.cpu.allowed.len());
     let mut run = begun.run.clone();
     let node = first_node(&run);
     let maker = plimsoll_result::evaluate::Maker { seed: run.seed, ..prepared.maker(&node) };
