@@ -4,10 +4,9 @@
 
 use plimsoll_bench_api::prelude::*;
 
-const SUBSYSTEM_NAME: &str = "mpi";
 /// Description of the subsystem.
 pub static SUBSYSTEM: Subsystem = Subsystem {
-    name: SUBSYSTEM_NAME,
+    name: "mpi",
     benchmarks: &[&MPI_LATENCY, &MPI_BANDWIDTH, &ALLREDUCE, &BARRIER],
     title: "MPI between machines",
     is_command: false,
@@ -102,15 +101,12 @@ impl Mpi {
             return Ok(Vec::new());
         }
         let Some(asked) = group.asked_numbers("message") else {
-            return Ok((0..=DEFAULT_MESSAGE_BYTES.ilog2())
-                .map(|power| 1 << power)
-                .filter(|bytes| *bytes >= each)
-                .collect());
+            let powers = (0..=DEFAULT_MESSAGE_BYTES.ilog2()).map(|power| 1 << power);
+            return Ok(powers.filter(|bytes| *bytes >= each).collect());
         };
-        match asked
-            .iter()
-            .find(|bytes| !(each..=MAX_MESSAGE_BYTES).contains(*bytes) || !bytes.is_multiple_of(each))
-        {
+        let is_wrong =
+            |bytes: &&u64| !(each..=MAX_MESSAGE_BYTES).contains(*bytes) || !bytes.is_multiple_of(each);
+        match asked.iter().find(is_wrong) {
             Some(bytes) if each > 1 => {
                 Err(format!("message must be a multiple of {each} and at most 16M: {bytes} is not"))
             }
@@ -120,25 +116,20 @@ impl Mpi {
     }
 
     /// Returns a case per number type of `group` with its bytes; one case if there are no types.
-    fn types(&self, group: &Group) -> Result<Vec<Typed>, String> {
+    fn types(&self, group: &Group) -> Result<Vec<(Case, u64)>, String> {
         let empty = Case::of(self.name());
         if !self.keys().contains(&"type") {
-            return Ok(vec![Typed { case: empty, bytes: 1 }]);
+            return Ok(vec![(empty, 1)]);
         }
         let typed = |word: &String| match word.as_str() {
-            "f64" => Ok(Typed { case: empty.clone().with_word("type", word), bytes: 8 }),
-            "f32" => Ok(Typed { case: empty.clone().with_word("type", word), bytes: 4 }),
+            "f64" => Ok((empty.clone().with_word("type", word), 8)),
+            "f32" => Ok((empty.clone().with_word("type", word), 4)),
             other => {
                 Err(format!("type must be f64 or f32: '{}' is neither", plimsoll_units::text::shown(other)))
             }
         };
         group.words("type", &["f64"]).iter().map(typed).collect()
     }
-}
-
-struct Typed {
-    case: Case,
-    bytes: u64,
 }
 
 /// Whether the case is measured between two machines, not by all machines of the run.
@@ -163,7 +154,7 @@ impl Benchmark for Mpi {
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let mut made = Vec::new();
-        for Typed { case, bytes } in self.types(group)? {
+        for (case, bytes) in self.types(group)? {
             let sizes = self.sizes(group, bytes)?;
             made.extend(sizes.iter().map(|size| case.clone().with_size("message", *size)));
             if sizes.is_empty() {

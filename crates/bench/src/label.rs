@@ -36,69 +36,42 @@ pub fn label(case: &Case) -> String {
 mod tests {
     use super::*;
 
-    fn of(id: &str) -> String {
-        label(&id.parse().unwrap())
-    }
+    /// Identifiers of cases and their labels.
+    const LABELS: &str = "\
+cpu.peak/op=fma/work=1000000000000/scaling=strong = fma work 1e12 scaling strong
+cpu.peak/op=fma/type=f64/isa=avx512/threads=2 = fma f64 avx512 ×2
+cpu.peak/op=fma/type=f64/isa=avx2/width=128/chains=8/threads=1 = fma f64 avx2 128 bits chains 8
+cpu.peak/op=fma/type=f64/isa=avx512/width=512/chains=8/threads=1 = fma f64 avx512 chains 8
+cpu.peak/op=add/type=f32/isa=sse2/width=scalar/chains=1 = add f32 sse2 scalar chains 1
+memory.bandwidth/op=triad/size=512M/variant=nt/pages=thp/threads=1 = triad 512 MiB nt
+memory.bandwidth/op=read/size=64M/variant=best/threads=2 = read 64 MiB ×2
+memory.block/op=read-write/pattern=random/block=8K/size=256M/pages=thp/threads=2/volume=100G/scaling=strong = random read-write 8 KiB of 256 MiB ×2 volume 100 GiB scaling strong
+memory.loaded-latency/op=read/size=512M/pages=thp/threads=2 = latency under read load 512 MiB ×2
+memory.numa/op=latency/size=512M/pages=thp = NUMA latency 512 MiB
+memory.latency/size=64M/pages=4k = latency 64 MiB pages 4k
+disk.io/op=read/pattern=random/block=4K/depth=32/engine=io_uring/cache=direct/threads=1 = random read 4 KiB depth 32
+disk.io/op=write/pattern=sequential/block=1M/depth=8/threads=1 = seq. write 1 MiB depth 8
+disk.fsync/block=4K/threads=1 = append 4 KiB + fdatasync
+network.tcp/message=64K/streams=1/direction=up = TCP 64 KiB writes
+cpu.gemm/type=f64/n=4000/isa=avx512/threads=1 = gemm f64 n 4000 avx512
+cpu.linpack/n=8000/nb=192/isa=avx512/threads=2 = linpack n 8000 avx512 ×2
+cpu.linpack/n=8000/nb=96/isa=avx2/threads=1 = linpack n 8000 avx2 nb 96
+network.latency/protocol=tcp/message=1/streams=1/mode=block = TCP round trip 1 B
+network.latency/protocol=udp/message=1K/streams=2/mode=poll = UDP round trip 1 KiB streams 2 mode poll
+network.latency/protocol=icmp/message=56/streams=1/mode=block = ICMP echo 56 B
+network.udp/message=1K/streams=1/direction=up/rate=100000000 = UDP 1 KiB datagrams rate 100 Mbit/s
+null = null
+cpu.peak = cpu.peak
+cpu.new-thing/op=dot/threads=4 = cpu.new-thing op dot threads 4
+disk.io/op=read/pattern=random/block=4K/depth=1/engine=psync/cache=buffered/threads=4 = random read 4 KiB depth 1 ×4 engine psync cache buffered
+network.tcp/message=64K/streams=8/direction=up = TCP 64 KiB writes streams 8
+";
 
     #[test]
     fn cases_read_like_words() {
-        assert_eq!(of("cpu.peak/op=fma/work=1000000000000/scaling=strong"), "fma work 1e12 scaling strong");
-        assert_eq!(of("cpu.peak/op=fma/type=f64/isa=avx512/threads=2"), "fma f64 avx512 ×2");
-        assert_eq!(
-            of("cpu.peak/op=fma/type=f64/isa=avx2/width=128/chains=8/threads=1"),
-            "fma f64 avx2 128 bits chains 8"
-        );
-        assert_eq!(
-            of("cpu.peak/op=fma/type=f64/isa=avx512/width=512/chains=8/threads=1"),
-            "fma f64 avx512 chains 8"
-        );
-        assert_eq!(
-            of("cpu.peak/op=add/type=f32/isa=sse2/width=scalar/chains=1"),
-            "add f32 sse2 scalar chains 1"
-        );
-        assert_eq!(
-            of("memory.bandwidth/op=triad/size=512M/variant=nt/pages=thp/threads=1"),
-            "triad 512 MiB nt"
-        );
-        assert_eq!(of("memory.bandwidth/op=read/size=64M/variant=best/threads=2"), "read 64 MiB ×2");
-        assert_eq!(
-            of(
-                "memory.block/op=read-write/pattern=random/block=8K/size=256M/pages=thp/threads=2/volume=100G/scaling=strong"
-            ),
-            "random read-write 8 KiB of 256 MiB ×2 volume 100 GiB scaling strong"
-        );
-        assert_eq!(
-            of("memory.loaded-latency/op=read/size=512M/pages=thp/threads=2"),
-            "latency under read load 512 MiB ×2"
-        );
-        assert_eq!(of("memory.numa/op=latency/size=512M/pages=thp"), "NUMA latency 512 MiB");
-        assert_eq!(of("memory.latency/size=64M/pages=4k"), "latency 64 MiB pages 4k");
-        assert_eq!(
-            of("disk.io/op=read/pattern=random/block=4K/depth=32/engine=io_uring/cache=direct/threads=1"),
-            "random read 4 KiB depth 32"
-        );
-        assert_eq!(
-            of("disk.io/op=write/pattern=sequential/block=1M/depth=8/threads=1"),
-            "seq. write 1 MiB depth 8"
-        );
-        assert_eq!(of("disk.fsync/block=4K/threads=1"), "append 4 KiB + fdatasync");
-        assert_eq!(of("network.tcp/message=64K/streams=1/direction=up"), "TCP 64 KiB writes");
-        assert_eq!(of("cpu.gemm/type=f64/n=4000/isa=avx512/threads=1"), "gemm f64 n 4000 avx512");
-        assert_eq!(of("cpu.linpack/n=8000/nb=192/isa=avx512/threads=2"), "linpack n 8000 avx512 ×2");
-        assert_eq!(of("cpu.linpack/n=8000/nb=96/isa=avx2/threads=1"), "linpack n 8000 avx2 nb 96");
-        assert_eq!(of("network.latency/protocol=tcp/message=1/streams=1/mode=block"), "TCP round trip 1 B");
-        assert_eq!(
-            of("network.latency/protocol=udp/message=1K/streams=2/mode=poll"),
-            "UDP round trip 1 KiB streams 2 mode poll"
-        );
-        assert_eq!(of("network.latency/protocol=icmp/message=56/streams=1/mode=block"), "ICMP echo 56 B");
-        assert_eq!(
-            of("network.udp/message=1K/streams=1/direction=up/rate=100000000"),
-            "UDP 1 KiB datagrams rate 100 Mbit/s"
-        );
-        assert_eq!(of("null"), "null");
-        assert_eq!(of("cpu.peak"), "cpu.peak");
-        assert_eq!(of("cpu.new-thing/op=dot/threads=4"), "cpu.new-thing op dot threads 4");
+        for (id, words) in LABELS.lines().filter_map(|line| line.split_once(" = ")) {
+            assert_eq!(label(&id.parse().unwrap()), words, "{id}");
+        }
     }
 
     #[test]
@@ -126,14 +99,5 @@ mod tests {
             of_id("no\u{1b}[31m case"),
             "no\\x1b[31m case".replace("\\x1b", &plimsoll_units::text::shown("\u{1b}"))
         );
-    }
-
-    #[test]
-    fn what_is_not_usual_is_said() {
-        assert_eq!(
-            of("disk.io/op=read/pattern=random/block=4K/depth=1/engine=psync/cache=buffered/threads=4"),
-            "random read 4 KiB depth 1 ×4 engine psync cache buffered"
-        );
-        assert_eq!(of("network.tcp/message=64K/streams=8/direction=up"), "TCP 64 KiB writes streams 8");
     }
 }
