@@ -108,7 +108,8 @@ pub(super) fn amount_of_sample(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_server::wire::{Hex128, Shaping};
+    use crate::fixture::welcome;
+    use plimsoll_server::wire::Shaping;
 
     fn case(streams: u64) -> Case {
         Case::of("network.tcp").with_size("message", 1000).with_count("streams", streams)
@@ -134,19 +135,8 @@ mod tests {
 
     #[test]
     fn what_the_caps_never_let_through_is_refused_with_what_would_be_right() {
-        let server = Welcome {
-            session: Hex128::random().unwrap(),
-            server: Hex128::random().unwrap(),
-            max_streams: 64,
-            max_nanos: 60_000_000_000,
-            max_rate: 400_000,
-            shaping: Shaping::default(),
-            carrier: None,
-        };
-        assert!(
-            check_server_limits(&server, 1, 128 << 10).is_ok()
-                && check_server_limits(&server, 22, 128 << 10).is_ok()
-        );
+        let server = welcome(400_000, Shaping::default());
+        assert!([1, 22].iter().all(|streams| check_server_limits(&server, *streams, 128 << 10).is_ok()));
         let error = check_server_limits(&server, 64, 128 << 10).unwrap_err().reason;
         assert!(error.contains("168 s") && error.contains("400 kbit/s"), "{error}");
         assert!(error.contains("--message") && error.contains("--streams"), "{error}");

@@ -62,10 +62,9 @@ fn of_sender(sent: &SendingReport) -> [(OwnCondition, f64); 8] {
     ]
 }
 
-/// Returns the TCP statistics over time of the first of `senders`. Counters are differences; times
-/// are shares of the time between two samples.
-pub(super) fn timeline(senders: &[&SendingReport]) -> Vec<CurvePoint> {
-    let Some(sent) = senders.first() else { return Vec::new() };
+/// Returns the TCP statistics of a sender over time. Counters are differences; times are shares of
+/// the time between two samples.
+pub(super) fn timeline(sent: &SendingReport) -> Vec<CurvePoint> {
     let mut before = TcpLook::default();
     let mut points = Vec::new();
     for look in &sent.looks {

@@ -20,9 +20,9 @@ const MAX_SLOW_PATH_RATE: f64 = 1e9;
 const REFUTING_SHARE: f64 = 1.05;
 
 /// The rate limits of a case and the rates that arrived. Rates in bit/s.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct RateBounds {
-    direction: Option<Direction>,
+    direction: Direction,
     /// Target rate of the user, per direction.
     asked: Option<f64>,
     streams: f64,
@@ -30,8 +30,8 @@ pub(super) struct RateBounds {
     far: Shaping,
     cap: f64,
     interface: String,
-    up: Vec<f64>,
-    down: Vec<f64>,
+    /// Rates that arrived, upload first.
+    came: [Vec<f64>; 2],
     warm: bool,
 }
 
@@ -47,14 +47,15 @@ impl RateBounds {
     /// the `server` if given.
     pub(super) fn of(job: &NetworkJob, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
         RateBounds {
-            direction: Some(job.direction),
+            direction: job.direction,
             asked: job.rate,
             streams: f64::from(job.streams),
             near,
             far: server.map(|welcome| welcome.shaping).unwrap_or_default(),
             cap: server.map_or(f64::INFINITY, |welcome| welcome.max_rate as f64),
             interface: interface.to_owned(),
-            ..RateBounds::default()
+            came: Default::default(),
+            warm: false,
         }
     }
 
@@ -64,14 +65,13 @@ impl RateBounds {
 
     /// Records the rates that arrived, bit/s, one value per direction of the case, upload first.
     pub(super) fn add_rates(&mut self, ways: &[f64]) {
-        let (up, down) = match (self.direction, ways) {
-            (Some(Direction::Up), [up]) => (*up, 0.0),
-            (Some(Direction::Down), [down]) => (0.0, *down),
-            (_, [up, down]) => (*up, *down),
+        let came = match (self.direction, ways) {
+            (Direction::Up, [up]) => [*up, 0.0],
+            (Direction::Down, [down]) => [0.0, *down],
+            (_, [up, down]) => [*up, *down],
             _ => return,
         };
-        self.up.push(up);
-        self.down.push(down);
+        self.came.iter_mut().zip(came).for_each(|(rates, rate)| rates.push(rate));
     }
 
     /// Ends a sample. Discards the rates of the first one, which is a warm-up.
@@ -83,13 +83,17 @@ impl RateBounds {
     }
 
     pub(super) fn forget(&mut self) {
-        (self.up, self.down) = (Vec::new(), Vec::new());
+        self.came = Default::default();
+    }
+
+    fn medians(&self) -> [f64; 2] {
+        self.came.each_ref().map(|rates| median(rates.clone()).unwrap_or(0.0))
     }
 
     /// Returns the median rate, bit/s, of the faster direction; infinity if nothing arrived.
     pub(super) fn median_rate(&self) -> f64 {
-        let came = median_or_zero(&self.up).max(median_or_zero(&self.down));
-        if came > 0.0 { came } else { f64::INFINITY }
+        let [up, down] = self.medians();
+        Some(up.max(down)).filter(|came| *came > 0.0).unwrap_or(f64::INFINITY)
     }
 
     fn out(&self, shaping: &Shaping) -> Option<f64> {
@@ -99,7 +103,8 @@ impl RateBounds {
 
     /// Returns the server's `--max-rate`, bit/s, if it was lowered or a sample came near it.
     fn cap(&self) -> Option<f64> {
-        let came = median_or_zero(&self.up).max(median_or_zero(&self.down));
+        let [up, down] = self.medians();
+        let came = up.max(down);
         let set = self.cap < Caps::default().max_rate || came >= PAYLOAD * self.cap;
         (self.cap.is_finite() && set).then_some(self.cap)
     }
@@ -122,13 +127,11 @@ impl RateBounds {
     }
 
     fn bounds(&self) -> Vec<Vec<RateBound>> {
+        let [up, down] = self.medians();
         let ways = match self.direction {
-            Some(Direction::Up) => vec![(true, median_or_zero(&self.up))],
-            Some(Direction::Down) => vec![(false, median_or_zero(&self.down))],
-            Some(Direction::Both) => {
-                vec![(true, median_or_zero(&self.up)), (false, median_or_zero(&self.down))]
-            }
-            None => Vec::new(),
+            Direction::Up => vec![(true, up)],
+            Direction::Down => vec![(false, down)],
+            Direction::Both => vec![(true, up), (false, down)],
         };
         ways.into_iter().map(|(up, came)| self.of_direction(up, came)).collect()
     }
@@ -136,17 +139,13 @@ impl RateBounds {
     fn of_direction(&self, up: bool, came: f64) -> Vec<RateBound> {
         let (sender, receiver) = if up { (&self.near, &self.far) } else { (&self.far, &self.near) };
         let here = |near: bool| near.then(|| self.interface.clone());
-        let mut bounds = Vec::new();
-        if let Some(rate) = self.out(sender) {
-            bounds.push(RateBound { rate, came, reached: PACKETS, holder: Holder::Shaper(here(up)) });
-        }
-        if let Some(rate) = receiver.into.map(|rate| rate as f64) {
-            bounds.push(RateBound { rate, came, reached: PACKETS, holder: Holder::Policer(here(!up)) });
-        }
-        if let Some(rate) = self.cap() {
-            bounds.push(RateBound { rate, came, reached: PAYLOAD, holder: Holder::ServerCap });
-        }
-        bounds
+        let known = [
+            (self.out(sender), PACKETS, Holder::Shaper(here(up))),
+            (receiver.into.map(|rate| rate as f64), PACKETS, Holder::Policer(here(!up))),
+            (self.cap(), PAYLOAD, Holder::ServerCap),
+        ];
+        let bound = |(rate, reached, holder)| Some(RateBound { rate: rate?, came, reached, holder });
+        known.into_iter().filter_map(bound).collect()
     }
 
     pub(super) fn warnings(&self) -> Vec<NetworkWarning> {
@@ -175,26 +174,21 @@ impl RateBounds {
     }
 }
 
-fn median_or_zero(values: &[f64]) -> f64 {
-    median(values.to_vec()).unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::welcome;
     use plimsoll_model::case::Case;
     use plimsoll_model::fixture;
     use plimsoll_model::warning::Warn;
-    use plimsoll_server::wire::Hex128;
-
-    fn welcome(max_rate: u64, shaping: Shaping) -> Welcome {
-        let session = Hex128::random().unwrap();
-        Welcome { session, server: session, max_streams: 1, max_nanos: 1, max_rate, shaping, carrier: None }
-    }
 
     fn job(direction: &str) -> NetworkJob {
         let case = Case::of("network.udp").with_count("streams", 2).with_word("direction", direction);
         NetworkJob::of(&fixture::machine(), &case, 1).unwrap()
+    }
+
+    fn bounds(direction: &str, server: &Welcome) -> RateBounds {
+        RateBounds::of(&job(direction), "eth0", Shaping::default(), Some(server))
     }
 
     fn codes(held: &RateBounds) -> Vec<String> {
@@ -204,7 +198,7 @@ mod tests {
     #[test]
     fn a_cap_is_named_where_it_is_reached_and_is_a_condition_where_it_was_set() {
         let server = welcome(50_000_000, Shaping::default());
-        let mut held = RateBounds::of(&job("up"), "eth0", Shaping::default(), Some(&server));
+        let mut held = bounds("up", &server);
         assert_eq!((codes(&held), held.conditions().get(&SERVER_CAP)), (vec![], Some(50e6)));
         held.add_rates(&[45e6]);
         assert_eq!(codes(&held), Vec::<String>::new());
@@ -220,14 +214,14 @@ mod tests {
         assert_eq!(codes(&held), ["server-cap-refuted"]);
         // The default cap of a server is no limit of a slow path.
         let usual = welcome(100_000_000_000, Shaping::default());
-        let held = RateBounds::of(&job("up"), "eth0", Shaping::default(), Some(&usual));
+        let held = bounds("up", &usual);
         assert_eq!(held.conditions().get(&SERVER_CAP), None);
     }
 
     #[test]
     fn what_came_while_it_warmed_up_is_no_part_of_the_figure() {
         let server = welcome(50_000_000, Shaping::default());
-        let mut held = RateBounds::of(&job("up"), "eth0", Shaping::default(), Some(&server));
+        let mut held = bounds("up", &server);
         for came in [20e6, 49e6, 49e6] {
             held.add_rates(&[came]);
             held.end_sample();

@@ -4,7 +4,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -21,14 +21,15 @@ use crate::{CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, random_byt
 use crate::{JITTER, lost_link};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_server::traffic::link_watch::LinkWatch;
-use plimsoll_server::traffic::send::{SendEnd, SendOrders, StreamSent, send};
+use plimsoll_server::traffic::send::send;
 use plimsoll_server::traffic::socket::{bind_address, dial};
-use plimsoll_server::traffic::udp::account::{DatagramLayout, DatagramTally, StreamAccount};
-use plimsoll_server::traffic::udp::flow::{self, FlowEnd, FlowShape, UNKNOWN_COUNT};
+use plimsoll_server::traffic::udp::account::{DatagramLayout, StreamAccount, conclude};
+use plimsoll_server::traffic::udp::flow::{self, FlowShape, UNKNOWN_COUNT};
 use plimsoll_server::traffic::udp::pace::DatagramPace;
-use plimsoll_server::traffic::{SharedTransfer, is_dropped_here, nothing_yet, thread_cpu};
-use plimsoll_server::wire::{Direction, HANDSHAKE, Sending, Sockets};
+use plimsoll_server::traffic::{SharedTransfer, is_dropped_here, nanos, nothing_yet, thread_cpu};
+use plimsoll_server::wire::{Direction, HANDSHAKE, OrderedAmount, Sending, Sockets};
 use plimsoll_server::wire::{Gone, RESULTS, read_before};
+use plimsoll_units::text::shown_within;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time of retries after a refused connection: the port is closed between two tests.
@@ -103,16 +104,16 @@ struct StreamResults {
 }
 
 impl ServerResults {
-    fn parse(json: &[u8]) -> Result<Self, TestError> {
-        let refused = |why: &str| TestError::results(&plimsoll_units::text::shown_within(why, 200));
-        let results: Self = serde_json::from_slice(json).map_err(|e| refused(&e.to_string()))?;
+    fn parse(json: &[u8]) -> io::Result<Self> {
+        let results: Self =
+            serde_json::from_slice(json).map_err(|e| unreadable(&shown_within(&e.to_string(), 200)))?;
         let is_possible = |s: &StreamResults| {
             let times = [s.start_time, s.end_time, s.jitter];
             times.iter().all(|t| (0.0..1e6).contains(t)) && s.end_time >= s.start_time && s.bytes < 1 << 60
         };
         match results.streams.iter().all(is_possible) && results.streams.len() <= 1024 {
             true => Ok(results),
-            false => Err(refused("impossible times or counts")),
+            false => Err(unreadable("impossible times or counts")),
         }
     }
 
@@ -124,119 +125,72 @@ impl ServerResults {
     }
 }
 
+fn unreadable(why: &str) -> io::Error {
+    io::Error::other(format!("its results cannot be read: {why}"))
+}
+
 /// Returns iperf3's number of the stream with index `place`: 1, 3, 4, 5 …
 const fn stream_id(place: usize) -> usize {
     if place == 0 { 1 } else { place + 2 }
 }
 
-#[derive(Debug, thiserror::Error)]
-enum TestError {
-    #[error("it is busy with another client; try again later")]
-    Busy,
-    #[error("it closed the connection")]
-    Closed,
-    #[error("{0}")]
-    Protocol(String),
-    #[error("{0}")]
-    Io(io::Error),
+fn expect(control: &mut TcpStream, wanted: i8) -> io::Result<()> {
+    let why = match read(control, 1, Instant::now() + RESULTS)?[0].cast_signed() {
+        state if state == wanted => return Ok(()),
+        STATE_DENIED => {
+            let why = "it is busy with another client; try again later";
+            return Err(io::Error::new(ErrorKind::ResourceBusy, why));
+        }
+        STATE_FAILED => "it ended the test with an error of its own; see its messages".to_owned(),
+        state => format!("it sent the unexpected state {state}; plimsoll supports iperf3 3.1 and later"),
+    };
+    Err(io::Error::other(why))
 }
 
-impl TestError {
-    fn results(why: &str) -> Self {
-        Self::Protocol(format!("its results cannot be read: {why}"))
-    }
+fn send_json(control: &mut TcpStream, value: &Value) -> io::Result<()> {
+    let json = value.to_string();
+    let length = u32::try_from(json.len()).map_err(io::Error::other)?;
+    control.write_all(&length.to_be_bytes())?;
+    control.write_all(json.as_bytes())
 }
 
-impl From<io::Error> for TestError {
-    fn from(error: io::Error) -> Self {
-        match Gone::of(&error) {
-            Gone::Closed => Self::Closed,
-            Gone::Silent => Self::Protocol("it was silent for too long".to_owned()),
-            Gone::No => Self::Io(error),
-        }
+/// Reads exactly `length` bytes: a state, a length, or at most [`MAX_JSON_BYTES`] of results.
+fn read(control: &mut TcpStream, length: u32, deadline: Instant) -> io::Result<Vec<u8>> {
+    let (mut all, mut count) = (vec![0; length as usize], 0);
+    while count < all.len() {
+        count += read_before(control, &mut all[count..], deadline)?;
     }
+    Ok(all)
 }
 
-#[derive(Debug)]
-struct Control {
-    stream: TcpStream,
-    cookie: [u8; COOKIE_BYTES],
-}
-
-impl Control {
-    fn open(server: SocketAddr, from: Option<IpAddr>) -> Result<Self, TestError> {
-        let mut cookie: [u8; COOKIE_BYTES] = plimsoll_system::random::unique_bytes();
-        cookie.iter_mut().for_each(|byte| *byte = COOKIE_LETTERS[usize::from(*byte % 32)]);
-        cookie[COOKIE_BYTES - 1] = 0;
-        let mut stream = dial(server, from, &Sockets::default(), HANDSHAKE)?;
-        stream.set_write_timeout(Some(HANDSHAKE))?;
-        stream.write_all(&cookie)?;
-        let mut control = Self { stream, cookie };
-        control.expect(STATE_PARAMETERS)?;
-        Ok(control)
+/// Ends the test, sends the totals `own` per stream and returns the server's results. Waits until
+/// the server closes, since it accepts no other test before.
+fn finish(mut control: TcpStream, own: &[StreamTotals]) -> io::Result<ServerResults> {
+    control.write_all(&[STATE_END.cast_unsigned()])?;
+    expect(&mut control, STATE_EXCHANGE)?;
+    let stream = |(place, moved): (usize, &StreamTotals)| {
+        json!({
+            "id": stream_id(place), "bytes": moved.bytes, "packets": moved.datagrams, "retransmits": -1, "jitter": 0, "errors": 0,
+            "start_time": 0, "end_time": moved.elapsed.as_secs_f64(),
+        })
+    };
+    let totals = json!({
+        "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": 0,
+        "streams": own.iter().enumerate().map(stream).collect::<Vec<_>>(),
+    });
+    send_json(&mut control, &totals)?;
+    let deadline = Instant::now() + RESULTS;
+    let length = read(&mut control, 4, deadline)?.try_into().map_or(0, u32::from_be_bytes);
+    if length > MAX_JSON_BYTES {
+        return Err(unreadable(&format!("it announces {length} bytes of results")));
     }
-
-    fn expect(&mut self, wanted: i8) -> Result<(), TestError> {
-        match self.read(1, Instant::now() + RESULTS)?.first().map_or(0, |byte| byte.cast_signed()) {
-            byte if byte == wanted => Ok(()),
-            STATE_DENIED => Err(TestError::Busy),
-            STATE_FAILED => Err(TestError::Protocol(
-                "it ended the test with an error of its own; see its messages".to_owned(),
-            )),
-            byte => Err(TestError::Protocol(format!(
-                "it sent the unexpected state {byte}; plimsoll supports iperf3 3.1 and later"
-            ))),
-        }
-    }
-
-    fn send_state(&mut self, state: i8) -> Result<(), TestError> {
-        Ok(self.stream.write_all(&[state.cast_unsigned()])?)
-    }
-
-    fn send(&mut self, value: &Value) -> Result<(), TestError> {
-        let json = value.to_string();
-        let length = u32::try_from(json.len()).map_err(io::Error::other)?;
-        self.stream.write_all(&length.to_be_bytes())?;
-        Ok(self.stream.write_all(json.as_bytes())?)
-    }
-
-    /// Reads exactly `length` bytes: a state, a length, or at most [`MAX_JSON_BYTES`] of results.
-    fn read(&mut self, length: u32, deadline: Instant) -> Result<Vec<u8>, TestError> {
-        let (mut all, mut count) = (vec![0; length as usize], 0);
-        while count < all.len() {
-            count += read_before(&mut self.stream, &mut all[count..], deadline)?;
-        }
-        Ok(all)
-    }
-
-    /// Ends the test, sends the totals `own` per stream and returns the server's results. Waits
-    /// until the server closes, since it accepts no other test before.
-    fn finish(mut self, own: &[StreamTotals]) -> Result<ServerResults, TestError> {
-        self.send_state(STATE_END)?;
-        self.expect(STATE_EXCHANGE)?;
-        let stream = |(place, moved): (usize, &StreamTotals)| {
-            json!({
-                "id": stream_id(place), "bytes": moved.bytes, "packets": moved.datagrams, "retransmits": -1, "jitter": 0, "errors": 0,
-                "start_time": 0, "end_time": moved.elapsed.as_secs_f64(),
-            })
-        };
-        self.send(&json!({
-            "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": 0,
-            "streams": own.iter().enumerate().map(stream).collect::<Vec<_>>(),
-        }))?;
-        let deadline = Instant::now() + RESULTS;
-        let length = self.read(4, deadline)?.try_into().map_or(0, u32::from_be_bytes);
-        if length > MAX_JSON_BYTES {
-            return Err(TestError::results(&format!("it announces {length} bytes of results")));
-        }
-        let results = ServerResults::parse(&self.read(length, deadline)?)?;
-        self.expect(STATE_DISPLAY)?;
-        self.send_state(STATE_DONE)?;
-        match self.read(1, Instant::now() + RESULTS) {
-            Err(TestError::Closed) => Ok(results),
-            Ok(_) => Err(TestError::Protocol("it did not end the test".to_owned())),
-            Err(e) => Err(e),
-        }
+    let results = ServerResults::parse(&read(&mut control, length, deadline)?)?;
+    expect(&mut control, STATE_DISPLAY)?;
+    control.write_all(&[STATE_DONE.cast_unsigned()])?;
+    match read(&mut control, 1, Instant::now() + RESULTS) {
+        Err(e) if Gone::of(&e) == Gone::Closed => Ok(results),
+        Ok(_) => Err(io::Error::other("it did not end the test")),
+        Err(e) => Err(e),
     }
 }
 
@@ -244,13 +198,6 @@ impl Control {
 enum DataConnection {
     Tcp(TcpStream),
     Udp(UdpSocket),
-}
-
-#[derive(Debug)]
-struct Iperf3Streams {
-    until: FlowEnd,
-    started: Instant,
-    shared: SharedTransfer,
 }
 
 #[derive(Debug, Default)]
@@ -268,25 +215,22 @@ pub(super) struct Client {
     server: SocketAddr,
     path: Path,
     links: LinkWatch,
-    from: Option<IpAddr>,
     placement: EndPlacement,
     datagrams: bool,
-    streams: u16,
     down: bool,
-    rate: Option<f64>,
+    job: NetworkJob,
     message: Vec<u8>,
 }
 
 impl Client {
     pub(super) fn new(
         address: &Address,
-        job: &NetworkJob,
+        job: NetworkJob,
         datagrams: bool,
         seed: u64,
         machine: &Machine,
     ) -> Result<Self, CannotMeasure> {
-        let from = job.from;
-        let is_usable = |a: &SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
+        let is_usable = |a: &SocketAddr| job.from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
         let server = address.resolve()?.into_iter().find(is_usable).ok_or_else(|| {
             CannotMeasure::server_failed("the iperf3 server has no address of the same IP version as --bind")
         })?;
@@ -294,25 +238,37 @@ impl Client {
             server,
             links: LinkWatch::start_on_route(server),
             path: Path::to(server, Some(machine)).with_copy_rate(),
-            from,
             placement: EndPlacement::on_separate_cpus(machine),
             datagrams,
-            streams: job.streams,
             down: job.direction == Direction::Down,
-            rate: job.rate,
             message: random_bytes(job.message as usize, seed),
+            job,
         })
     }
 
-    /// Opens a test. Retries for a while if the server is busy or still ends its last test.
-    fn open_test(&self) -> Result<Control, TestError> {
+    fn connect(&self, cookie: &[u8]) -> io::Result<TcpStream> {
+        let mut stream = dial(self.server, self.job.from, &Sockets::default(), HANDSHAKE)?;
+        stream.set_write_timeout(Some(HANDSHAKE))?;
+        stream.write_all(cookie)?;
+        Ok(stream)
+    }
+
+    /// Opens a test. Retries for a while if the server is busy or still ends its last test. Returns
+    /// its control connection, and the cookie of its streams.
+    fn open(&self) -> io::Result<(TcpStream, [u8; COOKIE_BYTES])> {
         let begun = Instant::now();
         loop {
-            let opened = Control::open(self.server, self.from);
+            let mut cookie: [u8; COOKIE_BYTES] = plimsoll_system::random::unique_bytes();
+            cookie.iter_mut().for_each(|byte| *byte = COOKIE_LETTERS[usize::from(*byte % 32)]);
+            cookie[COOKIE_BYTES - 1] = 0;
+            let opened = self.connect(&cookie).and_then(|mut control| {
+                expect(&mut control, STATE_PARAMETERS)?;
+                Ok((control, cookie))
+            });
             let timeout = match &opened {
-                Err(TestError::Busy) => BUSY_TIMEOUT,
-                Err(TestError::Closed) => CLOSED_TIMEOUT,
-                Err(TestError::Io(e)) if e.kind() == ErrorKind::ConnectionRefused => CLOSED_TIMEOUT,
+                Err(e) if e.kind() == ErrorKind::ResourceBusy => BUSY_TIMEOUT,
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => CLOSED_TIMEOUT,
+                Err(e) if Gone::of(e) == Gone::Closed => CLOSED_TIMEOUT,
                 _ => return opened,
             };
             if begun.elapsed() > timeout {
@@ -325,9 +281,9 @@ impl Client {
     fn parameters(&self, longest: Duration) -> Value {
         let protocol = if self.datagrams { "udp" } else { "tcp" };
         let mut all = json!({
-            protocol: true, "omit": 0, "time": longest.as_secs() + 1, "num": 0, "blockcount": 0, "parallel": self.streams,
+            protocol: true, "omit": 0, "time": longest.as_secs() + 1, "num": 0, "blockcount": 0, "parallel": self.job.streams,
             "len": self.message.len(), "pacing_timer": 1000, "client_version": "3.12",
-            "bandwidth": self.rate.map_or(0, |rate| (rate / f64::from(self.streams)).max(1.0) as u64),
+            "bandwidth": self.job.rate.map_or(0, |rate| (rate / f64::from(self.job.streams)).max(1.0) as u64),
         });
         if self.down {
             all["reverse"] = true.into();
@@ -340,12 +296,10 @@ impl Client {
 
     fn stream(&self, cookie: &[u8]) -> io::Result<DataConnection> {
         if !self.datagrams {
-            let mut stream = dial(self.server, self.from, &Sockets::default(), HANDSHAKE)?;
-            stream.write_all(cookie)?;
-            return Ok(DataConnection::Tcp(stream));
+            return self.connect(cookie).map(DataConnection::Tcp);
         }
         let any: IpAddr = if self.server.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() };
-        let socket = flow::open(bind_address(self.from.unwrap_or(any), self.server))?;
+        let socket = flow::open(bind_address(self.job.from.unwrap_or(any), self.server))?;
         socket.connect(self.server)?;
         socket.set_read_timeout(Some(HELLO_TIMEOUT / 5))?;
         let deadline = Instant::now() + HELLO_TIMEOUT;
@@ -365,73 +319,64 @@ impl Client {
         Err(ErrorKind::TimedOut.into())
     }
 
-    /// Moves the data of stream `number` in the direction of the test. A download ends at the stop
-    /// of the test, or with UDP when the server's count of datagrams have arrived.
+    /// Moves the data of stream `number` in the direction of the test, which `started`. A download
+    /// ends at the stop of the test, or with UDP when the server's count of datagrams have arrived.
     fn run_stream(
         &self,
         number: usize,
         stream: &DataConnection,
-        test: &Iperf3Streams,
+        until: OrderedAmount,
+        started: Instant,
+        shared: &SharedTransfer,
     ) -> io::Result<StreamTotals> {
-        let Iperf3Streams { until, started, shared } = test;
         let size = self.message.len();
         match (stream, self.down) {
             (DataConnection::Tcp(stream), false) => {
-                let until = match *until {
-                    FlowEnd::Elapsed(time) => SendEnd::Elapsed(time),
-                    FlowEnd::Datagrams(messages) => SendEnd::Messages(messages),
-                };
-                let (message, sending, most) = (self.message.as_slice(), Sending::Copy, f64::INFINITY);
-                let sent = send(stream, SendOrders { message, until, sending, most }, shared)?;
-                let StreamSent { bytes, elapsed, cpu, .. } = sent;
+                let sent = send(stream, &self.message, until, Sending::Copy, f64::INFINITY, shared)?;
+                let (bytes, elapsed, cpu) = (sent.bytes, sent.elapsed, sent.cpu);
                 Ok(StreamTotals { bytes, elapsed, cpu, ..StreamTotals::default() })
             }
-            (DataConnection::Tcp(stream), true) => read(stream, test),
+            (DataConnection::Tcp(stream), true) => read_stream(stream, until, started, shared),
             (DataConnection::Udp(socket), false) => {
-                let pace =
-                    self.rate.and_then(|rate| DatagramPace::new(rate, size, usize::from(self.streams)));
-                let shape = FlowShape { size, pace, layout: DatagramLayout::Iperf3, tag: 0, until: *until };
+                let pace = self
+                    .job
+                    .rate
+                    .and_then(|rate| DatagramPace::new(rate, size, usize::from(self.job.streams)));
+                let shape = FlowShape { size, pace, layout: DatagramLayout::Iperf3, tag: 0, until };
                 let sent = flow::send(socket, shape, &self.message, &shared.stop)?;
                 let (datagrams, cpu) = (sent.datagrams, sent.cpu);
-                let elapsed = (sent.began + sent.elapsed).saturating_duration_since(*started);
+                let elapsed = (sent.began + sent.elapsed).saturating_duration_since(started);
                 Ok(StreamTotals { bytes: datagrams * size as u64, datagrams, elapsed, cpu, received: None })
             }
             (DataConnection::Udp(socket), true) => {
                 let account = StreamAccount::with_layout(DatagramLayout::Iperf3, size, 0);
-                let unknown = AtomicU64::new(UNKNOWN_COUNT);
-                let total = shared.totals.get(number).unwrap_or(&unknown);
-                let received = flow::receive(socket, account, size, total, *started, &shared.stop)?;
-                Ok(StreamTotals {
-                    cpu: received.cpu,
-                    received: Some(received.account),
-                    ..StreamTotals::default()
-                })
+                let total = &shared.totals[number];
+                let done = flow::receive(socket, account, size, total, started, &shared.stop)?;
+                Ok(StreamTotals { cpu: done.cpu, received: Some(done.account), ..StreamTotals::default() })
             }
         }
     }
 
     /// Runs one test until `until`. Returns the client's totals per stream and the server's report.
-    fn test(&self, until: FlowEnd) -> Result<(Vec<StreamTotals>, ServerResults), TestError> {
+    fn test(&self, until: OrderedAmount) -> io::Result<(Vec<StreamTotals>, ServerResults)> {
         let time = match until {
-            FlowEnd::Elapsed(time) => time,
+            OrderedAmount::Nanos(time) => Duration::from_nanos(time),
             // The server aborts longer tests.
-            FlowEnd::Datagrams(_) => Duration::from_secs(60),
+            OrderedAmount::Messages(_) => Duration::from_secs(60),
         };
-        let mut control = self.open_test()?;
-        control.send(&self.parameters(time))?;
-        control.expect(STATE_STREAMS)?;
+        let (mut control, cookie) = self.open()?;
+        send_json(&mut control, &self.parameters(time))?;
+        expect(&mut control, STATE_STREAMS)?;
         let streams: Vec<DataConnection> =
-            (0..self.streams).map(|_| self.stream(&control.cookie)).collect::<io::Result<_>>()?;
-        control.expect(STATE_START)?;
-        control.expect(STATE_RUNNING)?;
-        let shared = SharedTransfer::new(streams.len())?;
-        let running = Iperf3Streams { until, started: Instant::now(), shared };
+            (0..self.job.streams).map(|_| self.stream(&cookie)).collect::<io::Result<_>>()?;
+        expect(&mut control, STATE_START)?;
+        expect(&mut control, STATE_RUNNING)?;
+        let (shared, started) = (&SharedTransfer::new(streams.len())?, Instant::now());
         std::thread::scope(|scope| {
             let spawn = |(number, stream)| {
-                let running = &running;
                 scope.spawn(move || {
                     let _pinned = self.placement.near.pin(number);
-                    self.run_stream(number, stream, running)
+                    self.run_stream(number, stream, until, started, shared)
                 })
             };
             let threads: Vec<_> = streams.iter().enumerate().map(spawn).collect();
@@ -443,34 +388,37 @@ impl Client {
             };
             if !self.down {
                 let own = joined()?;
-                let theirs = control.finish(&own)?;
+                let theirs = finish(control, &own)?;
                 return Ok((own, theirs));
             }
             std::thread::sleep(time);
             let none = |_| StreamTotals { elapsed: time, ..StreamTotals::default() };
-            let theirs = control.finish(&streams.iter().map(none).collect::<Vec<_>>());
+            let theirs = finish(control, &streams.iter().map(none).collect::<Vec<_>>());
             if let Ok(theirs) = &theirs {
                 let totals = (0..streams.len()).map(|place| theirs.datagrams(place));
-                running.shared.set_totals(&totals.collect::<Vec<_>>());
+                shared.set_totals(&totals.collect::<Vec<_>>());
             }
-            running.shared.stop.store(!self.datagrams || theirs.is_err(), Ordering::Relaxed);
+            shared.stop.store(!self.datagrams || theirs.is_err(), Ordering::Relaxed);
             let own = joined()?;
             Ok((own, theirs?))
         })
     }
 
-    fn failed(&self, error: &TestError) -> CannotMeasure {
-        match error {
-            TestError::Io(e) if is_dropped_here(e) => dropped_here(self.server),
-            _ => CannotMeasure::server_failed(format!(
-                "no figure from the iperf3 server at {}: {error}; check that iperf3 -s runs there",
-                self.server
-            )),
-        }
+    fn failed(&self, error: &io::Error) -> CannotMeasure {
+        let why = match Gone::of(error) {
+            _ if is_dropped_here(error) => return dropped_here(self.server),
+            Gone::Closed => "it closed the connection".to_owned(),
+            Gone::Silent => "it was silent for too long".to_owned(),
+            Gone::No => error.to_string(),
+        };
+        CannotMeasure::server_failed(format!(
+            "no figure from the iperf3 server at {}: {why}; check that iperf3 -s runs there",
+            self.server
+        ))
     }
 
-    fn figures(&self, own: Vec<StreamTotals>, theirs: &ServerResults) -> Result<Sample, TestError> {
-        let size = self.message.len() as f64;
+    fn figures(&self, own: Vec<StreamTotals>, theirs: &ServerResults) -> io::Result<Sample> {
+        let size = self.message.len() as u64;
         let cpu = own.iter().map(|moved| moved.cpu).sum::<Duration>().as_secs_f64();
         let elapsed = own.iter().map(|moved| moved.elapsed).max().unwrap_or_default().as_secs_f64();
         let sent: u64 = own.iter().map(|moved| moved.bytes).sum();
@@ -485,32 +433,26 @@ impl Client {
                 (sent, reported, of_server.max(elapsed), Some(jitter))
             }
             (true, true) => {
-                let mut all = DatagramTally::default();
-                for (place, account) in own.into_iter().filter_map(|moved| moved.received).enumerate() {
-                    let tally = account.conclude(theirs.datagrams(place));
-                    all = all.and(tally.map_err(|e| TestError::results(&e.to_string()))?);
-                }
-                let bytes = [all.sent, all.received].map(|count| count * self.message.len() as u64);
-                let seconds = of_server.max(all.span() as f64 * 1e-9);
-                (bytes[0], bytes[1], seconds, all.jitter.map(|nanos| nanos * 1e-9))
+                let accounts = own.into_iter().filter_map(|moved| moved.received).enumerate();
+                let accounts = accounts.map(|(place, account)| (account, theirs.datagrams(place)));
+                let all = conclude(accounts).map_err(|e| unreadable(&e.to_string()))?;
+                let seconds = of_server.max(all.span_nanos as f64 * 1e-9);
+                (all.sent * size, all.received * size, seconds, all.jitter_nanos.map(|ns| ns as f64 * 1e-9))
             }
         };
         if bytes > sent || seconds <= 0.0 {
-            return Err(TestError::results(&format!(
-                "{bytes} bytes in {seconds} s of the {sent} that were sent"
-            )));
+            return Err(unreadable(&format!("{bytes} bytes in {seconds} s of the {sent} that were sent")));
         }
         let goodput = bytes as f64 * 8.0 / seconds;
         let loss = if self.datagrams { 1.0 - bytes as f64 / sent.max(1) as f64 } else { 0.0 };
-        // CPU time of the client only: the server reports none that could be added.
-        let per_byte = cpu / bytes.max(1) as f64;
-        let mut values = vec![
+        let values = [
             (GOODPUT, goodput),
-            (MESSAGES_METRIC, goodput / 8.0 / size),
+            (MESSAGES_METRIC, goodput / 8.0 / size as f64),
             (LOSS.name, loss),
-            (CPU_METRIC, per_byte),
+            // CPU time of the client only: the server reports none that could be added.
+            (CPU_METRIC, cpu / bytes.max(1) as f64),
         ];
-        values.extend(jitter.map(|jitter| (JITTER, jitter)));
+        let values = values.into_iter().chain(jitter.map(|jitter| (JITTER, jitter)));
         let mut more = self.path.conditions();
         more.set_of(&END_CPU, "near", cpu / seconds);
         if self.datagrams {
@@ -521,7 +463,7 @@ impl Client {
         }
         Ok(Sample {
             elapsed: seconds,
-            values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
             conditions: Conditions { more, ..Conditions::default() },
             ..Sample::default()
         })
@@ -529,17 +471,22 @@ impl Client {
 }
 
 /// Receives until the time of the test is over, then without counting until `stop`.
-fn read(mut stream: &TcpStream, test: &Iperf3Streams) -> io::Result<StreamTotals> {
+fn read_stream(
+    mut stream: &TcpStream,
+    until: OrderedAmount,
+    started: Instant,
+    shared: &SharedTransfer,
+) -> io::Result<StreamTotals> {
     stream.set_read_timeout(Some(POLL_INTERVAL))?;
     let mut buffer = vec![0; 128 << 10];
     let cpu = thread_cpu();
     let mut moved = StreamTotals::default();
-    while !test.shared.stop.load(Ordering::Relaxed) {
+    while !shared.stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => {
-                let elapsed = test.started.elapsed();
-                if !matches!(test.until, FlowEnd::Elapsed(time) if elapsed > time) {
+                let elapsed = started.elapsed();
+                if !matches!(until, OrderedAmount::Nanos(time) if nanos(elapsed) > time) {
                     moved.bytes += count as u64;
                     (moved.elapsed, moved.cpu) = (elapsed, thread_cpu().saturating_sub(cpu));
                 }
@@ -555,15 +502,15 @@ fn read(mut stream: &TcpStream, test: &Iperf3Streams) -> io::Result<StreamTotals
 impl Prepared for Client {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let until = match amount {
-            SampleAmount::Seconds(s) => FlowEnd::Elapsed(Duration::from_secs_f64(s.clamp(0.01, 86_400.0))),
+            SampleAmount::Seconds(s) => {
+                OrderedAmount::Nanos(nanos(Duration::from_secs_f64(s.clamp(0.01, 86_400.0))))
+            }
             SampleAmount::Work(_) if self.down => {
                 return Err(CannotMeasure::not_here(
                     "--direction down with an iperf3 server requires --sample-time: a fixed amount is not supported",
                 ));
             }
-            SampleAmount::Work(messages) => {
-                FlowEnd::Datagrams(messages.div_ceil(u64::from(self.streams)).max(1))
-            }
+            SampleAmount::Work(all) => OrderedAmount::Messages(all.div_ceil(self.job.streams.into()).max(1)),
         };
         let tested = self.test(until).and_then(|(own, theirs)| self.figures(own, &theirs));
         tested.map_err(|e| self.failed(&e))
@@ -601,10 +548,8 @@ mod tests {
         for (from, to) in
             [("0.500497", "-1"), ("\"end_time\":0.500498", "\"end_time\":1e9"), ("324608", "-5"), ("[", "")]
         {
-            assert!(matches!(
-                ServerResults::parse(SEEN.replacen(from, to, 1).as_bytes()),
-                Err(TestError::Protocol(_))
-            ));
+            let error = ServerResults::parse(SEEN.replacen(from, to, 1).as_bytes()).unwrap_err();
+            assert!(error.to_string().starts_with("its results cannot be read: "), "{error}");
         }
     }
 

@@ -7,6 +7,8 @@ pub mod condition;
 mod end_conditions;
 pub(crate) mod fact;
 mod findings;
+#[cfg(test)]
+mod fixture;
 mod held;
 mod iperf3;
 mod job;
@@ -20,6 +22,7 @@ mod process;
 mod server;
 mod session;
 mod setup;
+mod stream_case;
 mod sustained;
 mod tcp;
 mod udp;
@@ -125,22 +128,20 @@ pub struct EndPlacement {
 impl EndPlacement {
     /// Returns the placement of two ends on this machine that use all CPUs in the same order.
     pub fn together(machine: &Machine) -> Self {
-        let cpus = PinnedCpus(spread_cpus(machine, machine.cpu.allowed.len()));
-        EndPlacement { near: cpus.clone(), far: cpus }
+        let near = Self::on_separate_cpus(machine).near;
+        EndPlacement { far: near.clone(), near }
     }
 
     /// Returns the placement of two ends on this machine with one stream: on two cores if possible.
     pub fn on_two_cores(machine: &Machine) -> Self {
-        let cpus = PinnedCpus(spread_cpus(machine, machine.cpu.allowed.len()));
-        EndPlacement { far: cpus.starting_at(1), near: cpus }
+        let near = Self::on_separate_cpus(machine).near;
+        EndPlacement { far: near.starting_at(1), near }
     }
 
     /// Returns the placement for a remote server: the client uses all CPUs of this machine.
     pub fn on_separate_cpus(machine: &Machine) -> Self {
-        EndPlacement {
-            near: PinnedCpus(spread_cpus(machine, machine.cpu.allowed.len())),
-            far: PinnedCpus::default(),
-        }
+        let near = PinnedCpus(spread_cpus(machine, machine.cpu.allowed.len()));
+        EndPlacement { near, far: PinnedCpus::default() }
     }
 
     fn offer(&self, streams: usize) -> Offer {

@@ -126,27 +126,19 @@ fn promised_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
 fn loopback_limit(question: &Question<'_>) -> Limit {
     let on = |key| question.case.word(key) == Some("on");
     if on("zerocopy") && on("discard") {
-        return Limit::unknown(
-            LimitKind::Ceiling,
-            "no physical link, and neither end copies: nothing bounds it",
-        );
+        let why = "no physical link, and neither end copies: nothing bounds it";
+        return Limit::unknown(LimitKind::Ceiling, why);
     }
     let Some(copied) = question.condition(&PATH_COPY) else {
-        return Limit::unknown(
-            LimitKind::Ceiling,
-            "no physical link; and how fast a CPU copies was not measured",
-        );
+        let why = "no physical link; and how fast a CPU copies was not measured";
+        return Limit::unknown(LimitKind::Ceiling, why);
     };
     let streams = question.case.number("streams").unwrap_or(1) as f64 * directions(question);
     let cpus = question.machine.cpu.allowed.len().max(1) as f64;
     let senders = streams.min(cpus);
+    let from = "bytes read and written by a CPU that copies in its caches, in this run";
     let inputs = vec![
-        Input::new(
-            "copy rate",
-            copied,
-            "B/s",
-            "bytes read and written by a CPU that copies in its caches, in this run",
-        ),
+        Input::new("copy rate", copied, "B/s", from),
         Input::new("CPUs", senders, "1", "CPUs that send: one a stream and direction, at most those allowed"),
     ];
     let value = copied * 8.0 * senders;
@@ -163,25 +155,17 @@ fn loopback_limit(question: &Question<'_>) -> Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SUBSYSTEM;
+    use crate::fixture;
     use plimsoll_machine::{Machine, Root};
     use plimsoll_model::case::Case;
-    use plimsoll_model::limit::LimitEvidence;
-    use plimsoll_model::sample::{Conditions, Sample};
+    use plimsoll_model::sample::Numbers;
+
+    fn numbers(conditions: &[(&str, f64)]) -> Numbers {
+        conditions.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
 
     fn limit_of(case: &Case, metric: &str, conditions: &[(&str, f64)]) -> Limit {
-        let more = conditions.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let samples =
-            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-        let machine = Machine::discover(&Root::live());
-        let question = Question {
-            machine: &machine,
-            case,
-            metric,
-            samples: &samples,
-            evidence: LimitEvidence::default(),
-        };
-        SUBSYSTEM.limits(&question).remove(0)
+        fixture::limits(case, metric, None, numbers(conditions)).remove(0)
     }
 
     fn case() -> Case {
@@ -240,21 +224,10 @@ mod tests {
         let mut machine = Machine::discover(&Root::live());
         machine.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
         machine.virtualisation.product = Some("m6i.large".to_owned());
-        let case = case();
         let by = |line: f64| {
-            let line = [("path_line", line)];
-            let more = GIGABIT.iter().filter(|(name, _)| *name != "path_speed").chain(&line);
-            let more = more.map(|(name, value)| ((*name).to_owned(), *value)).collect();
-            let samples =
-                [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-            let evidence = LimitEvidence::default();
-            SUBSYSTEM.limits(&Question {
-                machine: &machine,
-                case: &case,
-                metric: "goodput",
-                samples: &samples,
-                evidence,
-            })
+            let mut conditions = GIGABIT;
+            conditions[1] = ("path_line", line);
+            fixture::limits_on(&machine, &case(), "goodput", None, numbers(&conditions))
         };
         assert_eq!(by(0.0).len(), 1, "a bridge or a tunnel is none of the promise's");
         let found = by(1.0);

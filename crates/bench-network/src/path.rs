@@ -31,6 +31,7 @@ impl Path {
     pub(super) fn to(far: SocketAddr, machine: Option<&Machine>) -> Self {
         let loopback = route::is_local(far);
         let interface = route::outgoing_interface(far);
+        let shaping = interface.as_deref().map(|name| shaper::read_shaping(&Root::live(), name));
         let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
         let nic = nics.iter().find(|nic| Some(&nic.name) == interface.as_ref());
         let line = nic.filter(|nic| !loopback && nic.has_line());
@@ -39,10 +40,7 @@ impl Path {
             line: line.is_some(),
             speed: line.and_then(|nic| nic.line_rate(machine?.virtualisation.is_virtual)),
             mtu: nic.and_then(|nic| nic.mtu_bytes),
-            shaping: interface
-                .as_deref()
-                .map(|name| shaper::read_shaping(&Root::live(), name))
-                .unwrap_or_default(),
+            shaping: shaping.unwrap_or_default(),
             ipv6: far.ip().to_canonical().is_ipv6(),
             copy: None,
             interface,
@@ -56,11 +54,8 @@ impl Path {
 
     /// Returns `loopback`, the name of the interface, or `unknown`.
     pub(super) fn name(&self) -> String {
-        if self.loopback {
-            "loopback".to_owned()
-        } else {
-            self.interface.clone().unwrap_or("unknown".to_owned())
-        }
+        let name = if self.loopback { Some("loopback") } else { self.interface.as_deref() };
+        name.unwrap_or("unknown").to_owned()
     }
 
     pub(super) fn conditions(&self) -> Numbers {

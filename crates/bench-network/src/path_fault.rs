@@ -242,11 +242,10 @@ pub(super) fn probe_datagrams(
     if arrives(bytes)? {
         return Ok(None);
     }
-    let mut passes = None;
-    for size in DATAGRAMS.iter().rev().filter(|size| **size < bytes) {
-        if passes.is_none() && arrives(*size)? {
-            passes = Some(*size);
+    for size in DATAGRAMS.into_iter().rev().filter(|size| *size < bytes) {
+        if arrives(size)? {
+            return Ok(Some(PathFault::LargeDatagrams { direction, bytes, passes: Some(size) }));
         }
     }
-    Ok(Some(PathFault::LargeDatagrams { direction, bytes, passes }))
+    Ok(Some(PathFault::LargeDatagrams { direction, bytes, passes: None }))
 }

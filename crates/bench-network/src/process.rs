@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_server::serve::{PrivateOrder, PrivateReply};
 use plimsoll_server::traffic::PinnedCpus;
-use plimsoll_server::traffic::{describe_io_error, is_out_of_descriptors};
+use plimsoll_server::traffic::{describe_io_error, is_out_of_descriptors, wait_for};
 use plimsoll_server::wire::{HANDSHAKE, SharedKey};
 
 const MAX_LINE: u64 = 4096;
@@ -76,9 +76,8 @@ impl ServerProcess {
 
     fn first_line(&mut self) -> Option<String> {
         let output = self.child.stdout.take()?;
-        let longest = Timespec::try_from(HANDSHAKE).ok()?;
         // The line is written at once: when the first byte has arrived, all of it has.
-        poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&longest)).ok().filter(|n| *n > 0)?;
+        wait_for(&output, PollFlags::IN, HANDSHAKE).ok().filter(|is_ready| *is_ready)?;
         let mut line = String::new();
         BufReader::new(io::Read::take(output, MAX_LINE)).read_line(&mut line).ok()?;
         Some(line)

@@ -15,12 +15,11 @@ use plimsoll_machine::Root;
 use plimsoll_server::traffic::account::CounterSource;
 use plimsoll_server::traffic::link_watch::LinkLoss;
 use plimsoll_server::traffic::socket::{self, dial};
-use plimsoll_server::traffic::tcp::TcpOutcome;
-use plimsoll_server::traffic::tcp::{TcpMeans, transfer};
-use plimsoll_server::traffic::{self, TransferEnd, is_out_of_descriptors, raise_descriptors, route, udp};
-use plimsoll_server::traffic::{LostTransfer, PinnedCpus};
+use plimsoll_server::traffic::tcp::{self, TcpOutcome};
+use plimsoll_server::traffic::{self, is_out_of_descriptors, raise_descriptors, route, udp};
+use plimsoll_server::traffic::{LostTransfer, PinnedCpus, TransferEnd, TransferMeans, TransferOutcome};
 use plimsoll_server::wire::handshake::HandshakeError;
-use plimsoll_server::wire::{Channel, Echoed, EndAccount, Gone, Hex128, Join, RESULTS, WireError};
+use plimsoll_server::wire::{Channel, Echoed, EndReport, Gone, Hex128, Join, RESULTS, WireError};
 use plimsoll_server::wire::{HANDSHAKE, Message, SharedKey, Sockets, TcpOrder, UdpOrder, Welcome};
 
 /// Longest total wait while the server works for other clients.
@@ -201,7 +200,13 @@ impl ServerSession {
                 Ok(Message::Busy { seconds }) if Instant::now() < patience => {
                     std::thread::sleep(Duration::from_secs(u64::from(seconds.clamp(1, 5))));
                 }
-                Ok(Message::Busy { seconds }) => return Err(self.busy(seconds)),
+                Ok(Message::Busy { seconds }) => {
+                    return Err(CannotMeasure::server_failed(format!(
+                        "the server at {} was busy with other clients for {} s: try again in {seconds} s, or start it with --parallel",
+                        self.address,
+                        QUEUE.as_secs()
+                    )));
+                }
                 Ok(Message::Refused(why)) => {
                     let why = plimsoll_units::text::shown_within(&why, 300);
                     return Err(self.refusal(&why));
@@ -210,14 +215,6 @@ impl ServerSession {
                 Err(e) => return Err(self.lost("a request", &e.into())),
             }
         }
-    }
-
-    fn busy(&self, seconds: u32) -> CannotMeasure {
-        CannotMeasure::server_failed(format!(
-            "the server at {} was busy with other clients for {} s: try again in {seconds} s, or start it with --parallel",
-            self.address,
-            QUEUE.as_secs()
-        ))
     }
 
     /// Performs the TCP transfer `work` over all streams, with local threads on `cpus`. `message`
@@ -229,19 +226,9 @@ impl ServerSession {
         cpus: &PinnedCpus,
     ) -> Result<TcpOutcome, CannotMeasure> {
         self.begin(&Message::Tcp(work.clone()))?;
-        let means = TcpMeans {
-            end: TransferEnd::Client,
-            sockets: &self.streams,
-            cpus,
-            content: message,
-            most: self.welcome.max_rate as f64,
-            longest: Duration::from_nanos(self.welcome.max_nanos),
-            ledger: &self.ledger,
-        };
-        let done = transfer(&mut self.channel, work, &means);
-        let done = done.map_err(|e| self.lost("a transfer", &e))?;
-        self.note_account(done.there.as_ref().map(|there| &there.account));
-        Ok(done)
+        let means = means(&self.welcome, &self.streams, cpus, message, &self.ledger);
+        let done = tcp::transfer(&mut self.channel, work, &means);
+        self.finished("a transfer", done)
     }
 
     /// Opens `streams` UDP sockets at each end, connected in pairs. Returns those of this end.
@@ -259,7 +246,7 @@ impl ServerSession {
         self.channel.send(&Message::Enough)?;
         match self.channel.receive(deadline)? {
             Message::Echoed(echoed) => {
-                self.note_account(Some(&echoed.account));
+                self.server_links.clone_from(&echoed.account.lost_links);
                 Ok(*echoed)
             }
             _ => Err(WireError::OutOfTurn),
@@ -276,25 +263,21 @@ impl ServerSession {
         cpus: &PinnedCpus,
     ) -> Result<udp::UdpOutcome, CannotMeasure> {
         self.begin(&Message::Udp(work.clone()))?;
-        let means = udp::UdpMeans {
-            end: TransferEnd::Client,
-            sockets,
-            cpus,
-            content: filler,
-            most: self.welcome.max_rate as f64,
-            longest: Duration::from_nanos(self.welcome.max_nanos),
-            ledger: &self.ledger,
-        };
+        let means = means(&self.welcome, sockets, cpus, filler, &self.ledger);
         let done = udp::transfer(&mut self.channel, work, &means);
-        let done = done.map_err(|e| self.lost("a transfer of datagrams", &e))?;
-        self.note_account(done.there.as_ref().map(|there| &there.account));
-        Ok(done)
+        self.finished("a transfer of datagrams", done)
     }
 
-    fn note_account(&mut self, account: Option<&EndAccount>) {
-        if let Some(account) = account {
-            self.server_links.clone_from(&account.lost_links);
+    fn finished<S, R>(
+        &mut self,
+        during: &str,
+        done: Result<TransferOutcome<EndReport<S, R>>, LostTransfer>,
+    ) -> Result<TransferOutcome<EndReport<S, R>>, CannotMeasure> {
+        let done = done.map_err(|e| self.lost(during, &e))?;
+        if let Some(there) = &done.there {
+            self.server_links.clone_from(&there.account.lost_links);
         }
+        Ok(done)
     }
 
     pub(super) fn lost_links(&self) -> Vec<LostLink> {
@@ -303,12 +286,11 @@ impl ServerSession {
 
     /// Returns the error for the server's refusal `why`; its kind depends on whose limits apply.
     fn refusal(&self, why: &str) -> CannotMeasure {
-        match self.process.is_some() {
-            true => {
-                CannotMeasure::environment(format!("the server that plimsoll started here refused: {why}"))
-            }
-            false => CannotMeasure::server_failed(format!("the server at {} refused: {why}", self.address)),
+        if self.process.is_some() {
+            let why = format!("the server that plimsoll started here refused: {why}");
+            return CannotMeasure::environment(why);
         }
+        CannotMeasure::server_failed(format!("the server at {} refused: {why}", self.address))
     }
 
     /// Returns the error for a lost transfer, with the fault of the path if probes show one.
@@ -318,34 +300,26 @@ impl ServerSession {
             return fault.of_server(self.address);
         }
         let end = self.process.as_mut().map(ServerProcess::end).unwrap_or_default();
-        let (what, remedy) = match error {
+        let remedy = match error {
             LostTransfer::Thread(_) | LostTransfer::Here(_) => {
                 return CannotMeasure::environment(error.to_string());
             }
-            LostTransfer::Refused(why) => {
-                return self.refusal(why);
-            }
+            LostTransfer::Refused(why) => return self.refusal(why),
             LostTransfer::Dropped => return dropped_here(self.address),
-            _ if self.process.is_some() => {
-                ("the server", "run the case again, and see `dmesg` if it was killed")
-            }
-            _ => ("the server", "see whether it still runs, and its messages"),
+            _ if self.process.is_some() => "run the case again, and see `dmesg` if it was killed",
+            _ => "see whether it still runs, and its messages",
         };
         CannotMeasure::server_failed(format!(
-            "{what} at {} was lost during {during}{end}: {error}; {remedy}",
+            "the server at {} was lost during {during}{end}: {error}; {remedy}",
             self.address
         ))
     }
-}
 
-impl ServerSession {
     fn path_fault(&mut self, error: &LostTransfer) -> Option<PathFault> {
         match error {
             _ if self.process.is_some() => None,
-            LostTransfer::Thread(_)
-            | LostTransfer::Here(_)
-            | LostTransfer::Refused(_)
-            | LostTransfer::Dropped => None,
+            LostTransfer::Thread(_) | LostTransfer::Here(_) => None,
+            LostTransfer::Refused(_) | LostTransfer::Dropped => None,
             LostTransfer::NoDatagram { port } => Some(PathFault::NoDatagram { port: *port }),
             LostTransfer::OtherServer => Some(PathFault::SeveralServers),
             LostTransfer::NoSession => Some(PathFault::SeveralAddresses),
@@ -353,10 +327,8 @@ impl ServerSession {
             LostTransfer::Unacknowledged { segment, sender } => {
                 let direction = PathDirection::from(*sender);
                 let unknown = PathFault::BlackHole { direction, segment: *segment, passes: None };
-                Some(match path_fault::probe_segments(self, direction, *segment) {
-                    Ok(hole) => hole.unwrap_or(PathFault::Interrupted),
-                    Err(_) => unknown,
-                })
+                let probed = path_fault::probe_segments(self, direction, *segment);
+                Some(probed.map_or(unknown, |hole| hole.unwrap_or(PathFault::Interrupted)))
             }
             LostTransfer::Silent | LostTransfer::Wire(WireError::Silent) => self.probe_after_loss(true),
             LostTransfer::Wire(_) | LostTransfer::Stream(_) => self.probe_after_loss(false),
@@ -407,6 +379,17 @@ pub(super) fn dropped_here(server: SocketAddr) -> CannotMeasure {
     CannotMeasure::environment(format!(
         "the firewall of this machine drops packets that plimsoll sends to {server} (EPERM): look at its rules for outgoing packets ('nft list ruleset', 'iptables -L OUTPUT -v'), or use another protocol"
     ))
+}
+
+fn means<'a, S>(
+    server: &Welcome,
+    sockets: &'a [S],
+    cpus: &'a PinnedCpus,
+    content: &'a [u8],
+    ledger: &'a CounterSource,
+) -> TransferMeans<'a, S> {
+    let (most, longest) = (server.max_rate as f64, Duration::from_nanos(server.max_nanos));
+    TransferMeans { end: TransferEnd::Client, sockets, cpus, content, most, longest, ledger }
 }
 
 /// Connects to the first of `addresses` that answers, from the address `from` if given.

@@ -143,9 +143,11 @@ impl BucketDetector {
 
     /// Returns the sum of the base rates, bit/s, as a condition; empty until each is found.
     pub(super) fn condition(&self) -> Numbers {
-        let ways = if self.direction == Direction::Both { 2 } else { 1 };
         let found: Vec<f64> = self.found.iter().flatten().map(|bucket| bucket.base).collect();
-        (found.len() == ways).then(|| (BASE_RATE, found.iter().sum::<f64>())).into_iter().collect()
+        (found.len() == self.direction.count())
+            .then(|| (BASE_RATE, found.iter().sum::<f64>()))
+            .into_iter()
+            .collect()
     }
 
     /// Returns the lower base rate of the directions, bit/s; `None` before a bucket was found.

@@ -16,17 +16,11 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-struct Echo {
-    seconds: f64,
-    bytes: f64,
-}
-
-impl Echo {
-    fn of(outcome: &Outcome) -> Option<Echo> {
-        let histograms = outcome.samples.iter().flat_map(|sample| &sample.histograms);
-        let quickest = histograms.filter_map(|h| h.buckets.first()).map(|(edge, _)| *edge).min()?;
-        Some(Echo { seconds: quickest as f64 * 1e-9, bytes: outcome.case.number("message")? as f64 })
-    }
+/// Returns time in s and message size in bytes of the fastest echo of `outcome`.
+fn fastest_echo(outcome: &Outcome) -> Option<(f64, f64)> {
+    let histograms = outcome.samples.iter().flat_map(|sample| &sample.histograms);
+    let quickest = histograms.filter_map(|h| h.buckets.first()).map(|(edge, _)| *edge).min()?;
+    Some((quickest as f64 * 1e-9, outcome.case.number("message")? as f64))
 }
 
 fn floor(question: &Question<'_>) -> Limit {
@@ -44,7 +38,8 @@ fn floor(question: &Question<'_>) -> Limit {
             && o.case.word("protocol") == Some("icmp")
             && alike(&o.case)
     });
-    let Some(echo) = echoes.filter_map(Echo::of).min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else {
+    let fastest = echoes.filter_map(fastest_echo).min_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((echo_seconds, echo_bytes)) = fastest else {
         return unknown(&format!(
             "the ICMP echo time, which is the limit, was not measured: run plimsoll network --protocol {},icmp (with the same --server, --mode and --interval, if any)",
             question.case.word("protocol").unwrap_or("tcp")
@@ -55,24 +50,16 @@ fn floor(question: &Question<'_>) -> Limit {
     let trips = if question.case.word("protocol") == Some("connect") { 2.0 } else { 1.0 };
     let speed = question.condition(&PATH_SPEED);
     let mut inputs =
-        vec![Input::new("echo", echo.seconds, "s", "the quickest ICMP echo of this run to the same server")];
-    let mut value = trips * echo.seconds;
+        vec![Input::new("echo", echo_seconds, "s", "the quickest ICMP echo of this run to the same server")];
+    let mut value = trips * echo_seconds;
     let mut formula = if trips > 1.0 { "2 × echo" } else { "echo" }.to_owned();
-    if let Some(speed) = speed.filter(|speed| *speed > 0.0 && bytes > echo.bytes) {
-        value += 2.0 * 8.0 * (bytes - echo.bytes) / speed;
+    if let Some(speed) = speed.filter(|speed| *speed > 0.0 && bytes > echo_bytes) {
+        value += 2.0 * 8.0 * (bytes - echo_bytes) / speed;
         formula += " + 2 × 8 × (message − that of the echo) ÷ speed";
-        inputs.push(Input::new(
-            "message",
-            bytes - echo.bytes,
-            "B",
-            "what the message has more than the echo had",
-        ));
-        inputs.push(Input::new(
-            "speed",
-            speed,
-            "bit/s",
-            "/sys/class/net of the interface that the packets take",
-        ));
+        let more = "what the message has more than the echo had";
+        inputs.push(Input::new("message", bytes - echo_bytes, "B", more));
+        let from = "/sys/class/net of the interface that the packets take";
+        inputs.push(Input::new("speed", speed, "bit/s", from));
     }
     // A polling server is awake, but the kernel that answers echoes may have to be woken.
     let source =

@@ -32,7 +32,7 @@ use plimsoll_model::sample::Numbers;
 use plimsoll_server::traffic::link_watch::LinkWatch;
 use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath};
 use plimsoll_server::traffic::probe::payload::Payload;
-use plimsoll_server::traffic::probe::{RoundTripOptions, TripResults, TripsEnd, round_trips};
+use plimsoll_server::traffic::probe::{RoundTripOptions, TripResults, round_trips};
 use plimsoll_server::traffic::{LostTransfer, PinnedCpus, nanos};
 use plimsoll_server::wire::{self, Echoed, Trip, WireError};
 use plimsoll_server::wire::{Message, OrderedAmount, Sockets, WaitMode};
@@ -142,7 +142,7 @@ impl RoundTrips {
         for _ in 0..trials {
             for (placement, best) in ways.iter().zip(&mut times) {
                 self.sit(&all, *placement);
-                let (trips, _) = self.measure(TripsEnd::Elapsed(TRIAL))?;
+                let (trips, _) = self.measure(OrderedAmount::Nanos(nanos(TRIAL)))?;
                 if trips.returned() > 0 {
                     *best = best.min(trips.total.as_secs_f64() / trips.returned() as f64);
                 }
@@ -170,7 +170,7 @@ impl RoundTrips {
     }
 
     /// Makes round trips until `until`. Returns results, and the server's report except for ICMP.
-    fn measure(&mut self, until: TripsEnd) -> Result<(TripResults, Option<Echoed>), CannotMeasure> {
+    fn measure(&mut self, until: OrderedAmount) -> Result<(TripResults, Option<Echoed>), CannotMeasure> {
         let port = self.begin(until)?;
         let trips = self.exchange(until, port);
         let is_silent = match &trips {
@@ -201,7 +201,7 @@ impl RoundTrips {
     }
 
     /// Requests the server's echoes. Returns its port for new connections (`--protocol connect`).
-    fn begin(&mut self, until: TripsEnd) -> Result<Option<u16>, CannotMeasure> {
+    fn begin(&mut self, until: OrderedAmount) -> Result<Option<u16>, CannotMeasure> {
         let trip = match self.ways {
             Ways::Tcp => Trip::Tcp,
             Ways::Udp(_) => Trip::Udp,
@@ -210,10 +210,7 @@ impl RoundTrips {
         };
         let Some(session) = &mut self.session else { return Ok(None) };
         let most = session.welcome.max_nanos;
-        let longest = match until {
-            TripsEnd::Trips(_) => most,
-            TripsEnd::Elapsed(time) => nanos(time).min(most),
-        };
+        let longest = if let OrderedAmount::Nanos(time) = until { time.min(most) } else { most };
         let message = self.payloads.first().map_or(1, |payload| payload.bytes().len());
         let request = Message::Trips(wire::TripsOrder {
             trip,
@@ -231,45 +228,47 @@ impl RoundTrips {
         }
     }
 
-    fn exchange(&mut self, until: TripsEnd, port: Option<u16>) -> io::Result<TripResults> {
-        let manner =
-            RoundTripOptions { wait: self.wait, timeout: self.timeout, interval: self.interval, until };
-        let parts = self.payloads.len() as u64;
+    fn exchange(&mut self, until: OrderedAmount, port: Option<u16>) -> io::Result<TripResults> {
+        let parts = self.payloads.len();
         let (first, stop) = (self.next, AtomicBool::new(false));
+        let options = |number| RoundTripOptions {
+            wait: self.wait,
+            timeout: self.timeout,
+            interval: self.interval,
+            until: until.share(parts, number),
+        };
+        let options: Vec<RoundTripOptions> = (0..parts).map(options).collect();
         let mut to = self.address;
         to.set_port(port.unwrap_or_default());
         let (ways, cpus) = (&self.ways, &self.placement.near);
         let streams = self.session.as_ref().map(|session| session.streams.as_slice()).unwrap_or_default();
         let all = std::thread::scope(|scope| {
             let stop = &stop;
-            let threads: io::Result<Vec<_>> = self
-                .payloads
-                .iter_mut()
-                .enumerate()
-                .map(|(number, payload)| {
-                    let manner =
-                        RoundTripOptions { until: until.share_of_path(parts, number as u64), ..manner };
-                    Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
-                        let _pinned = cpus.pin(number);
-                        let stream = TripStream { first, manner, stop };
-                        let done = match ways {
-                            Ways::Tcp => stream
-                                .over(streams.get(number).ok_or_else(gone).and_then(TcpPath::new), payload),
-                            Ways::Udp(sockets) => {
-                                stream.over(sockets.get(number).ok_or_else(gone).map(UdpPath), payload)
-                            }
-                            Ways::Connect => stream.over(Ok(ConnectPath::new(to)), payload),
-                            Ways::Icmp(to) => stream.over(IcmpPath::new(*to), payload),
-                        };
-                        if done.is_err() {
-                            stop.store(true, Ordering::Relaxed);
+            let start = |(number, (payload, options))| {
+                Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
+                    let _pinned = cpus.pin(number);
+                    let done = match ways {
+                        Ways::Tcp => {
+                            let path = streams.get(number).ok_or_else(gone).and_then(TcpPath::new);
+                            trips_over(path, payload, first, options, stop)
                         }
-                        done
-                    })
+                        Ways::Udp(sockets) => {
+                            let path = sockets.get(number).ok_or_else(gone).map(UdpPath);
+                            trips_over(path, payload, first, options, stop)
+                        }
+                        Ways::Connect => trips_over(Ok(ConnectPath::new(to)), payload, first, options, stop),
+                        Ways::Icmp(to) => trips_over(IcmpPath::new(*to), payload, first, options, stop),
+                    };
+                    if done.is_err() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    done
                 })
-                .collect();
+            };
+            let works = self.payloads.iter_mut().zip(options).enumerate();
+            let threads = works.map(start).collect::<io::Result<Vec<_>>>()?;
             let ended = || Err(io::Error::other("its thread ended unexpectedly"));
-            let joined = threads?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
+            let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
             joined.collect::<io::Result<Vec<TripResults>>>()
         })?;
         let mut sum = TripResults::default();
@@ -327,25 +326,29 @@ impl RoundTrips {
         }
     }
 
-    fn measure_loaded(&mut self, until: TripsEnd) -> Result<TripSample, CannotMeasure> {
+    /// Makes round trips under the load, if any, and returns also its rate, bit/s.
+    fn measure_loaded(
+        &mut self,
+        until: OrderedAmount,
+    ) -> Result<(TripResults, Option<Echoed>, Option<f64>), CannotMeasure> {
         let Some(mut load) = self.load.take() else {
-            return self.measure(until).map(|(trips, echoed)| TripSample { trips, echoed, load: None });
+            return self.measure(until).map(|(trips, echoed)| (trips, echoed, None));
         };
-        let TripsEnd::Elapsed(time) = until else {
+        let OrderedAmount::Nanos(time) = until else {
             return Err(CannotMeasure::not_here(
                 "--load and --count are mutually exclusive: use --sample-time",
             ));
         };
-        let loading = RAMP + time + 2 * self.timeout.min(RAMP);
+        let loading = RAMP + Duration::from_nanos(time) + 2 * self.timeout.min(RAMP);
         let done = std::thread::scope(|scope| {
             let loading = Builder::new().name("load".to_owned()).spawn_scoped(scope, || load.run(loading));
             let loading =
                 loading.map_err(|e| CannotMeasure::environment(LostTransfer::Thread(e).to_string()))?;
-            let measured = self.measure(TripsEnd::Elapsed(RAMP)).and_then(|_| self.measure(until));
+            let measured = self.measure(OrderedAmount::Nanos(nanos(RAMP))).and_then(|_| self.measure(until));
             let ended = || Err(CannotMeasure::environment("the thread of the load ended unexpectedly"));
             let load = loading.join().unwrap_or_else(|_| ended());
             let (trips, echoed) = measured?;
-            Ok(TripSample { trips, echoed, load: Some(load?) })
+            Ok((trips, echoed, Some(load?)))
         });
         self.load = Some(load);
         done
@@ -355,9 +358,13 @@ impl RoundTrips {
         check_echoes("round trips", "messages came back with other bytes than were sent", self.wrong)
     }
 
-    fn read(&self, done: &TripSample) -> Result<Sample, CannotMeasure> {
-        let TripSample { trips, echoed, load } = done;
-        if echoed.as_ref().is_some_and(|echoed| echoed.messages < trips.returned()) {
+    fn read(
+        &self,
+        trips: &TripResults,
+        echoed: Option<&Echoed>,
+        load: Option<f64>,
+    ) -> Result<Sample, CannotMeasure> {
+        if echoed.is_some_and(|echoed| echoed.messages < trips.returned()) {
             return Err(CannotMeasure::server_failed(
                 "the server reports fewer messages than came back: client and server must be the same build",
             ));
@@ -390,23 +397,14 @@ impl RoundTrips {
     }
 }
 
-struct TripSample {
-    trips: TripResults,
-    echoed: Option<Echoed>,
-    load: Option<f64>,
-}
-
-#[derive(Clone, Copy)]
-struct TripStream<'a> {
+fn trips_over(
+    path: io::Result<impl TripPath>,
+    payload: &mut Payload,
     first: u64,
-    manner: RoundTripOptions,
-    stop: &'a AtomicBool,
-}
-
-impl TripStream<'_> {
-    fn over(self, path: io::Result<impl TripPath>, payload: &mut Payload) -> io::Result<TripResults> {
-        round_trips(&mut path?, payload, self.first, self.manner, self.stop)
-    }
+    options: RoundTripOptions,
+    stop: &AtomicBool,
+) -> io::Result<TripResults> {
+    round_trips(&mut path?, payload, first, options, stop)
 }
 
 fn gone() -> io::Error {
@@ -425,15 +423,12 @@ fn icmp_address(setup: &NetworkSetup) -> Result<SocketAddr, CannotMeasure> {
         }
         ServerLocation::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),
     };
-    match IcmpPath::new(address) {
-        Ok(_) => Ok(address),
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(CannotMeasure::not_here(
+    IcmpPath::new(address).map(|_| address).map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => CannotMeasure::not_here(
             "this user may not send ICMP echo (net.ipv4.ping_group_range, or CAP_NET_RAW); use --protocol tcp or udp",
-        )),
-        Err(e) => {
-            Err(CannotMeasure::not_here(format!("cannot open an ICMP socket to {}: {e}", address.ip())))
-        }
-    }
+        ),
+        _ => CannotMeasure::not_here(format!("cannot open an ICMP socket to {}: {e}", address.ip())),
+    })
 }
 
 fn load_of(
@@ -457,15 +452,12 @@ impl Prepared for RoundTrips {
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let streams = self.payloads.len() as u16;
-        let until = match amount::amount_of_sample(self.fixed, amount, streams) {
-            OrderedAmount::Messages(all) => TripsEnd::Trips(all),
-            OrderedAmount::Nanos(time) => TripsEnd::Elapsed(Duration::from_nanos(time)),
-        };
-        let done = self.measure_loaded(until)?;
+        let until = amount::amount_of_sample(self.fixed, amount, streams);
+        let (trips, echoed, load) = self.measure_loaded(until)?;
         if let Some(fixed) = &mut self.fixed {
-            fixed.moved(done.trips.sent);
+            fixed.moved(trips.sent);
         }
-        self.read(&done)
+        self.read(&trips, echoed.as_ref(), load)
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {

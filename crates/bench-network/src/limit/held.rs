@@ -41,17 +41,11 @@ fn shaper_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     let from = "queueing discipline or class that all packets pass where they leave (rtnetlink)";
     let mut inputs = vec![Input::new("shaper", rate, "bit/s", from)];
     inputs.extend(framed.inputs.iter().filter(|input| input.name != "ethernet").cloned());
-    inputs.push(Input::new(
-        "ethernet",
-        ETHERNET_HEADER,
-        "B",
-        "what the kernel counts of Ethernet: its header",
-    ));
+    let from = "what the kernel counts of Ethernet: its header";
+    inputs.push(Input::new("ethernet", ETHERNET_HEADER, "B", from));
     let formula = format!("shaper × {}", framed.formula);
-    let mut limit =
-        Limit::fixed(LimitKind::Ceiling, LimitSource::Documented, rate * framed.counted, &formula, inputs);
-    limit.reason = Some("the shaper's, not the link's".to_owned());
-    Some(limit)
+    let (value, why) = (rate * framed.counted, "the shaper's, not the link's");
+    Some(ceiling(LimitSource::Documented, value, &formula, inputs, why))
 }
 
 /// Returns the limit by the receiver's policer: the server's in an upload, else the client's.
@@ -60,9 +54,8 @@ fn policer_limit(question: &Question<'_>) -> Option<Limit> {
         rate_in_direction(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
     let from = "policer that drops what comes in beyond it (rtnetlink)";
     let inputs = vec![Input::new("policer", rate, "bit/s", from)];
-    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Documented, rate, "policer", inputs);
-    limit.reason = Some("the policer's, not the link's".to_owned());
-    Some(limit)
+    let why = "the policer's, not the link's";
+    Some(ceiling(LimitSource::Documented, rate, "policer", inputs, why))
 }
 
 fn capped(question: &Question<'_>) -> Option<Limit> {
@@ -70,39 +63,35 @@ fn capped(question: &Question<'_>) -> Option<Limit> {
     let inputs = vec![Input::new("max-rate", cap, "bit/s", "the server's --max-rate, as it says")];
     let ways = directions(question);
     let formula = if ways > 1.0 { "2 × max-rate" } else { "max-rate" };
-    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Documented, ways * cap, formula, inputs);
-    limit.reason = Some("the server's cap, not the link's".to_owned());
-    Some(limit)
+    let why = "the server's cap, not the link's";
+    Some(ceiling(LimitSource::Documented, ways * cap, formula, inputs, why))
 }
 
 fn inferred(question: &Question<'_>) -> Option<Limit> {
     let base = question.condition(&BASE_RATE)?;
     let from = "what arrived when the burst was over, and again after a pause filled the bucket";
     let inputs = vec![Input::new("base", base, "bit/s", from)];
-    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Inferred, base, "base", inputs);
-    limit.reason = Some("a token bucket on the way, from this run's own arrivals".to_owned());
-    Some(limit)
+    let why = "a token bucket on the way, from this run's own arrivals";
+    Some(ceiling(LimitSource::Inferred, base, "base", inputs, why))
+}
+
+fn ceiling(source: LimitSource, value: f64, formula: &str, inputs: Vec<Input>, why: &str) -> Limit {
+    let limit = Limit::fixed(LimitKind::Ceiling, source, value, formula, inputs);
+    Limit { reason: Some(why.to_owned()), ..limit }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::condition::{PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS};
-    use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::{LimitEvidence, tightest_first};
-    use plimsoll_model::sample::{Conditions, OwnCondition, Sample};
+    use crate::fixture;
+    use plimsoll_model::limit::tightest_first;
 
     fn limit(direction: &str, goodput: f64, conditions: &[(OwnCondition, f64)]) -> Limit {
         let case = Case::of("network.tcp").with_size("message", 1 << 17).with_word("direction", direction);
         let usual = [(PATH_LOOPBACK, 0.0), (TCP_MSS, 1448.0), (TCP_TIMESTAMPS, 1.0)];
         let more = usual.iter().chain(conditions).copied().collect();
-        let values = [(GOODPUT.to_owned(), goodput)].into();
-        let conditions = Conditions { more, ..Conditions::default() };
-        let samples = [Sample { values, conditions, ..Sample::default() }];
-        let machine = Machine::discover(&Root::live());
-        let evidence = LimitEvidence::default();
-        let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
-        let mut all = crate::SUBSYSTEM.limits(&asked);
+        let mut all = fixture::limits(&case, GOODPUT, Some(goodput), more);
         tightest_first(&mut all);
         all.remove(0)
     }
@@ -147,12 +136,7 @@ mod tests {
     fn of_datagrams_the_shaper_counts_each_frame_with_its_header() {
         let case = Case::of("network.udp").with_size("message", 1400);
         let more = [(PATH_LOOPBACK, 0.0), (PATH_MTU, 1500.0), (SHAPED, 100e6)].into_iter().collect();
-        let samples =
-            [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-        let machine = Machine::discover(&Root::live());
-        let evidence = LimitEvidence::default();
-        let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
-        let all = crate::SUBSYSTEM.limits(&asked);
+        let all = fixture::limits(&case, GOODPUT, None, more);
         let known: Vec<f64> = all.iter().filter_map(|limit| limit.value).collect();
         assert!((known[0] - 100e6 * 1400.0 / 1442.0).abs() < 1.0, "{known:?}");
     }

@@ -4,28 +4,20 @@ mod limit;
 
 use std::time::{Duration, Instant};
 
-use crate::amount::FixedTransfer;
-use crate::held::RateBounds;
-use crate::job::NetworkJob;
-use crate::job::omitted;
-use crate::lost_link;
-use crate::path::Path;
+use crate::job::{NetworkJob, omitted};
 use crate::server::ServerAddress;
-use crate::session::ServerSession;
-use crate::setup::streaming;
-use crate::setup::{NetworkSetup, candidates, with_options};
-use crate::sustained::BucketDetector;
+use crate::setup::{NetworkSetup, candidates, streaming, with_options};
+use crate::stream_case::{self, JudgedSample, StreamCase, Transfers};
 use crate::{CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, message_sizes, random_bytes, seed};
 use crate::{STREAM, amount};
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::fixed::{self};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
-use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::Fnv;
 use plimsoll_server::traffic::nanos;
 use plimsoll_server::traffic::tcp::TcpOutcome;
-use plimsoll_server::wire::{self, EndReport, ReceivingReport, SendingReport};
+use plimsoll_server::wire::{self, ReceivingReport, SendingReport};
 use plimsoll_server::wire::{ArrivalTimeline, Direction, OrderedAmount, Receiving, TcpOrder};
 
 const DEFAULT_MESSAGE_BYTES: u32 = 128 << 10;
@@ -36,7 +28,6 @@ const NEAR_US: u32 = 1000;
 /// Rate, bit/s, below which the choice of CPUs does not matter.
 const NO_CPU_IS_THE_LIMIT: f64 = 100e6;
 const MAX_STREAMS: u64 = 64;
-const MAX_BURST_REPEATS: usize = 2;
 
 /// The benchmark `network.tcp`.
 #[derive(Debug)]
@@ -107,8 +98,8 @@ impl Benchmark for Tcp {
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let (job, seed): (NetworkJob, u64) = (parsed.read()?, seed(cx, case));
-        if let Some(ServerAddress::Iperf3(address)) = &job.server {
-            return Ok(Box::new(super::iperf3::Client::new(address, &job, false, seed, cx.machine)?));
+        if let Some(ServerAddress::Iperf3(address)) = job.server.clone() {
+            return Ok(Box::new(super::iperf3::Client::new(&address, job, false, seed, cx.machine)?));
         }
         let setup = NetworkSetup::from_job(&job, cx)?.with_placement(EndPlacement::together(cx.machine));
         Ok(Box::new(Streams::new(&setup, &job, seed)?))
@@ -118,23 +109,17 @@ impl Benchmark for Tcp {
 /// TCP streams to a server.
 #[derive(Debug)]
 pub struct Streams {
-    session: ServerSession,
-    placement: EndPlacement,
+    case: StreamCase,
     work: TcpOrder,
     message: Vec<u8>,
-    path: Path,
-    held: RateBounds,
-    watch: BucketDetector,
-    fixed: Option<FixedTransfer>,
 }
 
 impl Streams {
     /// Opens a session and the streams of a case; `seed` determines the content of messages.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message, streams, direction, sending, receiving, .. } = job;
-        let mut session = ServerSession::open(&setup.place, setup.from)?;
-        amount::check_server_limits(&session.welcome, streams, message)?;
-        session.join(streams, &job.sockets, setup.from)?;
+        let mut case = StreamCase::open(setup, job)?;
+        case.session.join(streams, &job.sockets, setup.from)?;
         let work = TcpOrder {
             streams,
             message,
@@ -147,13 +132,8 @@ impl Streams {
         };
         // Random, so that no device on the path can compress it.
         let message = random_bytes(message as usize, seed);
-        let path = setup.path(session.address).with_copy_rate();
-        let placement = setup.placement.clone();
-        let fixed = job.messages.map(FixedTransfer::new);
-        let held = RateBounds::of(job, &path.name(), path.shaping, Some(&session.welcome));
-        let watch = BucketDetector::new(work.direction, !path.loopback || held.is_shaped());
-        let mut streams = Streams { session, placement, work, message, path, held, watch, fixed };
-        if streams.is_near() && !streams.held.is_slow() {
+        let mut streams = Streams { case, work, message };
+        if streams.is_near() && !streams.case.held.is_slow() {
             streams.choose_cpus()?;
         }
         Ok(streams)
@@ -161,16 +141,16 @@ impl Streams {
 
     /// Returns whether the server is so near that a short trial is enough for a stream to ramp up.
     fn is_near(&self) -> bool {
-        let rtt = self.session.streams.first().and_then(|stream| TcpInfo::of(stream).ok());
-        self.session.pid().is_some() || rtt.is_some_and(|info| info.path_rtt_us() <= NEAR_US)
+        let rtt = self.case.session.streams.first().and_then(|stream| TcpInfo::of(stream).ok());
+        self.case.session.pid().is_some() || rtt.is_some_and(|info| info.path_rtt_us() <= NEAR_US)
     }
 
     /// Tries the ends of each stream on one core and on two, and keeps the fastest placement.
     /// Moving data between cores may cost more than two cores gain, especially in a VM.
     fn choose_cpus(&mut self) -> Result<(), CannotMeasure> {
-        let all = self.placement.near.clone();
+        let all = self.case.placement.near.clone();
         // The server's CPUs are unknown here. If it has one, all its placements are the same.
-        let candidates: &[(u16, u16)] = match (all.0.len(), self.session.pid()) {
+        let candidates: &[(u16, u16)] = match (all.0.len(), self.case.session.pid()) {
             (0 | 1, Some(_)) => return Ok(()),
             (0 | 1, None) => &[(0, 0), (0, 1)],
             _ => &[(0, 0), (1, 1), (0, 1), (1, 0)],
@@ -180,83 +160,35 @@ impl Streams {
             let work =
                 TcpOrder { amount: OrderedAmount::Nanos(TRIAL), omit: 0, place: far, ..self.work.clone() };
             let began = Instant::now();
-            let outcome = self.session.transfer(&work, &self.message, &all.starting_at(usize::from(near)))?;
-            let carried = outcome.there.as_ref().map_or(0.0, |there| {
-                let ways = ways(&work, &outcome.here, there);
-                self.watch.note(began, &timelines(&ways));
-                ways.iter().map(TcpDirection::bits_per_second).sum()
-            });
+            let outcome =
+                self.case.session.transfer(&work, &self.message, &all.starting_at(usize::from(near)))?;
+            let ways = ways(&work, &outcome);
+            self.case.watch.note(began, &timelines(&ways));
+            let carried: f64 = ways.iter().map(TcpDirection::bits_per_second).sum();
             if carried > best.0 {
                 best = (carried, (near, far));
             }
-            if self.session.pid().is_none() && carried < NO_CPU_IS_THE_LIMIT {
+            if self.case.session.pid().is_none() && carried < NO_CPU_IS_THE_LIMIT {
                 break;
             }
         }
         let (near, far) = best.1;
         self.work.place = far;
-        self.placement = EndPlacement {
+        self.case.placement = EndPlacement {
             near: all.starting_at(usize::from(near)),
-            far: self.placement.far.starting_at(usize::from(far)),
+            far: self.case.placement.far.starting_at(usize::from(far)),
         };
         Ok(())
     }
 
     /// Returns the process ID of a private server; `None` for a remote one.
     pub fn server_pid(&self) -> Option<u32> {
-        self.session.pid()
+        self.case.session.pid()
     }
 
-    fn transfer(&mut self, work: &TcpOrder) -> Result<TcpOutcome, CannotMeasure> {
-        self.session.transfer(work, &self.message, &self.placement.near)
+    fn request(&mut self, work: &TcpOrder) -> Result<TcpOutcome, CannotMeasure> {
+        self.case.session.transfer(work, &self.message, &self.case.placement.near)
     }
-
-    /// Performs one transfer. Returns its sample, the rate per direction in bit/s, and whether a
-    /// burst lasts for too much of the transfer.
-    fn measured(&mut self, work: &TcpOrder) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
-        let began = Instant::now();
-        let outcome = self.transfer(work)?;
-        let ways = checked(work, &outcome)?;
-        self.watch.note(began, &timelines(&ways));
-        let mut sample = sample_of(work, &outcome, &ways);
-        let all: Vec<(&ArrivalTimeline, f64)> = ways
-            .iter()
-            .map(|direction| (&direction.received.timeline, direction.bits_per_second()))
-            .collect();
-        let judged = self.watch.sustained(&all);
-        if let Some(rates) = &judged {
-            set_rates(&mut sample, rates.iter().sum(), f64::from(work.message) * 8.0);
-        }
-        let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
-        let sent = ways.iter().map(|direction| direction.sent.bytes).min();
-        if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent) {
-            fixed.moved(sent / u64::from(work.message));
-        }
-        let spoilt = self.watch.is_spoilt(&all);
-        Ok((sample, came, spoilt))
-    }
-
-    /// Returns whether the transfers so far, and further ones that prove it, show a token bucket.
-    fn detect_bucket(&mut self) -> bool {
-        let most = self.session.welcome.max_nanos;
-        let (session, message, cpus) = (&mut self.session, &self.message, &self.placement.near);
-        let work = &self.work;
-        self.watch.detect_bucket(most, |nanos| {
-            let work = TcpOrder { amount: OrderedAmount::Nanos(nanos), omit: 0, ..work.clone() };
-            let outcome = session.transfer(&work, message, cpus)?;
-            let there = outcome.there.as_ref();
-            let ways = there.map(|there| ways(&work, &outcome.here, there)).unwrap_or_default();
-            Ok(timelines(&ways).into_iter().cloned().collect())
-        })
-    }
-}
-
-/// Sets goodput (bit/s) and messages per second of `sample`; each message has `bits` bits. The
-/// overall rate, which other tools show, becomes `delivered`.
-pub(super) fn set_rates(sample: &mut Sample, goodput: f64, bits: f64) {
-    let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
-    sample.values.insert(MESSAGES_METRIC.to_owned(), goodput / bits);
-    sample.conditions.delivered = whole;
 }
 
 struct TcpDirection<'a> {
@@ -293,28 +225,20 @@ fn timelines<'a>(ways: &[TcpDirection<'a>]) -> Vec<&'a ArrivalTimeline> {
     ways.iter().map(|direction| &direction.received.timeline).collect()
 }
 
-fn ways<'a>(work: &TcpOrder, here: &'a EndReport, there: &'a EndReport) -> Vec<TcpDirection<'a>> {
-    let direction = |sent: &'a Option<SendingReport>, received: &'a Option<ReceivingReport>| {
-        Some(TcpDirection { sent: sent.as_ref()?, received: received.as_ref()?, omitted: work.omit })
-    };
-    [direction(&here.sent, &there.received), direction(&there.sent, &here.received)]
-        .into_iter()
-        .flatten()
-        .collect()
+/// Returns the reports per direction; none if the server's is missing.
+fn ways<'a>(work: &TcpOrder, outcome: &'a TcpOutcome) -> Vec<TcpDirection<'a>> {
+    let there = outcome.there.iter();
+    let ways = there.flat_map(|there| stream_case::ways(&outcome.here, there));
+    ways.map(|(sent, received)| TcpDirection { sent, received, omitted: work.omit }).collect()
 }
 
 /// Returns the reports per direction. Fails if they are implausible or nothing counted arrived.
 fn checked<'a>(work: &TcpOrder, outcome: &'a TcpOutcome) -> Result<Vec<TcpDirection<'a>>, CannotMeasure> {
-    let impossible = || {
-        CannotMeasure::server_failed(
+    let ways = ways(work, outcome);
+    if ways.len() != work.direction.count() || !ways.iter().all(TcpDirection::possible) {
+        return Err(CannotMeasure::server_failed(
             "the server reports other bytes or times than the client: both must be the same build",
-        )
-    };
-    let there = outcome.there.as_ref().ok_or_else(impossible)?;
-    let ways = ways(work, &outcome.here, there);
-    let wanted = if work.direction == Direction::Both { 2 } else { 1 };
-    if ways.len() != wanted || !ways.iter().all(TcpDirection::possible) {
-        return Err(impossible());
+        ));
     }
     if ways.iter().any(|direction| direction.received.counted == 0) {
         return Err(CannotMeasure::environment(
@@ -336,54 +260,68 @@ fn sample_of(work: &TcpOrder, outcome: &TcpOutcome, ways: &[TcpDirection<'_>]) -
         (CPU_METRIC, cpu / received),
     ];
     let there = outcome.there.as_ref();
+    let more = there.map(|there| super::end_conditions::conditions(work, outcome, there));
     Sample {
         elapsed: ways.iter().map(TcpDirection::seconds).fold(0.0, f64::max),
         values: values.map(|(name, value)| (name.to_owned(), value)).into(),
-        conditions: Conditions {
-            more: there
-                .map(|there| super::end_conditions::conditions(work, outcome, there))
-                .unwrap_or_default(),
-            ..Conditions::default()
-        },
-        curve: super::end_conditions::timeline(
-            &ways.iter().map(|direction| direction.sent).collect::<Vec<_>>(),
-        ),
+        conditions: Conditions { more: more.unwrap_or_default(), ..Conditions::default() },
+        curve: ways.first().map(|way| super::end_conditions::timeline(way.sent)).unwrap_or_default(),
         ..Sample::default()
+    }
+}
+
+impl Transfers for Streams {
+    fn case(&mut self) -> &mut StreamCase {
+        &mut self.case
+    }
+
+    fn transfer(&mut self, amount: SampleAmount) -> Result<JudgedSample, CannotMeasure> {
+        let amount = amount::amount_of_sample(self.case.fixed, amount, self.work.streams);
+        let work = TcpOrder { amount, ..self.work.clone() };
+        let began = Instant::now();
+        let outcome = self.request(&work)?;
+        let ways = checked(&work, &outcome)?;
+        let sent = ways.iter().map(|direction| direction.sent.bytes).min();
+        if let Some((fixed, sent)) = self.case.fixed.as_mut().zip(sent) {
+            fixed.moved(sent / u64::from(work.message));
+        }
+        let rates: Vec<(&ArrivalTimeline, f64)> =
+            ways.iter().map(|way| (&way.received.timeline, way.bits_per_second())).collect();
+        let sample = sample_of(&work, &outcome, &ways);
+        Ok(self.case.judge(sample, began, &rates, f64::from(work.message) * 8.0))
+    }
+
+    fn detect_bucket(&mut self) -> bool {
+        let StreamCase { session, placement, watch, held, .. } = &mut self.case;
+        let most = session.welcome.max_nanos;
+        let found = watch.detect_bucket(most, |nanos| {
+            let work = TcpOrder { amount: OrderedAmount::Nanos(nanos), omit: 0, ..self.work.clone() };
+            let outcome = session.transfer(&work, &self.message, &placement.near)?;
+            Ok(timelines(&ways(&work, &outcome)).into_iter().cloned().collect())
+        });
+        if found {
+            held.forget();
+        }
+        found
     }
 }
 
 impl Prepared for Streams {
     fn offer(&self) -> Offer {
-        self.placement.offer(self.work.streams.into())
+        self.case.placement.offer(self.work.streams.into())
     }
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let amount = amount::amount_of_sample(self.fixed, amount, self.work.streams);
-        let work = TcpOrder { amount, ..self.work.clone() };
-        let (mut sample, mut came, mut spoilt) = self.measured(&work)?;
-        let found = self.detect_bucket();
-        if found {
-            self.held.forget();
-        }
-        for _ in 0..MAX_BURST_REPEATS {
-            if found && !sample.renewed || spoilt {
-                (sample, came, spoilt) = self.measured(&work)?;
-                sample.renewed = found;
-            }
-        }
-        self.watch.judged(spoilt);
-        self.held.add_rates(&came);
-        sample.conditions.more.add(self.path.conditions());
-        sample.conditions.more.add(self.held.conditions());
-        sample.conditions.more.add(self.watch.condition());
-        self.held.end_sample();
+        let mut sample = self.settled(amount)?;
+        sample.conditions.more.add(self.case.path.conditions());
+        self.case.held.end_sample();
         Ok(sample)
     }
 
     /// Sends a few more messages and compares the receiver's hash of each stream with the sender's.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         let streams = u64::from(self.work.streams);
-        let rate = self.held.median_rate().min(self.session.welcome.max_rate as f64);
+        let rate = self.case.held.median_rate().min(self.case.session.welcome.max_rate as f64);
         let each = check_message_count(rate, streams, self.work.message.into());
         let work = TcpOrder {
             amount: OrderedAmount::Messages(each * streams),
@@ -392,7 +330,7 @@ impl Prepared for Streams {
             receiving: Receiving::Hash,
             ..self.work.clone()
         };
-        let outcome = self.transfer(&work)?;
+        let outcome = self.request(&work)?;
         // A transfer that was cut cannot be compared.
         if outcome.sent_by_stream.iter().any(|sent| *sent != each * u64::from(self.work.message)) {
             return Ok(());
@@ -409,14 +347,7 @@ impl Prepared for Streams {
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = self.placement.facts(&self.path.name(), self.session.address);
-        if let Some(fixed) = self.fixed {
-            fixed.note(&mut facts);
-        }
-        facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
-        self.watch.record_facts(&mut facts);
-        lost_link::add_warnings(self.session.lost_links(), &mut facts);
-        facts
+        self.case.facts(None, None)
     }
 }
 

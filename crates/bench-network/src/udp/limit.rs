@@ -43,26 +43,16 @@ fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::GOODPUT;
     use crate::condition::{PATH_IPV6, PATH_LOOPBACK, PATH_SPEED};
-    use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::case::Case;
-    use plimsoll_model::limit::LimitEvidence;
-    use plimsoll_model::sample::{Conditions, Sample};
+    use crate::{GOODPUT, fixture};
 
     #[test]
     fn datagrams_pay_for_their_frames_and_fragments() {
         let of = |bytes: u64, mtu: f64, v6: f64| {
             let case = Case::of("network.udp").with_size("message", bytes).with_count("streams", 1);
             let conditions = [(PATH_LOOPBACK, 0.0), (PATH_SPEED, 1e9), (PATH_MTU, mtu), (PATH_IPV6, v6)];
-            let more = conditions.into_iter().collect();
-            let samples =
-                [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-            let machine = Machine::discover(&Root::live());
-            let evidence = LimitEvidence::default();
-            let asked =
-                Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
-            limits(&asked).remove(0).value.unwrap() / 1e9
+            let limits = fixture::limits(&case, GOODPUT, None, conditions.into_iter().collect());
+            limits[0].value.unwrap() / 1e9
         };
         // Largest unfragmented datagram: 1472 of 1538 bytes on the wire; smallest: 1 of 84.
         assert!((of(1472, 1500.0, 0.0) - 1472.0 / 1538.0).abs() < 1e-9);

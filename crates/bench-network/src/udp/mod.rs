@@ -10,39 +10,29 @@ use std::time::{Duration, Instant};
 
 use search::RateTrial;
 
-use crate::amount::FixedTransfer;
 use crate::condition::{
     DROPPED_AT_RECEIVER, DUPLICATES, END_FULLEST_CPU_BUSY, FOREIGN, OFFERED, REORDERED, TOO_LATE,
 };
 use crate::fact::SEGMENTATION;
-use crate::held::RateBounds;
 use crate::job::NetworkJob;
-use crate::lost_link;
-use crate::path::Path;
 use crate::path_fault::PathDirection;
 use crate::server::ServerAddress;
-use crate::session::ServerSession;
-use crate::setup::streaming;
-use crate::setup::{NetworkSetup, candidates, with_options};
-use crate::sustained::BucketDetector;
-use crate::tcp::set_rates;
+use crate::setup::{NetworkSetup, candidates, streaming, with_options};
+use crate::stream_case::{self, JudgedSample, StreamCase, Transfers};
 use crate::warning::NetworkWarning;
-use crate::{
-    CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, check_echoes, message_sizes, random_bytes, seed,
-};
+use crate::{CPU_METRIC, GOODPUT, LOSS, MESSAGES_METRIC, check_echoes, message_sizes, random_bytes, seed};
 use crate::{JITTER, STREAM, amount, fit_a_datagram, path_fault};
 use plimsoll_bench_api::Curve;
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::fixed::{self};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::sample::Numbers;
-use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::probe::path::UdpPath;
 use plimsoll_server::traffic::probe::payload::Payload;
-use plimsoll_server::traffic::probe::{RoundTripOptions, TripsEnd, round_trips};
+use plimsoll_server::traffic::probe::{RoundTripOptions, round_trips};
 use plimsoll_server::traffic::udp::UdpOutcome;
 use plimsoll_server::traffic::{LostTransfer, nanos};
-use plimsoll_server::wire::{self, Trip, UdpReceived, UdpReport, UdpSent};
+use plimsoll_server::wire::{self, Trip, UdpReceived, UdpSent};
 use plimsoll_server::wire::{ArrivalTimeline, Direction, Message, OrderedAmount, UdpOrder, WaitMode};
 use plimsoll_stats::Trend;
 
@@ -52,7 +42,6 @@ const MAX_STREAMS: u64 = 64;
 /// Datagrams that are echoed and compared after the last sample.
 const CHECKED: u64 = 20;
 const CHECK_TIME: Duration = Duration::from_millis(500);
-const MAX_BURST_REPEATS: usize = 2;
 /// Shortest search, seconds: delays that vary by a few ms hide a growth of 1 % in less time.
 const LEAST_SEARCH: f64 = 2.0;
 
@@ -139,8 +128,8 @@ impl Benchmark for Udp {
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let (job, seed): (NetworkJob, u64) = (parsed.read()?, seed(cx, case));
-        if let Some(ServerAddress::Iperf3(address)) = &job.server {
-            return Ok(Box::new(super::iperf3::Client::new(address, &job, true, seed, cx.machine)?));
+        if let Some(ServerAddress::Iperf3(address)) = job.server.clone() {
+            return Ok(Box::new(super::iperf3::Client::new(&address, job, true, seed, cx.machine)?));
         }
         Ok(Box::new(Datagrams::new(&NetworkSetup::from_job(&job, cx)?, &job, seed)?))
     }
@@ -149,15 +138,10 @@ impl Benchmark for Udp {
 /// UDP sockets to a server.
 #[derive(Debug)]
 pub struct Datagrams {
-    session: ServerSession,
+    case: StreamCase,
     sockets: Vec<UdpSocket>,
-    placement: EndPlacement,
     work: UdpOrder,
     filler: Vec<u8>,
-    path: Path,
-    fixed: Option<FixedTransfer>,
-    held: RateBounds,
-    watch: BucketDetector,
     searches: bool,
     warm: bool,
     searches_done: usize,
@@ -171,26 +155,16 @@ impl Datagrams {
     /// Opens a session and the UDP sockets of a case; `seed` determines the content of datagrams.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message: datagram, streams, direction, searches, .. } = job;
-        let mut session = ServerSession::open(&setup.place, setup.from)?;
-        amount::check_server_limits(&session.welcome, streams, datagram)?;
-        let sockets = session.open_udp(streams)?;
+        let mut case = StreamCase::open(setup, job)?;
+        let sockets = case.session.open_udp(streams)?;
         // Between 1 and 10¹⁵.
         let rate = job.rate.map(|rate| rate as u64);
         let amount = OrderedAmount::Messages(u64::from(streams));
-        let work = UdpOrder { streams, datagram, direction, amount, rate, tag: 0 };
-        let path = setup.path(session.address).with_copy_rate();
-        let held = RateBounds::of(job, &path.name(), path.shaping, Some(&session.welcome));
-        let watch = BucketDetector::new(work.direction, !path.loopback || held.is_shaped());
         Ok(Datagrams {
-            fixed: job.messages.map(FixedTransfer::new),
-            session,
+            case,
             sockets,
-            placement: setup.placement.clone(),
-            work,
+            work: UdpOrder { streams, datagram, direction, amount, rate, tag: 0 },
             filler: random_bytes(datagram as usize, seed),
-            path,
-            held,
-            watch,
             searches,
             warm: false,
             searches_done: 0,
@@ -201,43 +175,39 @@ impl Datagrams {
         })
     }
 
-    /// Performs a transfer at `rate` bit/s (`None`: full speed). Returns its sample, its result for
-    /// a search, the rate per direction in bit/s, and whether a burst lasts for too much of it.
-    fn transfer(
+    /// Performs a transfer at `rate` bit/s (`None`: full speed). Returns its sample and its result
+    /// for a search.
+    fn transfer_at(
         &mut self,
-        amount: OrderedAmount,
+        amount: SampleAmount,
         rate: Option<u64>,
-    ) -> Result<(Sample, RateTrial, Vec<f64>, bool), CannotMeasure> {
+    ) -> Result<(JudgedSample, RateTrial), CannotMeasure> {
+        let fixed = self.case.fixed.filter(|_| !self.searches);
+        let amount = amount::amount_of_sample(fixed, amount, self.work.streams);
         let work = UdpOrder { amount, rate, tag: tag(), ..self.work.clone() };
         let began = Instant::now();
-        let done = self.session.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
+        let StreamCase { session, placement, .. } = &mut self.case;
+        let done = session.transfer_udp(&work, &self.sockets, &self.filler, &placement.near)?;
         let ways = ways(&work, &done)?;
         self.check_arrivals(&work, &ways)?;
         self.foreign += ways.iter().map(|direction| direction.received.foreign).sum::<u64>();
         self.segmented = ways.iter().any(|direction| direction.sent.segmented);
         let sent = ways.iter().map(|direction| direction.sent.datagrams).min();
-        if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent).filter(|_| !self.searches) {
+        if let Some((fixed, sent)) = self.case.fixed.as_mut().zip(sent).filter(|_| !self.searches) {
             fixed.moved(sent);
         }
         let (mut sample, trial) = sample_of(&work, &ways, &done);
+        sample.conditions.more.add(self.case.path.conditions());
         let bits = f64::from(work.datagram) * 8.0;
-        let all: Vec<(&ArrivalTimeline, f64)> = ways
-            .iter()
-            .map(|direction| (&direction.received.timeline, direction.bits_per_second(bits)))
-            .collect();
+        let rates: Vec<(&ArrivalTimeline, f64)> =
+            ways.iter().map(|way| (&way.received.timeline, way.bits_per_second(bits))).collect();
         // In a search, only transfers at full speed show the behaviour of the path.
         let shows = !self.searches || rate.is_none();
-        if shows {
-            self.watch.note(began, &timelines(&ways));
-        }
-        let judged = self.watch.sustained(&all).filter(|_| shows);
-        if let Some(rates) = &judged {
-            set_rates(&mut sample, rates.iter().sum(), bits);
-        }
-        let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
-        sample.conditions.more.add(self.path.conditions());
-        let spoilt = shows && self.watch.is_spoilt(&all);
-        Ok((sample, trial, came, spoilt))
+        let judged = match shows {
+            true => self.case.judge(sample, began, &rates, bits),
+            false => (sample, rates.iter().map(|(_, whole)| *whole).collect(), false),
+        };
+        Ok((judged, trial))
     }
 
     /// Fails if nothing arrived in one of the directions, and nothing of this size on a retry.
@@ -247,53 +217,22 @@ impl Datagrams {
             Direction::Down => &[PathDirection::Down],
             Direction::Both => &[PathDirection::Up, PathDirection::Down],
         };
-        let is_private = self.session.pid().is_some();
+        let is_private = self.case.session.pid().is_some();
         for (direction, done) in directions.iter().zip(ways) {
             if is_private || done.sent.datagrams == 0 || done.received.received > 0 {
                 continue;
             }
-            let fault =
-                path_fault::probe_datagrams(&mut self.session, &self.sockets, *direction, work.datagram)?;
+            let fault = path_fault::probe_datagrams(
+                &mut self.case.session,
+                &self.sockets,
+                *direction,
+                work.datagram,
+            )?;
             if let Some(fault) = fault {
-                return Err(fault.of_server(self.session.address));
+                return Err(fault.of_server(self.case.session.address));
             }
         }
         Ok(())
-    }
-
-    /// Returns whether the path has a token bucket; if so, discards the rates recorded before.
-    fn detect_bucket(&mut self) -> bool {
-        let most = self.session.welcome.max_nanos;
-        let (session, sockets, filler) = (&mut self.session, &self.sockets, &self.filler);
-        let (work, cpus) = (&self.work, &self.placement.near);
-        let found = self.watch.detect_bucket(most, |nanos| {
-            let amount = OrderedAmount::Nanos(nanos);
-            let work = UdpOrder { amount, tag: tag(), ..work.clone() };
-            let done = session.transfer_udp(&work, sockets, filler, cpus)?;
-            Ok(timelines(&ways(&work, &done)?).into_iter().cloned().collect())
-        });
-        if found {
-            self.held.forget();
-        }
-        found
-    }
-
-    fn measured(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let rate = self.work.rate;
-        let amount = amount::amount_of_sample(self.fixed, amount, self.work.streams);
-        let (mut sample, _, mut came, mut spoilt) = self.transfer(amount, rate)?;
-        let found = self.detect_bucket();
-        for _ in 0..MAX_BURST_REPEATS {
-            if found && !sample.renewed || spoilt {
-                (sample, _, came, spoilt) = self.transfer(amount, rate)?;
-                sample.renewed = found;
-            }
-        }
-        self.watch.judged(spoilt);
-        self.held.add_rates(&came);
-        sample.conditions.more.add(self.held.conditions());
-        sample.conditions.more.add(self.watch.condition());
-        Ok(sample)
     }
 
     fn searched(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
@@ -301,13 +240,13 @@ impl Datagrams {
             return Err(CannotMeasure::not_here("--search is mutually exclusive with --volume and --count"));
         };
         // Each trial is shorter than the sum of all trials. The server must allow the longest one.
-        let allowed =
-            Duration::from_nanos(self.session.welcome.max_nanos).as_secs_f64() / search::ALL_TRIALS_SHARE;
+        let allowed = Duration::from_nanos(self.case.session.welcome.max_nanos).as_secs_f64()
+            / search::ALL_TRIALS_SHARE;
         let seconds = seconds.max(LEAST_SEARCH).min(allowed);
-        let most = self.watch.base();
+        let most = self.case.watch.base();
         let found = search::search(seconds, most, |rate, seconds| {
-            let amount = amount::amount_of_sample(None, SampleAmount::Seconds(seconds), self.work.streams);
-            let (sample, trial, ..) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
+            let rate = rate.map(|rate| rate.max(1.0) as u64);
+            let ((sample, ..), trial) = self.transfer_at(SampleAmount::Seconds(seconds), rate)?;
             Ok((trial, sample))
         })?;
         if most.is_none() && self.detect_bucket() {
@@ -322,11 +261,9 @@ impl Datagrams {
         let lowest = found.tried.iter().map(|(trial, _)| trial.offered).fold(f64::INFINITY, f64::min);
         match found.best() {
             Some((trial, sample)) => {
-                let ways = if self.work.direction == Direction::Both { 2 } else { 1 };
-                self.held.add_rates(&vec![trial.goodput / ways as f64; ways]);
+                let ways = self.work.direction.count();
                 let mut sample = Sample { curve, ..sample.clone() };
-                sample.conditions.more.add(self.held.conditions());
-                sample.conditions.more.add(self.watch.condition());
+                self.case.record(&mut sample, &vec![trial.goodput / ways as f64; ways]);
                 Ok(sample)
             }
             None => Err(CannotMeasure::not_here(format!(
@@ -353,7 +290,7 @@ impl Datagrams {
         // Long enough to distinguish a changed datagram from a foreign one.
         let size = self.filler.len().max(Payload::WITH_TOKEN);
         let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
-        let longest = self.session.welcome.max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
+        let longest = self.case.session.welcome.max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
         let request = Message::Trips(wire::TripsOrder {
             trip: Trip::Udp,
             streams: self.work.streams,
@@ -362,8 +299,8 @@ impl Datagrams {
             longest,
             place: 0,
         });
-        self.session.begin(&request)?;
-        let until = TripsEnd::Trips(CHECKED);
+        self.case.session.begin(&request)?;
+        let until = OrderedAmount::Messages(CHECKED);
         let manner =
             RoundTripOptions { wait: WaitMode::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
         let stop = AtomicBool::new(false);
@@ -371,13 +308,13 @@ impl Datagrams {
             Some(socket) => {
                 let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
                 trips.map_err(|e| {
-                    self.session.lost("a check of datagrams", &LostTransfer::from_socket_error(e))
+                    self.case.session.lost("a check of datagrams", &LostTransfer::from_socket_error(e))
                 })?
             }
             None => return Ok(0),
         };
-        let enough = self.session.finish_trips();
-        enough.map_err(|e| self.session.lost("a check of datagrams", &e.into()))?;
+        let enough = self.case.session.finish_trips();
+        enough.map_err(|e| self.case.session.lost("a check of datagrams", &e.into()))?;
         Ok(trips.wrong)
     }
 }
@@ -420,10 +357,6 @@ impl UdpDirection<'_> {
     }
 }
 
-fn timelines<'a>(ways: &[UdpDirection<'a>]) -> Vec<&'a ArrivalTimeline> {
-    ways.iter().map(|direction| &direction.received.timeline).collect()
-}
-
 /// Returns the faster direction's rate at the end, bit/s, and the most certain growth of delay.
 fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
     let all: Vec<_> = ways.iter().map(|direction| search::tail(&direction.received.timeline)).collect();
@@ -434,24 +367,18 @@ fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
 }
 
 fn ways<'a>(work: &UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirection<'a>>, CannotMeasure> {
-    let impossible = || {
-        CannotMeasure::server_failed(
-            "the server reports other datagrams than the client: both must be the same build",
-        )
-    };
-    let there = done.there.as_ref().ok_or_else(impossible)?;
     let bits = f64::from(work.datagram) * 8.0;
     let interval = work.rate.filter(|rate| *rate > 0).map_or(0.0, |rate| bits / rate as f64);
-    let direction = |from: &'a UdpReport, to: &'a UdpReport| {
-        Some(UdpDirection { sent: from.sent.as_ref()?, received: to.received.as_ref()?, interval })
-    };
+    let ways = done.there.iter().flat_map(|there| stream_case::ways(&done.here, there));
     let ways: Vec<UdpDirection<'a>> =
-        [direction(&done.here, there), direction(there, &done.here)].into_iter().flatten().collect();
-    let wanted = if work.direction == Direction::Both { 2 } else { 1 };
-    if ways.len() != wanted || !ways.iter().all(|direction| direction.is_plausible(work.datagram.into())) {
-        return Err(impossible());
+        ways.map(|(sent, received)| UdpDirection { sent, received, interval }).collect();
+    let is_plausible = |direction: &UdpDirection<'_>| direction.is_plausible(work.datagram.into());
+    match ways.len() == work.direction.count() && ways.iter().all(is_plausible) {
+        true => Ok(ways),
+        false => Err(CannotMeasure::server_failed(
+            "the server reports other datagrams than the client: both must be the same build",
+        )),
     }
-    Ok(ways)
 }
 
 fn sample_of(work: &UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome) -> (Sample, RateTrial) {
@@ -501,22 +428,44 @@ fn sample_of(work: &UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome) -> (
     (sample, RateTrial { offered, each, goodput, loss, arriving: arriving.unwrap_or(most), growth })
 }
 
+impl Transfers for Datagrams {
+    fn case(&mut self) -> &mut StreamCase {
+        &mut self.case
+    }
+
+    fn transfer(&mut self, amount: SampleAmount) -> Result<JudgedSample, CannotMeasure> {
+        self.transfer_at(amount, self.work.rate).map(|(judged, _)| judged)
+    }
+
+    fn detect_bucket(&mut self) -> bool {
+        let StreamCase { session, placement, watch, held, .. } = &mut self.case;
+        let most = session.welcome.max_nanos;
+        let found = watch.detect_bucket(most, |nanos| {
+            let amount = OrderedAmount::Nanos(nanos);
+            let work = UdpOrder { amount, tag: tag(), ..self.work.clone() };
+            let done = session.transfer_udp(&work, &self.sockets, &self.filler, &placement.near)?;
+            Ok(ways(&work, &done)?.iter().map(|way| way.received.timeline.clone()).collect())
+        });
+        if found {
+            held.forget();
+        }
+        found
+    }
+}
+
 impl Prepared for Datagrams {
     fn offer(&self) -> Offer {
-        self.placement.offer(self.work.streams.into())
+        self.case.placement.offer(self.work.streams.into())
     }
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let warms_up = !std::mem::replace(&mut self.warm, true);
         let sample = match self.searches {
-            true if warms_up => {
-                let amount = amount::amount_of_sample(None, amount, self.work.streams);
-                self.transfer(amount, None).map(|(sample, ..)| sample)
-            }
+            true if warms_up => self.transfer_at(amount, None).map(|((sample, ..), _)| sample),
             true => self.searched(amount),
-            false => self.measured(amount),
+            false => self.settled(amount),
         };
-        self.held.end_sample();
+        self.case.held.end_sample();
         sample
     }
 
@@ -527,20 +476,12 @@ impl Prepared for Datagrams {
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = self.placement.facts(&self.path.name(), self.session.address);
+        let (searches, all) = (self.unfinished, self.searches_done);
+        let search = NetworkWarning::SearchNotConverged { searches, all };
+        let search = (searches > 0).then(|| search.into());
+        let mut facts = self.case.facts(super::foreign_datagrams(self.foreign), search);
         facts.achieved.set(&SEGMENTATION, if self.segmented { "kernel" } else { "none" });
-        facts.warnings.extend(super::foreign_datagrams(self.foreign));
-        if let Some(fixed) = self.fixed {
-            fixed.note(&mut facts);
-        }
-        facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
-        if self.unfinished > 0 {
-            let (searches, all) = (self.unfinished, self.searches_done);
-            facts.warnings.push(NetworkWarning::SearchNotConverged { searches, all }.into());
-        }
-        facts.invalid = unproved(self.unproved, self.searches_done);
-        self.watch.record_facts(&mut facts);
-        lost_link::add_warnings(self.session.lost_links(), &mut facts);
+        facts.invalid = unproved(self.unproved, all).or(facts.invalid);
         facts
     }
 }

@@ -17,8 +17,8 @@ use rustix::net::sockopt;
 use super::session::{OpenSession, lacks};
 use super::sessions::Sessions;
 use super::{SPARE, ServeError, Server, ServerEvent, Settings, failed};
-use crate::traffic::is_out_of_descriptors;
 use crate::traffic::socket::set_options;
+use crate::traffic::{is_out_of_descriptors, nothing_yet, wait_for};
 use crate::wire::handshake::{LENGTH, respond};
 use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Message, REQUEST};
 
@@ -32,6 +32,7 @@ const NOTICE_TIME: Duration = Duration::from_secs(10);
 /// Silence after which the kernel closes the connection of a client that is gone.
 const DEAD_CLIENT_TIMEOUT: Duration = Duration::from_secs(24);
 
+/// A connection whose client has not been authenticated yet.
 struct PendingClient {
     stage: PendingStage,
     client: SocketAddr,
@@ -41,12 +42,6 @@ struct PendingClient {
 enum PendingStage {
     Greeting { stream: TcpStream, shown: [u8; LENGTH], length: usize },
     Answered(Box<Channel>),
-}
-
-enum PendingState {
-    Wait(PendingStage),
-    Refuse,
-    Request(Box<Channel>, Message),
 }
 
 pub(super) struct Door<'env> {
@@ -119,15 +114,13 @@ impl<'env> Door<'env> {
         let listeners = if rest.is_none() { self.listeners } else { &[] };
         fds.extend(listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
         fds.extend(self.datagrams.iter().map(|port| PollFd::new(port, PollFlags::IN)));
-        fds.extend(self.waiting.iter().map(|pending| PollFd::new(pending.stream(), PollFlags::IN)));
-        let next = self.waiting.iter().map(|s| s.deadline.saturating_duration_since(Instant::now())).min();
-        let notified_at = (self.turned > 0).then_some(NOTICE_TIME);
-        let longest = next
-            .into_iter()
-            .chain(notified_at)
-            .chain(rest)
-            .min()
-            .map(|left| left.max(Duration::from_millis(1)));
+        fds.extend(self.waiting.iter().map(|pending| match &pending.stage {
+            PendingStage::Greeting { stream, .. } => PollFd::new(stream, PollFlags::IN),
+            PendingStage::Answered(channel) => PollFd::new(channel.stream(), PollFlags::IN),
+        }));
+        let next = self.waiting.iter().map(|s| s.deadline.saturating_duration_since(Instant::now()));
+        let notice = (self.turned > 0).then_some(NOTICE_TIME);
+        let longest = next.chain(notice).chain(rest).min().map(|left| left.max(Duration::from_millis(1)));
         let longest = longest.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
         match poll(&mut fds, longest.as_ref()) {
             Ok(_) => Ok(fds.first().is_some_and(|fd| !fd.revents().is_empty())),
@@ -141,17 +134,18 @@ impl<'env> Door<'env> {
             let PendingClient { stage, client, deadline } = pending;
             let answered = matches!(stage, PendingStage::Answered(_));
             match stage.read_available(self.settings) {
-                PendingState::Wait(stage) => {
+                Some((stage, None)) => {
                     let anew = !answered && matches!(stage, PendingStage::Answered(_));
                     let deadline = if anew { Instant::now() + REQUEST } else { deadline };
                     self.waiting.push(PendingClient { stage, client, deadline });
                 }
-                PendingState::Refuse => self.turned += 1,
-                PendingState::Request(channel, Message::Open { other_session }) => {
-                    self.open(scope, *channel, client, other_session)
+                Some((PendingStage::Answered(channel), Some(Message::Open { other_session }))) => {
+                    self.open(scope, *channel, client, other_session);
                 }
-                PendingState::Request(channel, Message::Join(join)) => self.join(*channel, client, &join),
-                PendingState::Request(..) => self.turned += 1,
+                Some((PendingStage::Answered(channel), Some(Message::Join(join)))) => {
+                    self.join(*channel, client, &join);
+                }
+                _ => self.turned += 1,
             }
         }
     }
@@ -185,18 +179,15 @@ impl<'env> Door<'env> {
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
             let Some(session) = taken.lock().ok().and_then(|mut held| held.take()) else { return };
             notify(ServerEvent::Began(client));
-            let ended = session.serve();
-            notify(ServerEvent::Ended(client, ended.transfers, ended.why));
+            let (transfers, why) = session.serve();
+            notify(ServerEvent::Ended(client, transfers, why));
         });
         if let Err(e) = thread {
             if let Some(mut session) = held.lock().ok().and_then(|mut held| held.take()) {
                 let _ = session.channel.send(&Message::Refused(lacks(&e)));
             }
-            (self.notify)(ServerEvent::Ended(
-                client,
-                0,
-                Some(format!("cannot start a thread for the connection: {e}; see ulimit -u")),
-            ));
+            let why = format!("cannot start a thread for the connection: {e}; see ulimit -u");
+            (self.notify)(ServerEvent::Ended(client, 0, Some(why)));
         }
     }
 
@@ -269,8 +260,7 @@ impl<'env> Door<'env> {
     /// oldest unauthenticated connection. A connection left unaccepted would wake the loop forever.
     fn take_in_on_reserve(&mut self, listener: &TcpListener) {
         // Linux allocates the descriptor first: the error does not show that a connection waits.
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if !poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0) {
+        if !wait_for(listener, PollFlags::IN, Duration::ZERO).unwrap_or(false) {
             return;
         }
         if self.reserve.pop().is_none() && !self.waiting.is_empty() {
@@ -303,50 +293,30 @@ fn may_use(name: &str) -> bool {
     allowed.is_ok_and(|names| names.split_whitespace().any(|allowed| allowed == name))
 }
 
-impl PendingClient {
-    const fn stream(&self) -> &TcpStream {
-        match &self.stage {
-            PendingStage::Greeting { stream, .. } => stream,
-            PendingStage::Answered(channel) => channel.stream(),
-        }
-    }
-}
-
 impl PendingStage {
-    fn read_available(self, settings: &Settings) -> PendingState {
-        match self {
-            PendingStage::Greeting { stream, shown, length } => greeting(stream, shown, length, settings),
-            PendingStage::Answered(mut channel) => match channel.try_receive() {
-                Ok(Some(message)) => PendingState::Request(channel, message),
-                Ok(None) => PendingState::Wait(PendingStage::Answered(channel)),
-                Err(_) => PendingState::Refuse,
-            },
+    /// Reads what has arrived. Returns the next stage and the request, if it is complete; `None` if
+    /// the client is refused.
+    fn read_available(self, settings: &Settings) -> Option<(Self, Option<Message>)> {
+        let (mut stream, mut shown, length) = match self {
+            Self::Greeting { stream, shown, length } => (stream, shown, length),
+            Self::Answered(mut channel) => {
+                let request = channel.try_receive().ok()?;
+                return Some((Self::Answered(channel), request));
+            }
+        };
+        let length = match stream.read(&mut shown[length..]) {
+            Ok(0) => return None,
+            Ok(n) => length + n,
+            Err(e) if nothing_yet(&e) => length,
+            Err(_) => return None,
+        };
+        if length < LENGTH {
+            return Some((Self::Greeting { stream, shown, length }, None));
         }
-    }
-}
-
-fn greeting(
-    mut stream: TcpStream,
-    mut shown: [u8; LENGTH],
-    length: usize,
-    settings: &Settings,
-) -> PendingState {
-    let length = match stream.read(shown.get_mut(length..).unwrap_or_default()) {
-        Ok(0) => return PendingState::Refuse,
-        Ok(n) => length + n,
-        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => length,
-        Err(_) => return PendingState::Refuse,
-    };
-    if length < LENGTH {
-        return PendingState::Wait(PendingStage::Greeting { stream, shown, length });
-    }
-    let Ok(answer) = respond(&settings.key, &shown) else { return PendingState::Refuse };
-    // A new connection has room for a message this short.
-    let written = stream.write_all(&answer.message);
-    match (written, answer.transport) {
-        (Ok(()), Ok(transport)) => {
-            PendingStage::Answered(Box::new(Channel::new(stream, transport))).read_available(settings)
-        }
-        _ => PendingState::Refuse,
+        let answer = respond(&settings.key, &shown).ok()?;
+        // A new connection has room for a message this short.
+        stream.write_all(&answer.message).ok()?;
+        let channel = Channel::new(stream, answer.transport.ok()?);
+        Self::Answered(Box::new(channel)).read_available(settings)
     }
 }

@@ -5,15 +5,17 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::Root;
-use plimsoll_units::text::format_count;
+use plimsoll_units::text::{format_count, shown_within};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use super::Caps;
 use super::sessions::{SessionGuard, Sessions};
 use crate::traffic::account::CounterSource;
 use crate::traffic::carrier::Carrier;
-use crate::traffic::tcp::{TcpMeans, transfer};
-use crate::traffic::{LostTransfer, TransferEnd, describe_io_error, nanos, route, shaper, trips, udp};
+use crate::traffic::tcp::transfer;
+use crate::traffic::{LostTransfer, PinnedCpus, TransferEnd, TransferMeans};
+use crate::traffic::{describe_io_error, nanos, route, shaper, trips, udp};
 use crate::wire::{
     Channel, Message, OrderedAmount, TcpOrder, Trip, TripsOrder, UdpOrder, Welcome, WireError,
 };
@@ -22,12 +24,6 @@ use crate::wire::{
 const IDLE: Duration = Duration::from_secs(600);
 
 const SILENT: &str = "it heard nothing from this machine for too long: the machine is overloaded, or the network between them is broken";
-
-#[derive(Debug, Default)]
-pub(super) struct SessionEnd {
-    pub(super) transfers: u64,
-    pub(super) why: Option<String>,
-}
 
 pub(super) struct OpenSession<'a> {
     pub(super) channel: Channel,
@@ -51,28 +47,27 @@ impl<E: Into<LostTransfer>> From<E> for Unserved {
 }
 
 impl OpenSession<'_> {
-    pub(super) fn serve(mut self) -> SessionEnd {
-        let mut ended = SessionEnd::default();
+    /// Serves until the session ends. Returns the number of transfers, and the reason for the end
+    /// unless the client closed the connection.
+    pub(super) fn serve(mut self) -> (u64, Option<String>) {
+        let mut transfers = 0;
         let welcomed = self.welcome().map_err(LostTransfer::from);
-        let served = welcomed.and_then(|()| self.serve_requests(&mut ended.transfers));
-        ended.why = served.err().map(|why| plimsoll_units::text::shown_within(&why.to_string(), 300));
-        ended
+        let served = welcomed.and_then(|()| self.serve_requests(&mut transfers));
+        (transfers, served.err().map(|why| shown_within(&why.to_string(), 300)))
     }
 
     fn welcome(&mut self) -> Result<(), WireError> {
-        let caps = &self.sessions.caps;
+        let caps = &self.sessions.settings.caps;
         let interface = route::outgoing_interface(self.client);
+        let interface = interface.as_deref();
         let welcome = Welcome {
             session: self.lease.session,
             server: self.sessions.server,
             max_streams: caps.max_streams,
             max_nanos: nanos(caps.max_duration),
             max_rate: caps.max_rate as u64,
-            shaping: interface
-                .as_deref()
-                .map(|name| shaper::read_shaping(&Root::live(), name))
-                .unwrap_or_default(),
-            carrier: interface.as_deref().and_then(Carrier::of_interface),
+            shaping: interface.map(|name| shaper::read_shaping(&Root::live(), name)).unwrap_or_default(),
+            carrier: interface.and_then(Carrier::of_interface),
         };
         self.channel.send(&Message::Welcome(welcome))
     }
@@ -87,7 +82,14 @@ impl OpenSession<'_> {
                 Err(WireError::Closed) => return Ok(()),
                 Err(e) => return Err(e.into()),
             };
-            match self.serve_request(&request, &ledger) {
+            let served = match &request {
+                Message::Tcp(work) => self.tcp(work, &ledger),
+                Message::UdpOpen { streams } => self.open_udp(*streams),
+                Message::Udp(work) => self.udp(work, &ledger),
+                Message::Trips(work) => self.trips(work, &ledger),
+                _ => Err(WireError::OutOfTurn.into()),
+            };
+            match served {
                 Ok(()) => *transfers += 1,
                 Err(Unserved::Refused(why)) => self.channel.send(&Message::Refused(why))?,
                 Err(Unserved::Busy(seconds)) => self.channel.send(&Message::Busy { seconds })?,
@@ -109,16 +111,6 @@ impl OpenSession<'_> {
         }
     }
 
-    fn serve_request(&mut self, request: &Message, ledger: &CounterSource) -> Result<(), Unserved> {
-        match request {
-            Message::Tcp(work) => self.tcp(work, ledger),
-            Message::UdpOpen { streams } => self.open_udp(*streams),
-            Message::Udp(work) => self.udp(work, ledger),
-            Message::Trips(work) => self.trips(work, ledger),
-            _ => Err(WireError::OutOfTurn.into()),
-        }
-    }
-
     fn tcp(&mut self, work: &TcpOrder, ledger: &CounterSource) -> Result<(), Unserved> {
         self.check_time(work.time())?;
         if let OrderedAmount::Messages(n) = work.amount
@@ -129,18 +121,9 @@ impl OpenSession<'_> {
         }
         let sockets = self.streams(work.streams)?;
         let _turn = self.lease.take_turn().map_err(Unserved::Busy)?;
+        let cpus = self.sessions.settings.cpus.starting_at(usize::from(work.place));
         let message = random_bytes(work.message);
-        let caps = &self.sessions.caps;
-        let cpus = self.sessions.cpus.starting_at(usize::from(work.place));
-        let means = TcpMeans {
-            end: TransferEnd::Server,
-            sockets: &sockets,
-            cpus: &cpus,
-            content: &message,
-            most: caps.max_rate,
-            longest: caps.max_duration,
-            ledger,
-        };
+        let means = means(self.sessions, &sockets, &cpus, &message, ledger);
         transfer(&mut self.channel, work, &means)?;
         Ok(())
     }
@@ -159,17 +142,8 @@ impl OpenSession<'_> {
         self.check_time(work.time())?;
         self.check_ports(work.streams)?;
         let _turn = self.lease.take_turn().map_err(Unserved::Busy)?;
-        let caps = &self.sessions.caps;
-        let means = udp::UdpMeans {
-            end: TransferEnd::Server,
-            sockets: &self.udp,
-            cpus: &self.sessions.cpus,
-            content: &random_bytes(work.datagram),
-            most: caps.max_rate,
-            longest: caps.max_duration,
-            ledger,
-        };
-        udp::transfer(&mut self.channel, work, &means)?;
+        let (cpus, content) = (&self.sessions.settings.cpus, random_bytes(work.datagram));
+        udp::transfer(&mut self.channel, work, &means(self.sessions, &self.udp, cpus, &content, ledger))?;
         Ok(())
     }
 
@@ -182,47 +156,62 @@ impl OpenSession<'_> {
             Trip::Connect => self.check_streams(work.streams)?,
         }
         let _turn = self.lease.take_turn().map_err(Unserved::Busy)?;
-        let cpus = self.sessions.cpus.starting_at(usize::from(work.place));
+        let cpus = self.sessions.settings.cpus.starting_at(usize::from(work.place));
         Ok(trips::serve(&mut self.channel, work, (&self.udp, &streams), &cpus, ledger)?)
     }
 
     fn check_ports(&self, streams: u16) -> Result<(), Unserved> {
-        if self.udp.len() == usize::from(streams) {
-            return Ok(());
-        }
-        Err(Unserved::Refused(format!(
-            "each of {} needs a UDP socket, and {} are open on the server; use the same plimsoll version on both machines",
-            format_count(streams, "stream"),
-            self.udp.len()
-        )))
+        let is_open = self.udp.len() == usize::from(streams);
+        refuse_unless(is_open, || {
+            format!(
+                "each of {} needs a UDP socket, and {} are open on the server; use the same plimsoll version on both machines",
+                format_count(streams, "stream"),
+                self.udp.len()
+            )
+        })
     }
 
     fn check_streams(&self, streams: u16) -> Result<(), Unserved> {
-        let most = self.sessions.caps.max_streams;
-        if streams <= most {
-            return Ok(());
-        }
-        Err(Unserved::Refused(format!(
-            "the server allows {}, not {streams}; use fewer --streams, or start it with a higher --max-streams",
-            format_count(most, "stream")
-        )))
+        let most = self.sessions.settings.caps.max_streams;
+        refuse_unless(streams <= most, || {
+            format!(
+                "the server allows {}, not {streams}; use fewer --streams, or start it with a higher --max-streams",
+                format_count(most, "stream")
+            )
+        })
     }
 
     fn check_time(&self, time: Option<Duration>) -> Result<(), Unserved> {
-        let most = self.sessions.caps.max_duration;
-        let Some(time) = time.filter(|time| *time > most) else { return Ok(()) };
-        Err(Unserved::Refused(format!(
-            "the server allows transfers of {1} s, not {0} s; use a shorter --sample-time, or start it with a longer --max-duration",
-            time.as_secs_f64(),
-            most.as_secs_f64()
-        )))
+        let (time, most) = (time.unwrap_or_default(), self.sessions.settings.caps.max_duration);
+        refuse_unless(time <= most, || {
+            format!(
+                "the server allows transfers of {1} s, not {0} s; use a shorter --sample-time, or start it with a longer --max-duration",
+                time.as_secs_f64(),
+                most.as_secs_f64()
+            )
+        })
     }
 
     fn streams(&self, count: u16) -> Result<Vec<TcpStream>, Unserved> {
-        let streams = self.lease.streams(count).map_err(|e| Unserved::Refused(lacks(&e)))?;
         let why = || format!("not all streams of this session have joined: it needs {count}");
+        let streams = self.lease.streams(count).map_err(|e| Unserved::Refused(lacks(&e)))?;
         streams.ok_or_else(|| Unserved::Refused(why()))
     }
+}
+
+fn means<'a, S>(
+    sessions: &Sessions,
+    sockets: &'a [S],
+    cpus: &'a PinnedCpus,
+    content: &'a [u8],
+    ledger: &'a CounterSource,
+) -> TransferMeans<'a, S> {
+    let Caps { max_rate: most, max_duration: longest, .. } = sessions.settings.caps;
+    TransferMeans { end: TransferEnd::Server, sockets, cpus, content, most, longest, ledger }
+}
+
+fn refuse_unless(holds: bool, why: impl FnOnce() -> String) -> Result<(), Unserved> {
+    if holds { Ok(()) } else { Err(Unserved::Refused(why())) }
 }
 
 pub(super) fn lacks(error: &io::Error) -> String {

@@ -6,9 +6,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::Settings;
 use super::queue::SessionQueue;
-use super::{Caps, Settings};
-use crate::traffic::PinnedCpus;
 use crate::traffic::udp::ports::Expected;
 use crate::wire::{Hex128, Join};
 
@@ -24,9 +23,7 @@ struct SessionState {
 /// All sessions of a server.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    pub(super) caps: Caps,
-    parallel: bool,
-    pub(super) cpus: PinnedCpus,
+    pub(super) settings: Settings,
     pub(super) server: Hex128,
     sessions: Mutex<HashMap<Hex128, SessionState>>,
     pub(super) expected: Expected,
@@ -55,10 +52,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Sessions {
     pub(super) fn new(settings: &Settings) -> io::Result<Self> {
         Ok(Sessions {
+            settings: settings.clone(),
             server: Hex128::random()?,
-            caps: settings.caps.clone(),
-            parallel: settings.parallel,
-            cpus: settings.cpus.clone(),
             sessions: Mutex::default(),
             expected: Expected::default(),
             queue: Mutex::default(),
@@ -74,16 +69,15 @@ impl Sessions {
         control: TcpStream,
     ) -> Option<SessionGuard<'_>> {
         let mut sessions = locked(&self.sessions);
-        if sessions.len() >= self.caps.max_sessions {
+        if sessions.len() >= self.settings.caps.max_sessions {
             return None;
         }
         // A session needs an id that cannot be guessed.
         let session = Hex128::random().ok()?;
-        let other =
-            other_session.and_then(|other| sessions.get(&other)).filter(|room| room.client == client.ip());
+        let client = client.ip();
+        let other = other_session.and_then(|other| sessions.get(&other)).filter(|room| room.client == client);
         let group = other.map_or(session, |room| room.group);
-        sessions
-            .insert(session, SessionState { client: client.ip(), group, streams: BTreeMap::new(), control });
+        sessions.insert(session, SessionState { client, group, streams: BTreeMap::new(), control });
         Some(SessionGuard { sessions: self, session, group })
     }
 
@@ -100,7 +94,7 @@ impl Sessions {
     ) -> bool {
         let mut sessions = locked(&self.sessions);
         let room = sessions.get_mut(&join.session).filter(|room| room.client == client.ip());
-        let Some(room) = room.filter(|_| join.stream < self.caps.max_streams) else { return false };
+        let Some(room) = room.filter(|_| join.stream < self.settings.caps.max_streams) else { return false };
         let admitted = admit();
         let joined = admitted.is_some();
         room.streams.extend(admitted.map(|stream| (join.stream, stream)));
@@ -124,12 +118,9 @@ impl<'a> SessionGuard<'a> {
 
     /// Returns a turn to measure, which ends when it is dropped, or the seconds until a next try.
     pub(super) fn take_turn(&self) -> Result<MeasuringTurn<'a>, u32> {
-        if !self.sessions.parallel {
-            locked(&self.sessions.queue).begin(
-                self.group,
-                Instant::now(),
-                self.sessions.caps.max_duration,
-            )?;
+        let Settings { parallel, caps, .. } = &self.sessions.settings;
+        if !parallel {
+            locked(&self.sessions.queue).begin(self.group, Instant::now(), caps.max_duration)?;
         }
         Ok(MeasuringTurn { sessions: self.sessions, group: self.group })
     }

@@ -35,15 +35,14 @@ impl Drop for Served {
     }
 }
 
+fn settings(key: &SharedKey) -> Settings {
+    let (caps, cpus) = (Caps::default(), PinnedCpus::default());
+    Settings { key: key.clone(), caps, allow: Vec::new(), parallel: false, cpus }
+}
+
 fn served_with(change: impl FnOnce(&mut Settings)) -> Served {
     let key = SharedKey::random().unwrap();
-    let mut settings = Settings {
-        key: key.clone(),
-        caps: Caps::default(),
-        allow: Vec::new(),
-        parallel: false,
-        cpus: PinnedCpus::default(),
-    };
+    let mut settings = settings(&key);
     change(&mut settings);
     let server = Server::bind(&["127.0.0.1:0".parse().unwrap()], settings).unwrap();
     let (stop, stopped) = UnixStream::pair().unwrap();
@@ -93,14 +92,11 @@ impl Served {
     }
 
     fn ended(&self) -> Vec<(u64, Option<String>)> {
-        let reported = self.reported.lock().unwrap();
-        reported
-            .iter()
-            .filter_map(|h| match h {
-                ServerEvent::Ended(_, transfers, why) => Some((*transfers, why.clone())),
-                _ => None,
-            })
-            .collect()
+        let ended = |event: &ServerEvent| match event {
+            ServerEvent::Ended(_, transfers, why) => Some((*transfers, why.clone())),
+            _ => None,
+        };
+        self.reported.lock().unwrap().iter().filter_map(ended).collect()
     }
 }
 
@@ -333,11 +329,8 @@ fn messages_out_of_turn_end_the_session_and_no_other() {
     }
     good.transfer(&work(1)).unwrap();
     until("four ends", || far.ended().len() == 4);
-    assert!(
-        far.ended().iter().all(|(_, why)| why
-            .as_deref()
-            .is_some_and(|why| why.starts_with("it sent a message out of turn")))
-    );
+    let wrong = |why: &str| why.starts_with("it sent a message out of turn");
+    assert!(far.ended().iter().all(|(_, why)| why.as_deref().is_some_and(wrong)));
 }
 
 #[test]
@@ -446,13 +439,7 @@ fn only_allowed_addresses_are_served() {
 #[test]
 fn a_port_that_is_taken_and_an_address_that_is_not_ours_are_named() {
     let far = served();
-    let settings = || Settings {
-        key: SharedKey::open(),
-        caps: Caps::default(),
-        allow: Vec::new(),
-        parallel: false,
-        cpus: PinnedCpus::default(),
-    };
+    let settings = || settings(&SharedKey::open());
     let error = Server::bind(&[far.address], settings()).unwrap_err().to_string();
     assert!(error.contains(&far.address.to_string()) && error.contains("--port"), "{error}");
     // Documentation address (RFC 5737).

@@ -1,20 +1,21 @@
 //! Monitors the links on the path to an address. The kernel counts the losses; a thread times them
 //! by its messages (rtnetlink group `RTMGRP_LINK`).
 
-use std::io;
+use std::io::{self, PipeReader, PipeWriter};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, netdevice, recv, socket_with};
+use rustix::net::{RecvFlags, bind, recv};
 use serde::{Deserialize, Serialize};
 
 use super::carrier::Carrier;
+use super::netlink;
 use super::route::{self, LOOPBACK};
 use plimsoll_machine::Root;
 
@@ -43,45 +44,22 @@ pub struct LinkLoss {
 /// A monitor that runs until it is dropped.
 #[derive(Debug, Default)]
 pub struct LinkWatch {
-    links: Vec<WatchedLink>,
-    outages: Arc<Mutex<Vec<Outages>>>,
-    thread: Option<(Arc<OwnedFd>, JoinHandle<()>)>,
+    links: Arc<Mutex<Vec<WatchedLink>>>,
+    /// Its thread, which ends when the pipe is closed.
+    thread: Option<(PipeWriter, JoinHandle<()>)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 struct WatchedLink {
     interface: String,
+    index: u32,
     level: usize,
     carries_all: bool,
     before: Carrier,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Outages {
-    index: u32,
+    /// Outages that the thread saw, and the duration of those that are over.
     count: u32,
     ended: Duration,
-    began: Option<Instant>,
-}
-
-impl Outages {
-    fn note(&mut self, carrier: Carrier, now: Instant) {
-        match (carrier.is_up, self.began) {
-            (false, None) => {
-                self.count += 1;
-                self.began = Some(now);
-            }
-            (true, Some(began)) => {
-                self.ended += now.saturating_duration_since(began);
-                self.began = None;
-            }
-            _ => {}
-        }
-    }
-
-    fn lasted(&self, now: Instant) -> Duration {
-        self.ended + self.began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began))
-    }
+    down_since: Option<Instant>,
 }
 
 impl LinkWatch {
@@ -90,14 +68,10 @@ impl LinkWatch {
         if interface == LOOPBACK {
             return Self::default();
         }
-        let links = links(root, interface);
-        let index = |link: &WatchedLink| index_of(&link.interface).unwrap_or_default();
-        let began = |link: &WatchedLink| (!link.before.is_up).then(Instant::now);
-        let outages = |link| Outages { index: index(link), began: began(link), ..Outages::default() };
-        let outages = Arc::new(Mutex::new(links.iter().map(outages).collect()));
+        let links = Arc::new(Mutex::new(links(root, interface)));
         // Without the thread, the kernel's counts remain.
-        let thread = spawn(&outages).ok();
-        LinkWatch { links, outages, thread }
+        let thread = spawn(&links).ok();
+        LinkWatch { links, thread }
     }
 
     /// Starts to monitor the interface of the route to `address`, if any, and those below it.
@@ -107,11 +81,11 @@ impl LinkWatch {
 
     /// Returns links that were lost since the start or are down; of stacked interfaces the lowest.
     pub fn losses(&self) -> Vec<LinkLoss> {
-        let outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let now = Instant::now();
-        let lost = self.links.iter().zip(&outages).filter_map(|(link, outages)| {
+        let lost = links.iter().filter_map(|link| {
             let carrier = Carrier::of_interface(&link.interface)?;
-            Some((link.level, link.loss(outages, carrier, now))).filter(|(_, loss)| loss.times > 0)
+            Some((link.level, link.loss(carrier, now))).filter(|(_, loss)| loss.times > 0)
         });
         let lost: Vec<(usize, LinkLoss)> = lost.collect();
         let carries_all = lost.iter().any(|(_, loss)| loss.carries_all);
@@ -123,62 +97,80 @@ impl LinkWatch {
 
 impl Drop for LinkWatch {
     fn drop(&mut self) {
-        let Some((stop, thread)) = self.thread.take() else { return };
-        // A full counter has woken the thread already.
-        let _ = rustix::io::write(&*stop, &1u64.to_ne_bytes());
+        let Some((open, thread)) = self.thread.take() else { return };
+        drop(open);
         let _ = thread.join();
     }
 }
 
 impl WatchedLink {
-    fn loss(&self, outages: &Outages, carrier: Carrier, now: Instant) -> LinkLoss {
+    fn note(&mut self, carrier: Carrier, now: Instant) {
+        match (carrier.is_up, self.down_since) {
+            (false, None) => {
+                self.count += 1;
+                self.down_since = Some(now);
+            }
+            (true, Some(since)) => {
+                self.ended += now.saturating_duration_since(since);
+                self.down_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn loss(&self, carrier: Carrier, now: Instant) -> LinkLoss {
         let changes = carrier.changes.wrapping_sub(self.before.changes);
-        let is_down_since = u32::from(self.before.is_up && !carrier.is_up);
+        let is_down = u32::from(self.before.is_up && !carrier.is_up);
+        let lasts = self.down_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         LinkLoss {
             interface: self.interface.clone(),
             carries_all: self.carries_all,
-            times: changes.div_ceil(2).max(outages.count).max(is_down_since),
-            nanos: super::nanos(outages.lasted(now)),
+            times: changes.div_ceil(2).max(self.count).max(is_down),
+            nanos: super::nanos(self.ended + lasts),
             is_up: carrier.is_up,
         }
     }
 }
 
-fn index_of(interface: &str) -> Option<u32> {
-    let any = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;
-    netdevice::name_to_index(&any, interface).ok()
-}
-
 fn links(root: &Root, interface: &str) -> Vec<WatchedLink> {
-    let mut found: Vec<(usize, bool, String)> = vec![(0, true, interface.to_owned())];
+    let first = WatchedLink { interface: interface.to_owned(), carries_all: true, ..WatchedLink::default() };
+    let mut found = vec![first];
     let mut next = 0;
-    while let Some((level, carries_all, name)) = found.get(next).cloned() {
+    while let Some(WatchedLink { level, carries_all, interface, .. }) = found.get(next).cloned() {
         next += 1;
         let files = match level < MAX_LEVELS {
-            true => root.names(format!("sys/class/net/{name}")).unwrap_or_default(),
+            true => root.names(format!("sys/class/net/{interface}")).unwrap_or_default(),
             false => Vec::new(),
         };
         let lower: Vec<&str> = files.iter().filter_map(|file| file.strip_prefix("lower_")).collect();
         let room = MAX_LINKS.saturating_sub(found.len());
-        let is_one = carries_all && lower.len() == 1;
-        found.extend(lower.into_iter().take(room).map(|name| (level + 1, is_one, name.to_owned())));
+        let below = WatchedLink {
+            level: level + 1,
+            carries_all: carries_all && lower.len() == 1,
+            ..WatchedLink::default()
+        };
+        let named = |name: &str| WatchedLink { interface: name.to_owned(), ..below.clone() };
+        found.extend(lower.into_iter().take(room).map(named));
     }
-    let link = |(level, carries_all, interface): (usize, bool, String)| {
-        Some(WatchedLink { before: Carrier::of_interface(&interface)?, interface, level, carries_all })
+    let with_state = |link: WatchedLink| {
+        let before = Carrier::of_interface(&link.interface)?;
+        let index = netlink::open_for(&link.interface).map_or(0, |(_, index)| index);
+        let down_since = (!before.is_up).then(Instant::now);
+        Some(WatchedLink { before, index, down_since, ..link })
     };
-    found.into_iter().filter_map(link).collect()
+    found.into_iter().filter_map(with_state).collect()
 }
 
-fn spawn(outages: &Arc<Mutex<Vec<Outages>>>) -> io::Result<(Arc<OwnedFd>, JoinHandle<()>)> {
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+fn spawn(links: &Arc<Mutex<Vec<WatchedLink>>>) -> io::Result<(PipeWriter, JoinHandle<()>)> {
+    let socket = netlink::open()?;
     bind(&socket, &SocketAddrNetlink::new(0, LINK_MESSAGES))?;
-    let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
-    let (outages, stopped) = (Arc::clone(outages), Arc::clone(&stop));
-    let thread = Builder::new().name("links".to_owned()).spawn(move || watch(&socket, &stopped, &outages))?;
-    Ok((stop, thread))
+    let (stop, open) = io::pipe()?;
+    let links = Arc::clone(links);
+    let thread = Builder::new().name("links".to_owned()).spawn(move || watch(&socket, &stop, &links))?;
+    Ok((open, thread))
 }
 
-fn watch(socket: &OwnedFd, stop: &OwnedFd, outages: &Mutex<Vec<Outages>>) {
+fn watch(socket: &OwnedFd, stop: &PipeReader, links: &Mutex<Vec<WatchedLink>>) {
     let mut bytes = vec![0; 32 << 10];
     loop {
         let mut ready = [PollFd::new(stop, PollFlags::IN), PollFd::new(socket, PollFlags::IN)];
@@ -194,9 +186,11 @@ fn watch(socket: &OwnedFd, stop: &OwnedFd, outages: &Mutex<Vec<Outages>>) {
             Err(_) => return,
         };
         let Some((index, carrier)) = bytes.get(..length).and_then(Carrier::parse) else { continue };
-        let mut outages = outages.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_link = outages.iter_mut().filter(|one| one.index == index);
-        of_link.for_each(|one| one.note(carrier, Instant::now()));
+        let mut links = links.lock().unwrap_or_else(PoisonError::into_inner);
+        links
+            .iter_mut()
+            .filter(|link| link.index == index)
+            .for_each(|link| link.note(carrier, Instant::now()));
     }
 }
 
@@ -206,8 +200,8 @@ mod tests {
 
     const UP: Carrier = Carrier { is_up: true, changes: 4 };
 
-    fn link(before: Carrier) -> WatchedLink {
-        WatchedLink { interface: "eth0".to_owned(), level: 0, carries_all: true, before }
+    fn link() -> WatchedLink {
+        WatchedLink { before: UP, ..WatchedLink::default() }
     }
 
     #[test]
@@ -215,12 +209,11 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let down = Carrier { is_up: false, changes: 5 };
-        let mut outages = Outages::default();
+        let mut link = link();
         for (carrier, ms) in [(UP, 0), (down, 100), (down, 150), (UP, 400), (UP, 450), (down, 1000)] {
-            outages.note(carrier, at(ms));
+            link.note(carrier, at(ms));
         }
-        assert_eq!((outages.count, outages.lasted(at(1200))), (2, Duration::from_millis(500)));
-        let loss = link(UP).loss(&outages, Carrier { is_up: false, changes: 7 }, at(1200));
+        let loss = link.loss(Carrier { is_up: false, changes: 7 }, at(1200));
         assert_eq!((loss.times, loss.nanos, loss.is_up), (2, 500_000_000, false));
     }
 
@@ -228,7 +221,7 @@ mod tests {
     fn a_loss_without_a_message_is_known_by_the_kernels_count() {
         let now = Instant::now();
         let loss = |changes, is_up| {
-            let loss = link(UP).loss(&Outages::default(), Carrier { is_up, changes }, now);
+            let loss = link().loss(Carrier { is_up, changes }, now);
             (loss.times, loss.nanos)
         };
         assert_eq!(loss(4, true), (0, 0));

@@ -2,8 +2,9 @@
 
 pub mod account;
 pub mod carrier;
+mod exchange;
 pub mod link_watch;
-pub mod pin;
+mod netlink;
 pub mod probe;
 mod receive;
 pub mod route;
@@ -22,13 +23,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
+use plimsoll_metal::affinity;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-pub use supervision::{ObservedEvent, Supervision};
+pub use supervision::Supervision;
 
 use crate::wire::{Channel, Direction, Gone, Message, REQUEST, SILENCE, WireError};
 
@@ -214,6 +216,10 @@ impl SharedTransfer {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
+    fn known_totals(&self) -> Vec<u64> {
+        self.totals.iter().map(|total| total.load(Ordering::Acquire)).collect()
+    }
+
     /// Stores how much the other end has sent, per stream, in bytes (TCP) or datagrams (UDP).
     pub fn set_totals(&self, totals: &[u64]) {
         for (slot, total) in self.totals.iter().zip(totals) {
@@ -227,11 +233,6 @@ impl SharedTransfer {
 pub struct PinnedCpus(pub Vec<usize>);
 
 impl PinnedCpus {
-    /// Returns the CPU for thread number `thread`; threads take the CPUs in turn. `None` if empty.
-    pub fn cpu_for_thread(&self, thread: usize) -> Option<usize> {
-        self.0.get(thread.checked_rem(self.0.len())?).copied()
-    }
-
     /// Returns the same CPUs, rotated so that the one with index `first` comes first.
     #[must_use]
     pub fn starting_at(&self, first: usize) -> Self {
@@ -241,10 +242,25 @@ impl PinnedCpus {
         PinnedCpus(cpus)
     }
 
-    /// Pins the calling thread, number `thread` of this end, until the result is dropped. Returns
-    /// `None` if no CPU is set or pinning fails.
-    pub fn pin(&self, thread: usize) -> Option<pin::Pinned> {
-        self.cpu_for_thread(thread).and_then(|cpu| pin::Pinned::pin_to(cpu).ok())
+    /// Pins the calling thread, number `thread` of this end, until the result is dropped; threads
+    /// take the CPUs in turn. Returns `None` if no CPU is set or pinning fails.
+    pub fn pin(&self, thread: usize) -> Option<PinnedThread> {
+        let cpu = *self.0.get(thread.checked_rem(self.0.len())?)?;
+        let before = affinity::allowed().ok()?;
+        affinity::pin_to(&[cpu]).ok()?;
+        Some(PinnedThread { before })
+    }
+}
+
+/// A pinned thread, which gets its earlier affinity back when this is dropped.
+#[derive(Debug)]
+pub struct PinnedThread {
+    before: Vec<usize>,
+}
+
+impl Drop for PinnedThread {
+    fn drop(&mut self) {
+        let _ = affinity::pin_to(&self.before);
     }
 }
 
@@ -263,6 +279,13 @@ impl Fnv {
             .iter()
             .fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)))
     }
+}
+
+/// Waits until `socket` is ready for `what`, at most `longest`. Returns whether it is.
+pub fn wait_for(socket: impl AsFd, what: PollFlags, longest: Duration) -> io::Result<bool> {
+    let longest = Timespec::try_from(longest).map_err(io::Error::other)?;
+    let ready = retry_on_intr(|| poll(&mut [PollFd::new(&socket, what)], Some(&longest)))?;
+    Ok(ready > 0)
 }
 
 /// Returns the CPU time that the calling thread has used.
@@ -334,10 +357,20 @@ mod tests {
 
     #[test]
     fn threads_take_the_cpus_in_turn() {
-        let cpus = PinnedCpus(vec![4, 7]);
-        assert_eq!([0, 1, 2].map(|n| cpus.cpu_for_thread(n)), [Some(4), Some(7), Some(4)]);
-        assert_eq!(PinnedCpus::default().cpu_for_thread(3), None);
-        assert_eq!(cpus.starting_at(3), PinnedCpus(vec![7, 4]));
+        let before = affinity::allowed().unwrap();
+        let (first, last) = (before[0], before[before.len() - 1]);
+        for (thread, cpu) in [first, last, first].into_iter().enumerate() {
+            let pinned = PinnedCpus(vec![first, last]).pin(thread).unwrap();
+            assert_eq!(affinity::allowed().unwrap(), [cpu]);
+            drop(pinned);
+            assert_eq!(affinity::allowed().unwrap(), before);
+        }
+        assert!(
+            [PinnedCpus::default(), PinnedCpus(vec![affinity::MAX_CPUS - 1]), PinnedCpus(vec![usize::MAX])]
+                .iter()
+                .all(|cpus| cpus.pin(3).is_none())
+        );
+        assert_eq!(PinnedCpus(vec![4, 7]).starting_at(3), PinnedCpus(vec![7, 4]));
         assert_eq!(PinnedCpus::default().starting_at(3), PinnedCpus::default());
     }
 }

@@ -4,7 +4,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::buffer::{Buffer, Pages};
@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::send::limit_rate;
+use super::tcp::TcpRun;
 use super::timeline::Recorder;
 use super::{Fnv, SharedTransfer, thread_cpu};
 use crate::wire::Receiving;
@@ -26,18 +27,6 @@ pub(super) const BATCH_BYTES: i32 = 512 << 10;
 const SHORT_US: u32 = 1000;
 const WAITING: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 const RATE_LOOK_BYTES: u64 = 1 << 20;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReceiveOrders<'a> {
-    pub(super) stream: usize,
-    pub(super) receiving: Receiving,
-    pub(super) omit: Duration,
-    /// Highest rate, bytes/s.
-    pub(super) most: f64,
-    /// Time of the first byte on any stream, ns after `origin`; `u64::MAX` before.
-    pub(super) first: &'a AtomicU64,
-    pub(super) origin: Instant,
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct StreamReceived {
@@ -56,13 +45,12 @@ pub(super) fn set_batched_reads(socket: &TcpStream) -> io::Result<()> {
 }
 
 pub(super) fn receive(
-    socket: &TcpStream,
-    orders: ReceiveOrders<'_>,
+    run: &TcpRun<'_>,
+    stream: usize,
     shared: &SharedTransfer,
 ) -> io::Result<StreamReceived> {
     let mut buffer = Buffer::new(READ_BYTES, Pages::Small).map_err(io::Error::other)?;
-    let nothing = AtomicU64::new(0);
-    let total = shared.totals.get(orders.stream).unwrap_or(&nothing);
+    let (socket, total, receiving) = (&run.means.sockets[stream], &shared.totals[stream], run.work.receiving);
     let (cpu, started) = (thread_cpu(), Instant::now());
     let mut done = StreamReceived {
         bytes: 0,
@@ -89,7 +77,7 @@ pub(super) fn receive(
             }
         }
         // Reads even if less has arrived than was waited for, so that data counts when it arrives.
-        let n = match read(socket, buffer.bytes_mut(), orders.receiving) {
+        let n = match read(socket, buffer.bytes_mut(), receiving) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(n) => n,
             Err(Errno::INTR | Errno::AGAIN) => 0,
@@ -99,13 +87,13 @@ pub(super) fn receive(
         if n == 0 {
             continue;
         }
-        done.take(n as u64, &orders);
-        if orders.receiving == Receiving::Hash {
+        done.take(n as u64, run);
+        if receiving == Receiving::Hash {
             done.hash = done.hash.append(buffer.bytes().get(..n).unwrap_or_default());
         }
         if done.bytes - looked >= RATE_LOOK_BYTES {
             looked = done.bytes;
-            limit_rate(done.bytes, orders.most, started, &shared.stop);
+            limit_rate(done.bytes, run.most(), started, &shared.stop);
         }
     }
 }
@@ -120,16 +108,16 @@ fn read(socket: &TcpStream, buffer: &mut [u8], receiving: Receiving) -> rustix::
 }
 
 impl StreamReceived {
-    fn take(&mut self, n: u64, orders: &ReceiveOrders<'_>) {
+    fn take(&mut self, n: u64, run: &TcpRun<'_>) {
         self.bytes += n;
         self.last = Instant::now();
-        let now = super::nanos(self.last.duration_since(orders.origin));
+        let now = super::nanos(self.last.duration_since(run.origin));
         self.timeline.arrive(now, n);
         if self.base.is_none() {
-            let first = orders.first.fetch_min(now, Ordering::Relaxed).min(now);
-            if now - first >= super::nanos(orders.omit) {
+            let first = run.first.fetch_min(now, Ordering::Relaxed).min(now);
+            if now - first >= run.work.omit {
                 // With nothing to omit, only the piece that started the clock arrived before.
-                let before = if orders.omit.is_zero() && first != now { 0 } else { self.bytes };
+                let before = if run.work.omit == 0 && first != now { 0 } else { self.bytes };
                 self.base = Some((self.last, before));
             }
         }

@@ -86,10 +86,6 @@ const UP: u32 = 1;
 /// Flag of a rejecting route (`RTF_REJECT`).
 const REJECT: u32 = 0x200;
 
-fn usable(flags: u32) -> bool {
-    flags & UP != 0 && flags & REJECT == 0
-}
-
 /// Returns the interface of the most specific route to `to`. Columns of `table`, `/proc/net/route`:
 /// interface, destination, gateway, flags, …, mask at 7; addresses in hexadecimal, memory order.
 fn route_v4(table: &str, to: Ipv4Addr) -> Option<String> {
@@ -98,7 +94,7 @@ fn route_v4(table: &str, to: Ipv4Addr) -> Option<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let hex = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
         let (destination, flags, mask) = (hex(1)?, hex(3)?, hex(7)?);
-        let matches = usable(flags) && to & mask == destination;
+        let matches = flags & (UP | REJECT) == UP && to & mask == destination;
         matches.then(|| (mask.count_ones(), words.first().copied().unwrap_or_default().to_owned()))
     };
     longest(table.lines().skip(1).filter_map(row))
@@ -114,19 +110,16 @@ fn route_v6(table: &str, to: Ipv6Addr) -> Option<String> {
         let prefix = u32::from_str_radix(words.get(1)?, 16).ok().filter(|p| *p <= 128)?;
         let flags = u32::from_str_radix(words.get(8)?, 16).ok()?;
         let mask = u128::MAX.checked_shl(128 - prefix).unwrap_or(0);
-        let matches = usable(flags) && to & mask == destination & mask;
+        let matches = flags & (UP | REJECT) == UP && to & mask == destination & mask;
         matches.then(|| (prefix, words.get(9).copied().unwrap_or_default().to_owned()))
     };
     longest(table.lines().filter_map(row))
 }
 
+/// Returns the name in the row with the longest prefix, the first of several.
 fn longest(rows: impl Iterator<Item = (u32, String)>) -> Option<String> {
-    rows.fold(None, |best: Option<(u32, String)>, row| match best {
-        Some(best) if best.0 >= row.0 => Some(best),
-        _ => Some(row),
-    })
-    .map(|(_, name)| name)
-    .filter(|name| !name.is_empty())
+    let best = rows.reduce(|best, row| if row.0 > best.0 { row } else { best });
+    best.map(|(_, name)| name).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::buffer::{Buffer, Pages};
 use plimsoll_metal::tcp::{ZerocopyCompletion, enable_zerocopy, read_completion, send_zerocopy};
+use rustix::event::PollFlags;
 
-use super::{MAX_FIXED_DURATION, SharedTransfer, thread_cpu};
-use crate::wire::Sending;
+use super::{SharedTransfer, thread_cpu, wait_for};
+use crate::wire::{OrderedAmount, Sending};
 
 const TIME_LOOK_BYTES: u64 = 64 << 10;
 const AT_MOST: f64 = 0.1;
@@ -18,24 +19,6 @@ const BLOCKED: Duration = Duration::from_millis(100);
 const SOON: f64 = 0.0005;
 /// Zero-copy messages that may be in flight; the kernel limits what it tracks (`optmem_max`).
 const MAX_ZEROCOPY_MESSAGES: u64 = 64;
-
-/// End condition of a stream.
-#[derive(Clone, Copy, Debug)]
-pub enum SendEnd {
-    /// After this number of messages, or after [`MAX_FIXED_DURATION`].
-    Messages(u64),
-    /// After this time.
-    Elapsed(Duration),
-}
-
-impl SendEnd {
-    fn deadline(self, started: Instant) -> Option<Instant> {
-        match self {
-            SendEnd::Messages(_) => None,
-            SendEnd::Elapsed(time) => started.checked_add(time),
-        }
-    }
-}
 
 /// Condition under which a stream that waits for room in the send buffer gives up.
 struct Cutoff<'a> {
@@ -47,19 +30,6 @@ impl Cutoff<'_> {
     fn is_reached(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
-}
-
-/// Parameters of a sending stream.
-#[derive(Clone, Copy, Debug)]
-pub struct SendOrders<'a> {
-    /// One message.
-    pub message: &'a [u8],
-    /// End condition.
-    pub until: SendEnd,
-    /// How data is sent.
-    pub sending: Sending,
-    /// Highest rate, bytes/s.
-    pub most: f64,
 }
 
 /// Results of a sending stream.
@@ -82,32 +52,45 @@ pub(super) fn page_aligned_copy(message: &[u8]) -> io::Result<Buffer> {
     Ok(copy)
 }
 
-/// Sends messages until the end condition or a stop. The last one is cut if the path is slow.
-pub fn send(socket: &TcpStream, orders: SendOrders<'_>, shared: &SharedTransfer) -> io::Result<StreamSent> {
+/// Sends copies of `message` until `until` or a stop, at most `most` bytes/s. The last one is cut if
+/// the path is slow.
+pub fn send(
+    socket: &TcpStream,
+    message: &[u8],
+    until: OrderedAmount,
+    sending: Sending,
+    most: f64,
+    shared: &SharedTransfer,
+) -> io::Result<StreamSent> {
     socket.set_write_timeout(Some(BLOCKED))?;
-    let mut zero_copy = match orders.sending {
+    let mut zero_copy = match sending {
         Sending::Copy => None,
         Sending::ZeroCopy => Some(ZeroCopySender::new(socket)?),
     };
-    let size = orders.message.len() as u64;
-    let stride = messages_per_check(size, orders.most);
+    let size = message.len() as u64;
+    let stride = messages_per_check(size, most);
     let (started, cpu) = (Instant::now(), thread_cpu());
-    let end = Cutoff { stop: &shared.stop, deadline: orders.until.deadline(started) };
-    let (mut number, mut bytes, mut whole) = (0, 0, true);
-    while whole && !is_done(orders.until, number, stride, started) {
+    let deadline = match until {
+        OrderedAmount::Messages(_) => None,
+        OrderedAmount::Nanos(time) => started.checked_add(Duration::from_nanos(time)),
+    };
+    let end = Cutoff { stop: &shared.stop, deadline };
+    let (mut number, mut bytes) = (0, 0);
+    let mut whole = !shared.stop.load(Ordering::Relaxed);
+    while whole && !is_done(until, number, stride, started) {
         let written = match &mut zero_copy {
-            None => write(socket, orders.message, &end)?,
-            Some(zero_copy) => zero_copy.write(orders.message, &end)?,
+            None => write(socket, message, &end)?,
+            Some(zero_copy) => zero_copy.write(message, &end)?,
         };
         bytes += written;
         whole = written == size && !shared.stop.load(Ordering::Relaxed);
         number += 1;
         if number.is_multiple_of(stride) {
-            limit_rate(bytes, orders.most, started, &shared.stop);
+            limit_rate(bytes, most, started, &shared.stop);
         }
     }
     // The last messages count too: a transfer is no shorter than the rate limit requires.
-    limit_rate(bytes, orders.most, started, &shared.stop);
+    limit_rate(bytes, most, started, &shared.stop);
     let elapsed = started.elapsed();
     let copied = zero_copy.map_or(Ok(0), |zero_copy| zero_copy.wait_for_buffers(shared))?;
     Ok(StreamSent { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
@@ -117,12 +100,12 @@ fn messages_per_check(size: u64, most: f64) -> u64 {
     (TIME_LOOK_BYTES.min((most * AT_MOST) as u64) / size.max(1)).max(1)
 }
 
-fn is_done(until: SendEnd, number: u64, stride: u64, started: Instant) -> bool {
-    let (most, time) = match until {
-        SendEnd::Messages(n) => (n, MAX_FIXED_DURATION),
-        SendEnd::Elapsed(time) => (u64::MAX, time),
-    };
-    number >= most || number > 0 && number.is_multiple_of(stride) && started.elapsed() >= time
+/// Returns whether `until` is reached. The time is looked at every `stride` messages.
+fn is_done(until: OrderedAmount, number: u64, stride: u64, started: Instant) -> bool {
+    match until {
+        OrderedAmount::Messages(all) if number >= all => true,
+        _ => number > 0 && number.is_multiple_of(stride) && until.is_over(number, started.elapsed()),
+    }
 }
 
 /// Sleeps until `bytes`, moved since `started`, are due at `most` bytes/s, or until `stop`.
@@ -190,16 +173,14 @@ impl<'a> ZeroCopySender<'a> {
     }
 
     fn wait(&mut self) -> io::Result<()> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let before = self.back.calls;
         while let Some(more) = read_completion(self.socket)? {
             self.back.calls += more.calls;
             self.back.copied += more.copied;
         }
         if self.back.calls == before {
-            let longest = Timespec::try_from(BLOCKED).map_err(io::Error::other)?;
             // Notices on the error queue wake without being requested.
-            let _ = poll(&mut [PollFd::new(self.socket, PollFlags::empty())], Some(&longest));
+            let _ = wait_for(self.socket, PollFlags::empty(), BLOCKED);
         }
         Ok(())
     }
@@ -220,6 +201,7 @@ impl<'a> ZeroCopySender<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::traffic::MAX_FIXED_DURATION;
 
     #[test]
     fn the_time_is_looked_at_more_often_at_a_low_rate() {
@@ -230,14 +212,10 @@ mod tests {
     #[test]
     fn a_fixed_number_is_cut_when_it_takes_too_long() {
         let ago = |time: Duration| Instant::now().checked_sub(time).unwrap();
-        let (all, later) = (SendEnd::Messages(100), SendEnd::Elapsed(2 * MAX_FIXED_DURATION));
-        assert!(!is_done(all, 99, 1, ago(Duration::ZERO)) && is_done(all, 100, 1, ago(Duration::ZERO)));
-        assert!(
-            is_done(all, 64, 64, ago(MAX_FIXED_DURATION)) && !is_done(all, 65, 64, ago(MAX_FIXED_DURATION)),
-            "between strides"
-        );
-        assert!(
-            !is_done(all, 0, 64, ago(MAX_FIXED_DURATION)) && !is_done(later, 64, 64, ago(MAX_FIXED_DURATION))
-        );
+        let (all, late) = (OrderedAmount::Messages(100), ago(MAX_FIXED_DURATION));
+        let later = OrderedAmount::Nanos(2 * crate::traffic::nanos(MAX_FIXED_DURATION));
+        assert!(!is_done(all, 99, 1, Instant::now()) && is_done(all, 100, 1, Instant::now()));
+        assert!(is_done(all, 64, 64, late) && !is_done(all, 65, 64, late), "between strides");
+        assert!(!is_done(all, 0, 64, late) && !is_done(later, 64, 64, late));
     }
 }

@@ -2,14 +2,15 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_metal::tcp::set_max_segment;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt};
 
+use super::wait_for;
 use crate::wire::Sockets;
 
 /// Connects to `to` within `patience`, from the address `from` if given.
@@ -52,27 +53,15 @@ pub fn bind_address(from: IpAddr, to: SocketAddr) -> SocketAddr {
 pub fn connect_socket(socket: OwnedFd, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     match connect(&socket, &to) {
         Ok(()) => {}
-        Err(Errno::INPROGRESS) => connected(&socket, Instant::now() + patience)?,
+        Err(Errno::INPROGRESS) if wait_for(&socket, PollFlags::OUT, patience)? => {
+            sockopt::socket_error(&socket)??;
+        }
+        Err(Errno::INPROGRESS) => return Err(ErrorKind::TimedOut.into()),
         Err(errno) => return Err(errno.into()),
     }
     let stream = TcpStream::from(socket);
     stream.set_nonblocking(false)?;
     Ok(stream)
-}
-
-fn connected(socket: impl AsFd, deadline: Instant) -> io::Result<()> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        match poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&left)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(sockopt::socket_error(&socket)??),
-            Err(errno) => return Err(errno.into()),
-        }
-    }
 }
 
 /// Sets options of an IPv4 (`ipv4`) or IPv6 socket. The error names the refused option.

@@ -8,15 +8,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{LostTransfer, SharedTransfer, TransferEnd, process_cpu};
 use crate::wire::{Channel, Message, PULSE, RESULTS, SILENCE, WireError};
 
-/// Event of a supervised transfer.
-#[derive(Debug)]
-pub enum ObservedEvent {
-    /// A message other than `Alive`.
-    Message(Message),
-    /// A thread of this end has ended, or [`PULSE`] is over.
-    Local,
-}
-
 /// Supervises one transfer: sends keep-alives, and detects if the other end is gone.
 #[derive(Debug)]
 pub struct Supervision<'a> {
@@ -84,29 +75,25 @@ impl<'a> Supervision<'a> {
         // The client starts its threads first, and nothing is sent to it until then.
         let patience = std::mem::replace(&mut self.patience, RESULTS);
         self.send(if end == TransferEnd::Client { &Message::Go } else { &Message::Ready })?;
-        if end == TransferEnd::Server {
-            self.await_go()?;
+        let mut has_begun = end == TransferEnd::Client;
+        while !has_begun {
+            has_begun = match self.await_next()? {
+                None => false,
+                Some(Message::Go) => true,
+                Some(_) => return Err(WireError::OutOfTurn.into()),
+            };
         }
         self.patience = patience;
         self.message_received();
         Ok(())
     }
 
-    fn await_go(&mut self) -> Result<(), LostTransfer> {
-        loop {
-            match self.await_next()? {
-                ObservedEvent::Local => {}
-                ObservedEvent::Message(Message::Go) => return Ok(()),
-                ObservedEvent::Message(_) => return Err(WireError::OutOfTurn.into()),
-            }
-        }
-    }
-
-    /// Waits for a message, or up to [`PULSE`] for a local event such as the end of a thread. Fails
-    /// if the transfer or the silence takes too long, or if the connection is lost.
-    pub fn await_next(&mut self) -> Result<ObservedEvent, LostTransfer> {
-        if let Some(seen) = self.message()? {
-            return Ok(seen);
+    /// Waits for a message other than `Alive`, or up to [`PULSE`] for a local event such as the end
+    /// of a thread (`None`). Fails if the transfer or the silence takes too long, or if the
+    /// connection is lost.
+    pub fn await_next(&mut self) -> Result<Option<Message>, LostTransfer> {
+        if let Some(message) = self.message()? {
+            return Ok(Some(message));
         }
         let now = Instant::now();
         if now >= self.end {
@@ -121,10 +108,10 @@ impl<'a> Supervision<'a> {
             self.channel.send(&Message::Alive)?;
         }
         self.wait(PULSE.min(self.end.duration_since(now)).max(Duration::from_millis(1)))?;
-        Ok(self.message()?.unwrap_or(ObservedEvent::Local))
+        self.message()
     }
 
-    fn message(&mut self) -> Result<Option<ObservedEvent>, LostTransfer> {
+    fn message(&mut self) -> Result<Option<Message>, LostTransfer> {
         while let Some(message) = self.channel.try_receive()? {
             self.message_received();
             match message {
@@ -135,7 +122,7 @@ impl<'a> Supervision<'a> {
                 Message::Unacknowledged { segment } => {
                     return Err(LostTransfer::Unacknowledged { segment, sender: TransferEnd::Server });
                 }
-                other => return Ok(Some(ObservedEvent::Message(other))),
+                other => return Ok(Some(other)),
             }
         }
         Ok(None)
@@ -178,6 +165,6 @@ mod tests {
         watch.add_silence();
         assert!(watch.silent >= PULSE.max(ran.min(SILENCE)), "{:?} of {ran:?}", watch.silent);
         watch.message_received();
-        assert!(matches!(watch.await_next(), Ok(ObservedEvent::Local)));
+        assert!(matches!(watch.await_next(), Ok(None)));
     }
 }

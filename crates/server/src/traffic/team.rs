@@ -9,9 +9,6 @@ use crate::wire::RESULTS;
 
 pub(super) type TeamThreads<'s, T> = Vec<ScopedJoinHandle<'s, io::Result<T>>>;
 
-/// Channel that is closed to start all waiting threads together.
-pub(super) type StartGate = crossbeam_channel::Receiver<std::convert::Infallible>;
-
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThreadTeam<'a> {
     pub(super) name: &'static str,
@@ -65,15 +62,9 @@ pub(super) fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTrans
         .collect()
 }
 
-/// Returns share number `part` (from 0) of `all`; the `parts` shares differ by 1 at most.
-pub(super) const fn share(all: u64, parts: u64, part: u64) -> u64 {
-    all / parts + if part < all % parts { 1 } else { 0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn one_that_fails_stops_all_and_is_the_reason() {
@@ -102,14 +93,5 @@ mod tests {
         });
         assert_eq!(done.unwrap_err().to_string(), "a stream failed: one");
         assert_eq!(shared.senders_done.load(Ordering::Acquire), 3);
-    }
-
-    proptest! {
-        #[test]
-        fn shares_are_even_and_make_the_whole(all in 0u64..1_000_000, parts in 1u64..200) {
-            let shares: Vec<u64> = (0..parts).map(|part| share(all, parts, part)).collect();
-            prop_assert_eq!(shares.iter().sum::<u64>(), all);
-            prop_assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
-        }
     }
 }

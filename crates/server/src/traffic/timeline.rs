@@ -8,7 +8,7 @@ const MAX_DELAY_NS: u64 = 60_000_000_000;
 
 /// Recorder of the arrivals of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorder {
+pub(super) struct Recorder {
     width: u64,
     bytes: Vec<u64>,
     transits: Vec<Option<i64>>,
@@ -23,7 +23,7 @@ impl Default for Recorder {
 
 impl Recorder {
     /// Records the arrival of `bytes` bytes at `at`, in ns after the start of the transfer.
-    pub fn arrive(&mut self, at: u64, bytes: u64) {
+    pub(super) fn arrive(&mut self, at: u64, bytes: u64) {
         let place = self.stretch_index(at);
         if self.bytes.len() <= place {
             self.bytes.resize(place + 1, 0);
@@ -34,7 +34,7 @@ impl Recorder {
     }
 
     /// Records a datagram's transit time (`nanos`) at `at` ns; only differences are meaningful.
-    pub fn transit(&mut self, at: u64, nanos: u64) {
+    pub(super) fn transit(&mut self, at: u64, nanos: u64) {
         let place = self.stretch_index(at);
         let first = *self.first.get_or_insert(nanos);
         let relative = nanos.wrapping_sub(first).cast_signed();
@@ -61,7 +61,7 @@ impl Recorder {
     }
 
     /// Sums streams that started together. Delays are relative to each stream's shortest.
-    pub fn sum_streams(streams: impl IntoIterator<Item = Self>) -> ArrivalTimeline {
+    pub(super) fn sum_streams(streams: impl IntoIterator<Item = Self>) -> ArrivalTimeline {
         let mut streams: Vec<Self> = streams.into_iter().collect();
         let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST_STRETCH_NS);
         let mut all = ArrivalTimeline { width, ..ArrivalTimeline::default() };

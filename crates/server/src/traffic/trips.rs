@@ -5,29 +5,17 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
 use super::account::CounterSource;
 use super::team::{ThreadTeam, joined};
 use super::{
-    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, nanos, nothing_yet, thread_cpu, udp,
+    LostTransfer, PinnedCpus, SharedTransfer, Supervision, nanos, nothing_yet, thread_cpu, udp, wait_for,
 };
 use crate::wire::{Channel, Echoed, Message, RESULTS, Trip, TripsOrder, WaitMode, WireError};
 
 const WAIT_LOOK_TIME: Duration = Duration::from_millis(20);
 const CONNECTION: Duration = Duration::from_secs(2);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct TripsDone {
-    messages: u64,
-    cpu: Duration,
-}
-
-enum MessageLine<'a> {
-    Udp(&'a UdpSocket),
-    Tcp(&'a TcpStream),
-    Connect(&'a TcpListener, IpAddr),
-}
 
 /// Echoes messages on all streams until the client has enough, then sends it the counts. They
 /// arrive on the connected UDP sockets, the joined streams, or a port of their own.
@@ -44,14 +32,19 @@ pub fn serve(
     let (local, remote) = channel.addresses().map_err(LostTransfer::Here)?;
     let listener = (work.trip == Trip::Connect).then(|| listen(local)).transpose();
     let listener = listener.map_err(LostTransfer::Here)?;
-    let line = |number: usize| match work.trip {
-        Trip::Udp => sockets.get(number).map(MessageLine::Udp),
-        Trip::Tcp => joined_streams.get(number).map(MessageLine::Tcp),
-        Trip::Connect => listener.as_ref().map(|l| MessageLine::Connect(l, remote.ip())),
+    let echo = |number: usize| {
+        let mut buffer = vec![0; work.message as usize + 1];
+        let cpu = thread_cpu();
+        let messages = match &listener {
+            Some(listener) => by_connections(listener, remote.ip(), work, &mut buffer[1..], &shared)?,
+            None if work.trip == Trip::Udp => by_udp(&sockets[number], work, &mut buffer, &shared)?,
+            None => by_tcp(&joined_streams[number], work, &mut buffer[1..], &shared)?,
+        };
+        Ok((messages, thread_cpu().saturating_sub(cpu)))
     };
     let done = std::thread::scope(|scope| {
-        let shared = &shared;
-        let works = (0..streams).filter_map(line).map(|line| move || echo(&line, work, shared));
+        let (shared, echo) = (&shared, &echo);
+        let works = (0..streams).map(|number| move || echo(number));
         let team = ThreadTeam { name: "echo", done: &shared.receivers_done, shared, cpus, first: 0 };
         let watched = team.start(scope, works).and_then(|threads| {
             watch(channel, work, listener.as_ref(), shared)?;
@@ -61,8 +54,8 @@ pub fn serve(
         joined(watched?)
     })?;
     let echoed = Echoed {
-        messages: done.iter().map(|d| d.messages).sum(),
-        cpu_nanos: nanos(done.iter().map(|d| d.cpu).sum()),
+        messages: done.iter().map(|(messages, _)| messages).sum(),
+        cpu_nanos: nanos(done.iter().map(|(_, cpu)| *cpu).sum()),
         account: before.difference_to(&ledger.read()),
     };
     Ok(channel.send(&Message::Echoed(Box::new(echoed)))?)
@@ -93,25 +86,12 @@ fn watch(
         Supervision::answering_only(channel, shared, Duration::from_nanos(work.longest) + RESULTS);
     while shared.receivers_done.load(Ordering::Acquire) == 0 {
         match supervision.await_next()? {
-            ObservedEvent::Local => {}
-            ObservedEvent::Message(Message::Enough) => return Ok(()),
-            ObservedEvent::Message(_) => return Err(WireError::OutOfTurn.into()),
+            None => {}
+            Some(Message::Enough) => return Ok(()),
+            Some(_) => return Err(WireError::OutOfTurn.into()),
         }
     }
     Ok(())
-}
-
-fn echo(line: &MessageLine<'_>, work: &TripsOrder, shared: &SharedTransfer) -> io::Result<TripsDone> {
-    let mut buffer = vec![0; work.message as usize + 1];
-    let cpu = thread_cpu();
-    let messages = match line {
-        MessageLine::Udp(socket) => by_udp(socket, work, &mut buffer, shared)?,
-        MessageLine::Tcp(stream) => by_tcp(stream, work, &mut buffer[1..], shared)?,
-        MessageLine::Connect(listener, remote) => {
-            by_connections(listener, *remote, work, &mut buffer, shared)?
-        }
-    };
-    Ok(TripsDone { messages, cpu: thread_cpu().saturating_sub(cpu) })
 }
 
 fn by_udp(
@@ -141,7 +121,7 @@ fn by_udp(
 }
 
 fn by_tcp(
-    mut stream: &TcpStream,
+    stream: &TcpStream,
     work: &TripsOrder,
     buffer: &mut [u8],
     shared: &SharedTransfer,
@@ -149,22 +129,35 @@ fn by_tcp(
     stream.set_nonblocking(work.waiting == WaitMode::Poll)?;
     stream.set_read_timeout(Some(WAIT_LOOK_TIME))?;
     stream.set_write_timeout(Some(RESULTS))?;
-    let (mut messages, mut held) = (0, 0);
-    while !shared.stop.load(Ordering::Relaxed) {
-        match stream.read(&mut buffer[held..]) {
-            Ok(0) => break,
-            Ok(count) => held += count,
-            Err(e) if nothing_yet(&e) => continue,
-            Err(e) => return Err(e),
-        }
-        if held == buffer.len() {
-            write_whole(stream, buffer, shared)?;
-            messages += 1;
-            held = 0;
-        }
+    let mut messages = 0;
+    while read_whole(stream, buffer, None, shared)? {
+        write_whole(stream, buffer, shared)?;
+        messages += 1;
     }
     stream.set_nonblocking(false)?;
     Ok(messages)
+}
+
+/// Reads one message. Returns false at the end of the stream, at `deadline`, or at the stop.
+fn read_whole(
+    mut stream: &TcpStream,
+    message: &mut [u8],
+    deadline: Option<Instant>,
+    shared: &SharedTransfer,
+) -> io::Result<bool> {
+    let mut held = 0;
+    while held < message.len() {
+        if shared.stop.load(Ordering::Relaxed) || deadline.is_some_and(|end| Instant::now() >= end) {
+            return Ok(false);
+        }
+        match stream.read(&mut message[held..]) {
+            Ok(0) => return Ok(false),
+            Ok(count) => held += count,
+            Err(e) if nothing_yet(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(true)
 }
 
 fn write_whole(mut stream: &TcpStream, message: &[u8], shared: &SharedTransfer) -> io::Result<()> {
@@ -172,19 +165,11 @@ fn write_whole(mut stream: &TcpStream, message: &[u8], shared: &SharedTransfer) 
     while !rest.is_empty() && !shared.stop.load(Ordering::Relaxed) {
         match stream.write(rest) {
             Ok(count) => rest = &rest[count..],
-            Err(e) if nothing_yet(&e) => wait_for(stream, PollFlags::OUT, WAIT_LOOK_TIME)?,
+            Err(e) if nothing_yet(&e) => drop(wait_for(stream, PollFlags::OUT, WAIT_LOOK_TIME)?),
             Err(e) => return Err(e),
         }
     }
     Ok(())
-}
-
-fn wait_for(socket: impl std::os::fd::AsFd, what: PollFlags, longest: Duration) -> io::Result<()> {
-    let longest = Timespec::try_from(longest).map_err(io::Error::other)?;
-    match poll(&mut [PollFd::new(&socket, what)], Some(&longest)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
 }
 
 /// Echoes one message per connection from `remote`. Returns the number of messages.
@@ -197,44 +182,32 @@ fn by_connections(
 ) -> io::Result<u64> {
     let mut messages = 0;
     while !shared.stop.load(Ordering::Relaxed) {
-        let stream = match listener.accept() {
-            Ok((stream, from)) if from.ip().to_canonical() == remote.to_canonical() => stream,
-            Ok(_) => continue,
-            Err(_) if work.waiting == WaitMode::Poll => continue,
-            Err(_) => {
-                wait_for(listener, PollFlags::IN, WAIT_LOOK_TIME)?;
-                continue;
+        match listener.accept() {
+            Ok((stream, from)) if from.ip().to_canonical() == remote.to_canonical() => {
+                messages += u64::from(by_connection(&stream, work, buffer, shared).unwrap_or(false));
             }
-        };
-        messages += u64::from(one(&stream, work, buffer, shared).unwrap_or(false));
+            Ok(_) => {}
+            Err(_) if work.waiting == WaitMode::Poll => {}
+            Err(_) => drop(wait_for(listener, PollFlags::IN, WAIT_LOOK_TIME)?),
+        }
     }
     Ok(messages)
 }
 
-fn one(
-    mut stream: &TcpStream,
+fn by_connection(
+    stream: &TcpStream,
     work: &TripsOrder,
-    buffer: &mut [u8],
+    message: &mut [u8],
     shared: &SharedTransfer,
 ) -> io::Result<bool> {
     let deadline = Instant::now() + CONNECTION;
-    let message = &mut buffer[..work.message as usize];
     stream.set_nodelay(true)?;
     stream.set_nonblocking(work.waiting == WaitMode::Poll)?;
     stream.set_read_timeout(Some(WAIT_LOOK_TIME))?;
     stream.set_write_timeout(Some(WAIT_LOOK_TIME))?;
-    let mut held = 0;
-    while held < message.len() {
-        if Instant::now() >= deadline || shared.stop.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
-        match stream.read(&mut message[held..]) {
-            Ok(0) => return Ok(false),
-            Ok(count) => held += count,
-            Err(e) if nothing_yet(&e) => {}
-            Err(e) => return Err(e),
-        }
+    let has_arrived = read_whole(stream, message, Some(deadline), shared)?;
+    if has_arrived {
+        write_whole(stream, message, shared)?;
     }
-    write_whole(stream, message, shared)?;
-    Ok(true)
+    Ok(has_arrived)
 }

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvFlags, recv};
 use snow::TransportState;
 
@@ -127,13 +127,20 @@ impl Channel {
 
     /// Waits for the next message until `deadline`. A timeout keeps a partial frame.
     pub fn receive(&mut self, deadline: Instant) -> Result<Message, WireError> {
+        self.receive_by(|stream, piece| read_before(stream, piece, deadline))
+    }
+
+    fn receive_by(
+        &mut self,
+        read: impl Fn(&mut TcpStream, &mut [u8]) -> io::Result<usize>,
+    ) -> Result<Message, WireError> {
         loop {
-            if let Some(message) = self.next()? {
-                return Ok(message);
+            if let Some(bytes) = self.inbox.next_message(&mut self.transport)? {
+                return Message::parse(&bytes).map_err(WireError::Message);
             }
             let mut piece = [0; 4096];
             let wanted = self.inbox.missing_bytes()?.min(piece.len());
-            let n = read_before(&mut self.stream, &mut piece[..wanted], deadline)?;
+            let n = read(&mut self.stream, &mut piece[..wanted])?;
             self.inbox.push(&piece[..n]);
         }
     }
@@ -150,25 +157,16 @@ impl Channel {
 
     /// Returns the next message if it has arrived, without waiting, else `None`.
     pub fn try_receive(&mut self) -> Result<Option<Message>, WireError> {
-        loop {
-            if let Some(message) = self.next()? {
-                return Ok(Some(message));
+        let received = self.receive_by(|stream, piece| {
+            match retry_on_intr(|| recv(&*stream, &mut *piece, RecvFlags::DONTWAIT))? {
+                (_, 0) => Err(ErrorKind::UnexpectedEof.into()),
+                (_, n) => Ok(n),
             }
-            let mut piece = [0; 4096];
-            let wanted = self.inbox.missing_bytes()?.min(piece.len());
-            match recv(&self.stream, &mut piece[..wanted], RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => return Err(WireError::Closed),
-                Ok((_, n)) => self.inbox.push(&piece[..n]),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(errno) => return Err(io::Error::from(errno).into()),
-            }
+        });
+        match received {
+            Err(WireError::Silent) => Ok(None),
+            other => other.map(Some),
         }
-    }
-
-    fn next(&mut self) -> Result<Option<Message>, WireError> {
-        let Some(bytes) = self.inbox.next_message(&mut self.transport)? else { return Ok(None) };
-        Message::parse(&bytes).map(Some).map_err(WireError::Message)
     }
 
     /// Sends a message and returns the answer. Both together take at most [`REQUEST`].

@@ -163,7 +163,7 @@ impl TripsOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Hex128, Message};
+    use crate::wire::Message;
 
     fn udp() -> UdpOrder {
         UdpOrder {
@@ -188,28 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn messages_round_trip() {
-        let report = UdpReport {
-            received: Some(UdpReceived { jitter_nanos: Some(5), ..UdpReceived::default() }),
-            ..UdpReport::default()
-        };
-        for message in [
-            Message::UdpOpen { streams: 3 },
-            Message::UdpToken(Hex128::random().unwrap()),
-            Message::Port(65_535.try_into().unwrap()),
-            Message::Udp(udp()),
-            Message::UdpDone(Box::new(report)),
-            trips(Trip::Connect, 1 << 20),
-            Message::Echoed(Box::default()),
-            Message::Enough,
-        ] {
-            assert_eq!(Message::parse(&message.to_json()), Ok(message));
-        }
-        assert_eq!(udp().time(), Some(Duration::from_secs(1)));
-    }
-
-    #[test]
     fn what_is_out_of_range_is_refused() {
+        assert_eq!(udp().time(), Some(Duration::from_secs(1)));
+        for whole in [Message::Udp(udp()), trips(Trip::Connect, 1 << 20)] {
+            assert_eq!(Message::parse(&whole.to_json()), Ok(whole));
+        }
         let refused = |message: Message| Message::parse(&message.to_json()).expect_err("out of range");
         assert!(refused(Message::Udp(UdpOrder { datagram: 65_508, ..udp() })).contains("datagram"));
         assert!(refused(Message::Udp(UdpOrder { datagram: 0, ..udp() })).contains("datagram"));

@@ -32,11 +32,6 @@ pub enum HandshakeError {
     Internal,
 }
 
-fn payload() -> [u8; PAYLOAD] {
-    let [high, low] = PROTOCOL_VERSION.to_be_bytes();
-    [high, low, 0, 0]
-}
-
 pub(super) fn begin(key: &SharedKey) -> Option<Builder<'_>> {
     let builder = Builder::new(PATTERN.parse().ok()?);
     builder.prologue(PROLOGUE).ok()?.psk(0, key.bytes()).ok()
@@ -51,8 +46,8 @@ fn read(state: &mut HandshakeState, message: &[u8; LENGTH]) -> Result<u16, Hands
 }
 
 fn write(state: &mut HandshakeState) -> Result<[u8; LENGTH], HandshakeError> {
-    let mut message = [0; LENGTH];
-    match state.write_message(&payload(), &mut message) {
+    let (mut message, [high, low]) = ([0; LENGTH], PROTOCOL_VERSION.to_be_bytes());
+    match state.write_message(&[high, low, 0, 0], &mut message) {
         Ok(LENGTH) => Ok(message),
         _ => Err(HandshakeError::Internal),
     }

@@ -10,6 +10,7 @@ use super::datagrams::{Echoed, TripsOrder, UdpOrder, UdpReport};
 use super::key::{hex, unhex};
 use super::timeline::{ArrivalTimeline, Shaping};
 use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
+use crate::traffic::MAX_FIXED_DURATION;
 use crate::traffic::carrier::Carrier;
 use crate::traffic::link_watch::{LinkLoss, MAX_LINKS};
 
@@ -207,6 +208,13 @@ pub enum Direction {
     Down,
     /// Both send at once, on the same streams.
     Both,
+}
+
+impl Direction {
+    /// Returns the number of directions: two for [`Self::Both`].
+    pub const fn count(self) -> usize {
+        if matches!(self, Self::Both) { 2 } else { 1 }
+    }
 }
 
 /// How data is sent.
@@ -426,6 +434,24 @@ pub(super) fn time(nanos: u64) -> Result<(), &'static str> {
 }
 
 impl OrderedAmount {
+    /// Returns the part of stream number `stream` of `streams`: the same time, or an equal number of
+    /// messages, up to 1.
+    #[must_use]
+    pub const fn share(self, streams: usize, stream: usize) -> Self {
+        let Self::Messages(all) = self else { return self };
+        let (streams, stream) = (streams as u64, stream as u64);
+        Self::Messages(all / streams + if stream < all % streams { 1 } else { 0 })
+    }
+
+    /// Returns whether a stream that has `sent` this many messages is done after `elapsed`. A number
+    /// of messages is cut after [`MAX_FIXED_DURATION`].
+    pub fn is_over(self, sent: u64, elapsed: Duration) -> bool {
+        match self {
+            Self::Messages(all) => sent >= all || elapsed >= MAX_FIXED_DURATION,
+            Self::Nanos(time) => elapsed >= Duration::from_nanos(time),
+        }
+    }
+
     pub(super) fn in_range(self) -> Result<(), &'static str> {
         match self {
             Self::Nanos(nanos) => time(nanos),

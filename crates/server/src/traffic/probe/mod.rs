@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_stats::Times;
 
-use super::team::share;
-use super::{MAX_FIXED_DURATION, thread_cpu};
-use crate::wire::WaitMode;
+use super::thread_cpu;
+use crate::wire::{OrderedAmount, WaitMode};
 use path::TripPath;
 use payload::{Judgement, Payload};
 
@@ -31,16 +30,7 @@ pub struct RoundTripOptions {
     /// Shortest time between two sends; zero to send each message right after the one before.
     pub interval: Duration,
     /// When to stop.
-    pub until: TripsEnd,
-}
-
-/// End condition of round trips.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TripsEnd {
-    /// After this number of round trips, or after [`super::MAX_FIXED_DURATION`].
-    Trips(u64),
-    /// After this time, at the end of the current round trip.
-    Elapsed(Duration),
+    pub until: OrderedAmount,
 }
 
 /// Results of the round trips of one path.
@@ -84,6 +74,18 @@ impl TripResults {
     pub fn returned(&self) -> u64 {
         self.sent - self.lost
     }
+
+    /// Counts an answer after `time`: as lost if that is longer than `timeout`, since the kernel
+    /// rounds the time of a blocking receive up to its tick.
+    fn came_back(&mut self, time: Duration, timeout: Duration) {
+        if time > timeout {
+            self.lost += 1;
+            self.late += 1;
+            return;
+        }
+        self.total += time;
+        self.times.record(super::nanos(time), 1);
+    }
 }
 
 /// Makes round trips over `path` until the end condition of `manner` or `stop`. Messages are
@@ -100,13 +102,17 @@ pub fn round_trips(
     let mut echo = vec![0; payload.bytes().len() + 1];
     let (started, cpu) = (Instant::now(), thread_cpu());
     let (mut now, mut due, mut in_a_row) = (started, started, 0);
-    'all: while !manner.until.is_over(trips.sent, now.duration_since(started))
-        && !stop.load(Ordering::Relaxed)
-    {
+    // At least one, or there is no result.
+    let is_over = |sent, now: Instant| sent > 0 && manner.until.is_over(sent, now.duration_since(started));
+    'all: while !is_over(trips.sent, now) && !stop.load(Ordering::Relaxed) {
         if !manner.interval.is_zero() {
             // The end of the time also ends the pause, so that a sample does not take longer.
-            now = pause(manner.until.end(started).map_or(due, |end| due.min(end)), now, manner, stop);
-            if trips.sent > 0 && manner.until.is_over(trips.sent, now.duration_since(started)) {
+            let end = match manner.until {
+                OrderedAmount::Nanos(time) => started.checked_add(Duration::from_nanos(time)),
+                OrderedAmount::Messages(_) => None,
+            };
+            now = pause(end.map_or(due, |end| due.min(end)), now, manner, stop);
+            if is_over(trips.sent, now) {
                 break;
             }
         }
@@ -168,46 +174,6 @@ fn pause(due: Instant, mut now: Instant, manner: RoundTripOptions, stop: &Atomic
         now = Instant::now();
     }
     now
-}
-
-impl TripResults {
-    /// Counts an answer after `time`: as lost if that is longer than `timeout`, since the kernel
-    /// rounds the time of a blocking receive up to its tick.
-    fn came_back(&mut self, time: Duration, timeout: Duration) {
-        if time > timeout {
-            self.lost += 1;
-            self.late += 1;
-            return;
-        }
-        self.total += time;
-        self.times.record(super::nanos(time), 1);
-    }
-}
-
-impl TripsEnd {
-    fn end(self, started: Instant) -> Option<Instant> {
-        match self {
-            TripsEnd::Elapsed(time) => started.checked_add(time),
-            TripsEnd::Trips(_) => None,
-        }
-    }
-
-    /// Returns the end of path `part` (from 0) of `parts`: a share of the trips, or the same time.
-    #[must_use]
-    pub fn share_of_path(self, parts: u64, part: u64) -> Self {
-        match self {
-            TripsEnd::Trips(all) => TripsEnd::Trips(share(all, parts, part)),
-            TripsEnd::Elapsed(time) => TripsEnd::Elapsed(time),
-        }
-    }
-
-    fn is_over(self, sent: u64, elapsed: Duration) -> bool {
-        match self {
-            TripsEnd::Trips(all) => sent >= all || sent > 0 && elapsed >= MAX_FIXED_DURATION,
-            // At least one, or there is no result.
-            TripsEnd::Elapsed(time) => sent > 0 && elapsed >= time,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
 
-use crate::traffic::nothing_yet;
+use crate::traffic::{nothing_yet, wait_for};
 use crate::wire::WaitMode;
 
 const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
@@ -66,7 +67,11 @@ impl TripPath for TcpPath<'_> {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(n) => rest = &rest[n..],
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => wait_for_room(self.stream)?,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    if !wait_for(self.stream, PollFlags::OUT, MAX_WRITE_TIME)? {
+                        return Err(ErrorKind::TimedOut.into());
+                    }
+                }
                 Err(e) => return Err(e),
             }
         }
@@ -88,16 +93,6 @@ impl TripPath for TcpPath<'_> {
             Err(e) if nothing_yet(&e) => Ok(None),
             Err(e) => Err(e),
         }
-    }
-}
-
-fn wait_for_room(stream: &TcpStream) -> io::Result<()> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let longest = Timespec::try_from(MAX_WRITE_TIME).map_err(io::Error::other)?;
-    match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&longest)) {
-        Ok(0) => Err(ErrorKind::TimedOut.into()),
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno.into()),
     }
 }
 

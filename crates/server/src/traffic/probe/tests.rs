@@ -81,7 +81,7 @@ fn manner(trips: u64, timeout: Duration) -> RoundTripOptions {
         wait: WaitMode::Block,
         timeout,
         interval: Duration::ZERO,
-        until: TripsEnd::Trips(trips),
+        until: OrderedAmount::Messages(trips),
     }
 }
 
@@ -120,7 +120,7 @@ fn messages_leave_an_interval_apart_however_quick_the_echo() {
         assert!(trips.elapsed >= interval * 4, "{:?}", trips.elapsed);
         assert!(trips.total < trips.elapsed, "the pauses are not in the times");
         // At least one, however short the time.
-        let short = RoundTripOptions { until: TripsEnd::Elapsed(Duration::ZERO), ..manner };
+        let short = RoundTripOptions { until: OrderedAmount::Nanos(0), ..manner };
         let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, short, &NEVER).unwrap();
         assert_eq!(trips.sent, 1);
     }
@@ -254,21 +254,4 @@ fn the_kernel_answers_icmp_where_this_user_may_ask() {
         assert_eq!((trips.returned() + trips.lost, trips.wrong), (20, 0));
         assert!(trips.returned() > 0);
     }
-}
-
-#[test]
-fn a_fixed_number_is_divided_and_cut_when_it_takes_too_long() {
-    let parts: Vec<TripsEnd> = (0..4).map(|part| TripsEnd::Trips(10).share_of_path(4, part)).collect();
-    assert_eq!(parts, [3, 3, 2, 2].map(TripsEnd::Trips));
-    assert_eq!(
-        TripsEnd::Elapsed(MAX_FIXED_DURATION).share_of_path(4, 1),
-        TripsEnd::Elapsed(MAX_FIXED_DURATION)
-    );
-    assert!(
-        !TripsEnd::Trips(10).is_over(9, Duration::ZERO) && TripsEnd::Trips(10).is_over(10, Duration::ZERO)
-    );
-    assert!(
-        TripsEnd::Trips(10).is_over(1, MAX_FIXED_DURATION)
-            && !TripsEnd::Elapsed(2 * MAX_FIXED_DURATION).is_over(1, MAX_FIXED_DURATION)
-    );
 }

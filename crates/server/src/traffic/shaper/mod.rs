@@ -4,20 +4,18 @@
 
 pub(super) mod read;
 
-use std::time::Duration;
-
 use rustix::fd::OwnedFd;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with, sockopt,
-};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use super::netlink;
 use crate::wire::Shaping;
 use plimsoll_machine::Root;
-use read::{Class, Discipline, Filter, NetlinkReply, ShaperKind};
+use read::{Class, Discipline, ShaperKind};
 
 const RTM_GETQDISC: u16 = 38;
 const RTM_GETTCLASS: u16 = 42;
 const RTM_GETTFILTER: u16 = 46;
+const REQUEST_DUMP: u16 = 0x301;
 /// `TC_H_ROOT`: the parent of an interface's first discipline.
 const ROOT: u32 = u32::MAX;
 /// Parents of filters for incoming and outgoing packets (`TC_H_MIN_INGRESS`, `TC_H_MIN_EGRESS`).
@@ -56,10 +54,7 @@ fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 }
 
 fn of_one(interface: &str) -> Option<Shaping> {
-    // Protocol 0 is NETLINK_ROUTE.
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;
-    let index = netdevice::name_to_index(&socket, interface).ok()?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(Duration::from_secs(1))).ok()?;
+    let (socket, index) = netlink::open_for(interface)?;
     let disciplines = dump(&socket, RTM_GETQDISC, index, 0, read::discipline)?;
     let mut known = KnownInterface { disciplines, ..KnownInterface::default() };
     if let Some(root) = known.root().filter(|root| matches!(root.kind, ShaperKind::Classes(_))).copied() {
@@ -81,12 +76,13 @@ fn dump<T>(
     parent: u32,
     one: fn(&[u8]) -> Option<T>,
 ) -> Option<Vec<T>> {
-    send(socket, &read::request(what, index, parent), SendFlags::empty()).ok()?;
+    let request = netlink::request(what, REQUEST_DUMP, &[0, index, 0, parent, 0]);
+    send(socket, &request, SendFlags::empty()).ok()?;
     let mut bytes = vec![0_u8; 64 << 10];
     let mut found = Vec::new();
     for _ in 0..REPLIES {
         let (length, _) = recv(socket, &mut bytes[..], RecvFlags::empty()).ok()?;
-        if read::reply(bytes.get(..length)?, index, one, &mut found) == NetlinkReply::Last {
+        if read::reply(bytes.get(..length)?, index, one, &mut found) {
             return Some(found);
         }
     }
@@ -98,8 +94,9 @@ struct KnownInterface {
     disciplines: Vec<Discipline>,
     classes: Vec<Class>,
     sorted: bool,
-    coming: Vec<Filter>,
-    leaving: Vec<Filter>,
+    /// Rates of the policers of incoming and of outgoing packets, bit/s.
+    coming: Vec<Option<u64>>,
+    leaving: Vec<Option<u64>>,
 }
 
 impl KnownInterface {
@@ -107,39 +104,35 @@ impl KnownInterface {
         self.disciplines.iter().find(|one| one.parent == ROOT)
     }
 
-    fn below<'a>(&'a self, root: &'a Discipline) -> impl Iterator<Item = &'a Discipline> {
-        let is_below = |one: &&Discipline| one.parent != ROOT && one.parent & MAJOR == root.handle & MAJOR;
-        self.disciplines.iter().filter(is_below)
-    }
-
     fn shaping(&self) -> Shaping {
         let of_root = self.root().map(|root| self.passed(root)).unwrap_or_default();
         Shaping {
-            out: least(of_root.out, lowest_policer_rate(&self.leaving)),
+            out: least(of_root.out, self.leaving.iter().flatten().min().copied()),
             each_out: of_root.each_out,
-            into: lowest_policer_rate(&self.coming),
+            into: self.coming.iter().flatten().min().copied(),
         }
     }
 
     fn passed(&self, root: &Discipline) -> Shaping {
-        let out = |out| Shaping { out, ..Shaping::default() };
-        match root.kind {
-            ShaperKind::Bucket(rate) => out(Some(rate)),
-            ShaperKind::Each(rate) => Shaping { each_out: Some(rate), ..Shaping::default() },
-            ShaperKind::Delay(own) => match self.below(root).next().map(|one| one.kind) {
-                Some(ShaperKind::Bucket(rate)) => out(least(own, Some(rate))),
-                _ => out(own),
+        let is_below = |one: &&Discipline| one.parent != ROOT && one.parent & MAJOR == root.handle & MAJOR;
+        let mut below = self.disciplines.iter().filter(is_below).map(|one| one.kind);
+        let (out, each_out) = match root.kind {
+            ShaperKind::Bucket(rate) => (Some(rate), None),
+            ShaperKind::Each(rate) => (None, Some(rate)),
+            ShaperKind::Delay(own) => match below.next() {
+                Some(ShaperKind::Bucket(rate)) => (least(own, Some(rate)), None),
+                _ => (own, None),
             },
-            ShaperKind::Classes(default) => out(self.class_rate(root, default)),
+            ShaperKind::Classes(default) => (self.class_rate(root, default), None),
             // The highest rate of the queues: the kernel chooses a connection's queue.
             ShaperKind::Queues => {
-                let each =
-                    |one: &Discipline| if let ShaperKind::Each(rate) = one.kind { Some(rate) } else { None };
-                let all: Option<Vec<u64>> = self.below(root).map(each).collect();
-                Shaping { each_out: all.and_then(|all| all.into_iter().max()), ..Shaping::default() }
+                let each = |kind| if let ShaperKind::Each(rate) = kind { Some(rate) } else { None };
+                let all: Option<Vec<u64>> = below.map(each).collect();
+                (None, all.and_then(|all| all.into_iter().max()))
             }
-            ShaperKind::Ingress | ShaperKind::Other => Shaping::default(),
-        }
+            ShaperKind::Ingress | ShaperKind::Other => (None, None),
+        };
+        Shaping { out, each_out, into: None }
     }
 
     /// Returns the highest rate, bit/s, of class `default` of `root`, or of all classes if filters
@@ -165,11 +158,6 @@ impl KnownInterface {
         }
         least(lowest, outermost.rate)
     }
-}
-
-/// Returns the lowest rate, bit/s, of the policers that all packets pass; `None` if there are none.
-fn lowest_policer_rate(filters: &[Filter]) -> Option<u64> {
-    filters.iter().filter_map(|filter| filter.policed).min()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Parser of the kernel's replies (linux/rtnetlink.h, pkt_sched.h, pkt_cls.h). Rates in bit/s.
 
-const MESSAGE_HEADER_BYTES: usize = 16;
+use super::super::netlink::{MESSAGE_HEADER_BYTES, attribute, u16_at, u32_at};
+
 const TRAFFIC_CONTROL: usize = 20;
-const REQUEST_DUMP: u16 = 0x301;
 /// Last message of a reply, and an error instead of a reply (`NLMSG_ERROR`, `NLMSG_DONE`).
 const END_MESSAGE_TYPES: [u16; 2] = [2, 3];
 
@@ -71,47 +71,24 @@ pub(super) struct Class {
     pub(super) ceiling: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Filter {
-    /// Rate above which the filter drops packets, bit/s, if it matches all packets.
-    pub(super) policed: Option<u64>,
-}
-
-pub(super) fn request(what: u16, index: u32, parent: u32) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(MESSAGE_HEADER_BYTES + TRAFFIC_CONTROL);
-    bytes.extend(((MESSAGE_HEADER_BYTES + TRAFFIC_CONTROL) as u32).to_ne_bytes());
-    bytes.extend(what.to_ne_bytes());
-    bytes.extend(REQUEST_DUMP.to_ne_bytes());
-    bytes.resize(MESSAGE_HEADER_BYTES + 4, 0);
-    bytes.extend([index, 0, parent, 0].iter().flat_map(|word| word.to_ne_bytes()));
-    bytes
-}
-
-#[derive(Debug, PartialEq)]
-pub(super) enum NetlinkReply {
-    More,
-    Last,
-}
-
-/// Parses the messages of one reply that belong to interface `index` into `found`.
+/// Parses the messages of one reply that belong to interface `index` into `found`. Returns whether
+/// the reply ends with them.
 pub(super) fn reply<T>(
     mut bytes: &[u8],
     index: u32,
     one: fn(&[u8]) -> Option<T>,
     found: &mut Vec<T>,
-) -> NetlinkReply {
+) -> bool {
     while let (Some(length), Some(kind)) = (u32_at(bytes, 0), u16_at(bytes, 4)) {
         let length = length as usize;
-        let Some(message) = bytes.get(MESSAGE_HEADER_BYTES..length) else { return NetlinkReply::Last };
-        if END_MESSAGE_TYPES.contains(&kind) {
-            return NetlinkReply::Last;
-        }
+        let message = bytes.get(MESSAGE_HEADER_BYTES..length);
+        let Some(message) = message.filter(|_| !END_MESSAGE_TYPES.contains(&kind)) else { return true };
         if u32_at(message, 4) == Some(index) {
             found.extend(one(message));
         }
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    NetlinkReply::More
+    false
 }
 
 pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
@@ -146,18 +123,18 @@ pub(super) fn class(message: &[u8]) -> Option<Class> {
     Some(Class { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, rate: own, ceiling })
 }
 
-pub(super) fn filter(message: &[u8]) -> Option<Filter> {
+/// Parses a filter: the rate above which it drops packets, bit/s, if it matches all packets.
+pub(super) fn filter(message: &[u8]) -> Option<Option<u64>> {
     let attributes = message.get(TRAFFIC_CONTROL..)?;
     let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
-    let policed = match attribute(attributes, TCA_KIND)? {
+    Some(match attribute(attributes, TCA_KIND)? {
         b"matchall\0" => attribute(options, TCA_MATCHALL_ACT).and_then(actions),
         b"u32\0" if attribute(options, TCA_U32_SEL).is_some_and(matches_all) => {
             let own = attribute(options, TCA_U32_POLICE).and_then(police);
             own.or_else(|| attribute(options, TCA_U32_ACT).and_then(actions))
         }
         _ => None,
-    };
-    Some(Filter { policed })
+    })
 }
 
 /// Returns whether a `u32` filter's selector matches all packets: the masks of its keys are zero.
@@ -205,24 +182,4 @@ fn per_connection_rate(options: &[u8]) -> Option<u64> {
 fn to_bits_per_second(bytes: u64) -> Option<u64> {
     const MAX_RATE: u64 = 1_000_000_000_000_000;
     bytes.checked_mul(8).filter(|bits| (1..=MAX_RATE).contains(bits))
-}
-
-pub(in crate::traffic) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
-    loop {
-        let length = usize::from(u16_at(bytes, 0)?);
-        let value = bytes.get(4..length)?;
-        if u16_at(bytes, 2)? & ATTRIBUTE_TYPE_MASK == wanted {
-            return Some(value);
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..)?;
-    }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-pub(in crate::traffic) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }

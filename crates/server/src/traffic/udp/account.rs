@@ -3,6 +3,7 @@
 //! tag and number; a smaller one can only be counted.
 
 use crate::traffic::timeline::Recorder;
+use crate::wire::UdpReceived;
 
 /// Numbers that are checked for duplicates: a quarter of a second at four million datagrams per
 /// second. Later arrivals count as lost.
@@ -97,33 +98,11 @@ pub struct StreamAccount {
     tag: u32,
     seen: Vec<u64>,
     next: u64,
-    counts: DatagramTally,
+    counts: UdpReceived,
     jitter: Jitter,
-    /// The arrivals over time.
-    pub timeline: Recorder,
-}
-
-/// Final counts of an account, in datagrams.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct DatagramTally {
-    /// Sent according to the sender.
-    pub sent: u64,
-    /// Received, without duplicates.
-    pub received: u64,
-    /// Duplicates.
-    pub duplicates: u64,
-    /// Received after one with a higher number (RFC 4737 §3).
-    pub reordered: u64,
-    /// Received too late to be distinguished from duplicates; not part of `received`.
-    pub stale: u64,
-    /// Ignored because of another size or transfer.
-    pub foreign: u64,
-    /// Jitter in ns, mean over the streams, if datagrams carry their time and at least two arrived.
-    pub jitter: Option<f64>,
-    /// First and last arrival over all streams, ns.
-    pub arrivals: Option<(u64, u64)>,
-    /// Number of streams in this tally.
-    pub streams: u32,
+    /// First and last arrival, ns.
+    arrivals: Option<(u64, u64)>,
+    timeline: Recorder,
 }
 
 /// The sender reports fewer datagrams than the numbers that arrived.
@@ -152,8 +131,9 @@ impl StreamAccount {
             tag,
             seen: vec![0; words],
             next: 0,
-            counts: DatagramTally { streams: 1, ..DatagramTally::default() },
+            counts: UdpReceived::default(),
             jitter: Jitter::default(),
+            arrivals: None,
             timeline: Recorder::default(),
         }
     }
@@ -188,7 +168,7 @@ impl StreamAccount {
         if self.counts.received > before {
             self.timeline.arrive(now, self.size as u64);
         }
-        self.counts.arrivals = Some((self.counts.arrivals.map_or(now, |(first, _)| first), now));
+        self.arrivals = Some((self.arrivals.map_or(now, |(first, _)| first), now));
     }
 
     fn sent_at(&mut self, sent: u64, now: u64) {
@@ -225,48 +205,41 @@ impl StreamAccount {
     pub fn received(&self) -> u64 {
         self.counts.received
     }
-
-    /// Closes the account with the sender's count, `sent`. Fails if a higher number arrived.
-    pub fn conclude(self, sent: u64) -> Result<DatagramTally, Impossible> {
-        if self.next > sent {
-            return Err(Impossible { stated: sent, seen: self.next - 1 });
-        }
-        // Without numbers, any excess over the sender's count must be copies.
-        let received = self.counts.received.min(sent);
-        let duplicates = self.counts.duplicates + (self.counts.received - received);
-        Ok(DatagramTally { sent, received, duplicates, jitter: self.jitter.nanos, ..self.counts })
-    }
 }
 
-impl DatagramTally {
-    /// Returns the time from the first arrival to the last, ns; 0 without arrivals.
-    pub fn span(&self) -> u64 {
-        self.arrivals.map_or(0, |(first, last)| last.saturating_sub(first))
-    }
-
-    /// Combines the tallies of two groups of streams: sums, and the mean jitter.
-    pub fn and(self, other: DatagramTally) -> DatagramTally {
-        let (streams, others) = (f64::from(self.streams), f64::from(other.streams));
-        let jitter = match (self.jitter, other.jitter) {
-            (Some(a), Some(b)) => Some((a * streams + b * others) / (streams + others)),
-            (one, None) | (None, one) => one,
-        };
-        let arrivals = match (self.arrivals, other.arrivals) {
-            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
-            (one, None) | (None, one) => one,
-        };
-        DatagramTally {
-            sent: self.sent.saturating_add(other.sent),
-            received: self.received.saturating_add(other.received),
-            duplicates: self.duplicates.saturating_add(other.duplicates),
-            reordered: self.reordered.saturating_add(other.reordered),
-            stale: self.stale.saturating_add(other.stale),
-            foreign: self.foreign.saturating_add(other.foreign),
-            jitter,
-            arrivals,
-            streams: self.streams + other.streams,
+/// Closes accounts, each with its sender's count. Returns the sums, the time from the first arrival
+/// to the last, and the mean jitter. Fails if a number above a sender's count arrived.
+pub fn conclude(accounts: impl IntoIterator<Item = (StreamAccount, u64)>) -> Result<UdpReceived, Impossible> {
+    let (mut all, mut timelines) = (UdpReceived::default(), Vec::new());
+    let (mut jitters, mut arrivals): (Vec<f64>, Vec<(u64, u64)>) = Default::default();
+    for (StreamAccount { counts, next, jitter, arrivals: own, timeline, .. }, sent) in accounts {
+        if next > sent {
+            return Err(Impossible { stated: sent, seen: next - 1 });
         }
+        // Without numbers, any excess over the sender's count must be copies.
+        let received = counts.received.min(sent);
+        let duplicates = counts.duplicates + (counts.received - received);
+        for (sum, count) in [
+            (&mut all.sent, sent),
+            (&mut all.received, received),
+            (&mut all.duplicates, duplicates),
+            (&mut all.reordered, counts.reordered),
+            (&mut all.stale, counts.stale),
+            (&mut all.foreign, counts.foreign),
+        ] {
+            *sum = sum.saturating_add(count);
+        }
+        jitters.extend(jitter.nanos);
+        arrivals.extend(own);
+        timelines.push(timeline);
     }
+    let ends =
+        arrivals.iter().map(|(_, last)| *last).max().zip(arrivals.iter().map(|(first, _)| *first).min());
+    all.span_nanos = ends.map_or(0, |(last, first)| last.saturating_sub(first));
+    let jitter = jitters.iter().sum::<f64>() / jitters.len() as f64;
+    all.jitter_nanos = (!jitters.is_empty()).then_some(jitter as u64);
+    all.timeline = Recorder::sum_streams(timelines);
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::account::{DatagramLayout, StreamAccount};
-use super::pace::{DatagramPace, OpenLoopTurn};
-use crate::traffic::{MAX_FIXED_DURATION, nanos, thread_cpu};
+use super::pace::DatagramPace;
+use crate::traffic::{nanos, thread_cpu};
+use crate::wire::OrderedAmount;
 
 const IDLE_LOOK_TIME: Duration = Duration::from_millis(20);
 /// Time without arrivals after which no more datagrams are expected from the path.
@@ -25,15 +26,6 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 const SEND_BUFFER: usize = 4 << 20;
 /// Count of sent datagrams while it is unknown.
 pub const UNKNOWN_COUNT: u64 = u64::MAX;
-
-/// End condition of one stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowEnd {
-    /// After this number of datagrams, or after [`MAX_FIXED_DURATION`].
-    Datagrams(u64),
-    /// After this time.
-    Elapsed(Duration),
-}
 
 /// Parameters of one sending stream.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +39,7 @@ pub struct FlowShape {
     /// Tag of the transfer, known to the receiver.
     pub tag: u32,
     /// End condition.
-    pub until: FlowEnd,
+    pub until: OrderedAmount,
 }
 
 /// Results of the sender.
@@ -119,37 +111,22 @@ pub fn send(socket: &UdpSocket, shape: FlowShape, filler: &[u8], stop: &AtomicBo
     let (started, cpu) = (Instant::now(), thread_cpu());
     let (mut sent, mut elapsed) = (0, Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
-        let due = match shape.pace.map_or(OpenLoopTurn::Send(u64::MAX), |pace| pace.turn(elapsed, sent)) {
-            OpenLoopTurn::Send(due) => shape.left(due, sent),
-            OpenLoopTurn::Wait(time) => {
-                std::thread::sleep(time.min(IDLE_LOOK_TIME));
-                0
-            }
+        let due = shape.pace.map_or(Ok(u64::MAX), |pace| pace.due(elapsed, sent)).unwrap_or_else(|wait| {
+            std::thread::sleep(wait.min(IDLE_LOOK_TIME));
+            0
+        });
+        let left = match shape.until {
+            OrderedAmount::Messages(all) => all.saturating_sub(sent),
+            OrderedAmount::Nanos(_) => u64::MAX,
         };
-        sent += sender.send_burst(due, sent, nanos(elapsed))?;
+        sent += sender.send_burst(due.min(left), sent, nanos(elapsed))?;
         elapsed = started.elapsed();
-        if shape.is_over(elapsed, sent) {
+        if shape.until.is_over(sent, elapsed) {
             break;
         }
     }
     let cpu = thread_cpu().saturating_sub(cpu);
     Ok(FlowSent { datagrams: sent, began: started, elapsed, cpu, segmented: sender.batch.per_message() > 1 })
-}
-
-impl FlowShape {
-    fn left(&self, due: u64, sent: u64) -> u64 {
-        match self.until {
-            FlowEnd::Datagrams(all) => due.min(all.saturating_sub(sent)),
-            FlowEnd::Elapsed(_) => due,
-        }
-    }
-
-    fn is_over(&self, elapsed: Duration, sent: u64) -> bool {
-        match self.until {
-            FlowEnd::Datagrams(all) => sent >= all || elapsed >= MAX_FIXED_DURATION,
-            FlowEnd::Elapsed(time) => elapsed >= time,
-        }
-    }
 }
 
 struct Sender<'a> {
@@ -241,7 +218,7 @@ pub fn receive(
     socket.set_read_timeout(Some(IDLE_LOOK_TIME))?;
     let dropped_before = dropped_at_socket(socket).ok();
     let cpu = thread_cpu();
-    let mut patience = TailPatience::default();
+    let (mut last, mut ended) = (Duration::ZERO, None);
     while !stop.load(Ordering::Relaxed) {
         let arrived = match batch.receive(socket) {
             Ok(_) => true,
@@ -252,9 +229,14 @@ pub fn receive(
         for datagram in batch.datagrams() {
             account.arrive(datagram, nanos(now));
         }
+        last = if arrived { now } else { last };
         let count = sent.load(Ordering::Acquire);
-        if count != UNKNOWN_COUNT && (account.received() >= count || patience.is_over(now, arrived)) {
-            break;
+        if count != UNKNOWN_COUNT {
+            let since = *ended.get_or_insert(now);
+            let is_quiet = now.saturating_sub(last.max(since)) >= QUIET;
+            if account.received() >= count || is_quiet || now.saturating_sub(since) >= MAX_TAIL_TIME {
+                break;
+            }
         }
     }
     let dropped = dropped_before.zip(dropped_at_socket(socket).ok());
@@ -263,23 +245,6 @@ pub fn receive(
         cpu: thread_cpu().saturating_sub(cpu),
         dropped: dropped.map(|(before, after)| u64::from(after.wrapping_sub(before))),
     })
-}
-
-#[derive(Debug, Default)]
-struct TailPatience {
-    since: Option<Duration>,
-    last: Option<Duration>,
-}
-
-impl TailPatience {
-    fn is_over(&mut self, now: Duration, arrived: bool) -> bool {
-        let since = *self.since.get_or_insert(now);
-        if arrived {
-            self.last = Some(now);
-        }
-        let last = self.last.unwrap_or(since);
-        now.saturating_sub(last) >= QUIET || now.saturating_sub(since) >= MAX_TAIL_TIME
-    }
 }
 
 /// Discards what is left in the socket, such as late datagrams of an earlier transfer.
@@ -297,9 +262,11 @@ pub fn drain(socket: &UdpSocket) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::account::conclude;
     use super::*;
 
     const TAG: u32 = 7;
+    const HOUR: OrderedAmount = OrderedAmount::Nanos(3_600_000_000_000);
 
     fn pair() -> (UdpSocket, UdpSocket) {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -309,7 +276,7 @@ mod tests {
         (a, b)
     }
 
-    fn shape(size: usize, until: FlowEnd) -> FlowShape {
+    fn shape(size: usize, until: OrderedAmount) -> FlowShape {
         FlowShape { size, pace: None, layout: DatagramLayout::of(size), tag: TAG, until }
     }
 
@@ -329,36 +296,25 @@ mod tests {
     #[test]
     fn exactly_the_number_asked_for_is_sent_and_all_are_accounted_for() {
         for size in [1, 8, 16, 1024, 1473, 9000, MAX_DATAGRAM] {
-            let (sent, received) = run(shape(size, FlowEnd::Datagrams(100)));
+            let (sent, received) = run(shape(size, OrderedAmount::Messages(100)));
             assert_eq!(sent.datagrams, 100, "{size}");
             let dropped = received.dropped.unwrap();
-            let tally = received.account.conclude(100).unwrap();
+            let tally = conclude([(received.account, 100)]).unwrap();
             assert_eq!((tally.sent, tally.received), (100, 100 - dropped), "{size}");
             assert_eq!((tally.duplicates, tally.foreign, tally.reordered), (0, 0, 0), "{size}");
         }
     }
 
     #[test]
-    fn a_fixed_number_is_cut_when_it_takes_too_long() {
-        let all = shape(1000, FlowEnd::Datagrams(100));
-        let just_before = MAX_FIXED_DURATION - Duration::from_nanos(1);
-        assert!(!all.is_over(just_before, 99) && all.is_over(just_before, 100));
-        assert!(
-            all.is_over(MAX_FIXED_DURATION, 1)
-                && !shape(1000, FlowEnd::Elapsed(2 * MAX_FIXED_DURATION)).is_over(MAX_FIXED_DURATION, 1)
-        );
-    }
-
-    #[test]
     fn a_pace_is_never_exceeded() {
         let pace = DatagramPace::new(20e6, 1000, 1);
-        let (sent, received) = run(FlowShape { pace, ..shape(1000, FlowEnd::Datagrams(500)) });
+        let (sent, received) = run(FlowShape { pace, ..shape(1000, OrderedAmount::Messages(500)) });
         // The first is due at once, the last after 499 intervals of 400 µs.
         assert!(sent.elapsed >= Duration::from_micros(499 * 400), "{:?}", sent.elapsed);
         assert!(!sent.segmented);
-        let tally = received.account.conclude(sent.datagrams).unwrap();
+        let tally = conclude([(received.account, sent.datagrams)]).unwrap();
         assert_eq!(tally.sent - tally.received, received.dropped.unwrap());
-        assert!(tally.jitter.unwrap() > 0.0);
+        assert!(tally.jitter_nanos.unwrap() > 0);
     }
 
     #[test]
@@ -383,7 +339,7 @@ mod tests {
         ending.store(1000, Ordering::Release);
         let received =
             receive(&b, StreamAccount::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
-        assert_eq!(received.account.conclude(1000).unwrap().received, 0);
+        assert_eq!(conclude([(received.account, 1000)]).unwrap().received, 0);
     }
 
     #[test]
@@ -391,7 +347,7 @@ mod tests {
         let (a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(true));
         receive(&b, StreamAccount::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
-        let sent = send(&a, shape(100, FlowEnd::Elapsed(Duration::from_secs(3600))), &[1], &stop).unwrap();
+        let sent = send(&a, shape(100, HOUR), &[1], &stop).unwrap();
         assert_eq!(sent.datagrams, 0);
     }
 
@@ -399,9 +355,7 @@ mod tests {
     fn a_sender_notices_that_nobody_listens() {
         let (a, b) = pair();
         drop(b);
-        let error =
-            send(&a, shape(100, FlowEnd::Elapsed(Duration::from_secs(3600))), &[1], &AtomicBool::new(false))
-                .unwrap_err();
+        let error = send(&a, shape(100, HOUR), &[1], &AtomicBool::new(false)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
     }
 

@@ -11,15 +11,6 @@ pub struct DatagramPace {
     per_second: f64,
 }
 
-/// Next action of an open loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenLoopTurn {
-    /// This number of datagrams is due.
-    Send(u64),
-    /// Nothing is due for this time.
-    Wait(Duration),
-}
-
 impl DatagramPace {
     /// Returns the pace of one of `streams` streams that together carry `bits_per_second` in
     /// datagrams of `size` bytes; `None` if the rate is not positive.
@@ -28,15 +19,16 @@ impl DatagramPace {
         (per_second.is_finite() && per_second > 0.0).then_some(DatagramPace { per_second })
     }
 
-    /// Returns how many datagrams are due `elapsed` after the start, or the time to wait for one.
-    pub fn turn(self, elapsed: Duration, sent: u64) -> OpenLoopTurn {
+    /// Returns how many datagrams are due `elapsed` after the start, of which `sent` have left, or
+    /// else the time to wait for the next one.
+    pub fn due(self, elapsed: Duration, sent: u64) -> Result<u64, Duration> {
         // A float holds every count of a transfer: 2⁵³ datagrams take centuries.
         let due = (elapsed.as_secs_f64() * self.per_second) as u64 + 1;
         if due > sent {
-            return OpenLoopTurn::Send(due - sent);
+            return Ok(due - sent);
         }
         let next = Duration::try_from_secs_f64(sent as f64 / self.per_second).unwrap_or(Duration::MAX);
-        OpenLoopTurn::Wait(next.saturating_sub(elapsed).max(GRAIN))
+        Err(next.saturating_sub(elapsed).max(GRAIN))
     }
 
     /// Returns whether datagrams are due faster than a thread can sleep, and so are sent in bursts.
@@ -60,9 +52,9 @@ mod tests {
             let (mut elapsed, mut sent) = (Duration::ZERO, 0);
             for nanos in hold_ups {
                 elapsed += Duration::from_nanos(nanos);
-                match pace.turn(elapsed, sent) {
-                    OpenLoopTurn::Send(count) => sent += count,
-                    OpenLoopTurn::Wait(time) => {
+                match pace.due(elapsed, sent) {
+                    Ok(count) => sent += count,
+                    Err(time) => {
                         // Never longer than to the next datagram, or the shortest sleep.
                         let interval = 8.0 * (size * streams) as f64 / rate;
                         prop_assert!(time.as_secs_f64() <= interval.max(GRAIN.as_secs_f64()) * 1.001);

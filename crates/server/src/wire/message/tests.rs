@@ -33,12 +33,20 @@ fn messages_round_trip() {
         received: Some(ReceivingReport { hashes: vec![u64::MAX], timeline, ..ReceivingReport::default() }),
         ..EndReport::default()
     };
+    let received = UdpReceived { jitter_nanos: Some(5), ..UdpReceived::default() };
+    let datagrams = UdpReport { received: Some(received), ..UdpReport::default() };
     for message in [
         Message::Open { other_session: None },
         Message::Join(join),
         Message::Tcp(tcp()),
         Message::Sent(vec![0, u64::MAX]),
         Message::Done(Box::new(report)),
+        Message::UdpOpen { streams: 3 },
+        Message::UdpToken(Hex128::random().unwrap()),
+        Message::Port(65_535.try_into().unwrap()),
+        Message::UdpDone(Box::new(datagrams)),
+        Message::Echoed(Box::default()),
+        Message::Enough,
         Message::Busy { seconds: 3 },
         Message::Refused("no".to_owned()),
     ] {
@@ -98,17 +106,10 @@ fn a_course_and_a_shaping_that_cannot_be_are_refused() {
         assert!(udp(bad.clone()).is_err() && tcp(bad).is_err());
     }
     let welcome = |out: Option<u64>| {
-        let shaping = Shaping { out, ..Shaping::default() };
-        let session = Hex128::random().unwrap();
-        let welcome = Welcome {
-            session,
-            server: session,
-            max_streams: 1,
-            max_nanos: 1,
-            max_rate: 1,
-            shaping,
-            carrier: None,
-        };
+        let (shaping, session) = (Shaping { out, ..Shaping::default() }, Hex128::random().unwrap());
+        let (max_streams, max_nanos, max_rate) = (1, 1, 1);
+        let welcome =
+            Welcome { session, server: session, max_streams, max_nanos, max_rate, shaping, carrier: None };
         Message::parse(&Message::Welcome(welcome).to_json())
     };
     assert!(welcome(None).is_ok() && welcome(Some(1)).is_ok());
@@ -175,6 +176,18 @@ fn socket_options_have_ranges() {
 }
 
 proptest! {
+    #[test]
+    fn shares_are_even_and_make_the_whole(all in 0u64..1_000_000, streams in 1usize..200) {
+        let share = |stream| match OrderedAmount::Messages(all).share(streams, stream) {
+            OrderedAmount::Messages(part) => part,
+            other => panic!("{other:?}"),
+        };
+        let shares: Vec<u64> = (0..streams).map(share).collect();
+        prop_assert_eq!(shares.iter().sum::<u64>(), all);
+        prop_assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        prop_assert_eq!(OrderedAmount::Nanos(all).share(streams, 0), OrderedAmount::Nanos(all));
+    }
+
     #[test]
     fn whatever_comes_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Err(why) = Message::parse(&bytes) {
