@@ -1,17 +1,18 @@
 //! Drives a headless browser over two pipes by the Chrome DevTools Protocol, without a port.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::skipped;
+use crate::support::{Owned, done, list, scratch, skip, text};
 
 pub(crate) struct Browser {
-    child: Child,
+    _child: Owned,
     orders: ChildStdin,
     received: Receiver<Value>,
     /// Events from the page.
@@ -21,30 +22,31 @@ pub(crate) struct Browser {
     _profile: tempfile::TempDir,
 }
 
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 impl Browser {
     /// Opens the page in a window of `width` × 900; `None`, and a skipped test, without a browser.
-    pub(crate) fn open(test: &str, page: &Path, width: u32) -> Option<Self> {
-        Self::open_at(test, &format!("file://{}", page.display()), width)
+    #[track_caller]
+    pub(crate) fn open(page: &Path, width: u32) -> Option<Self> {
+        Self::open_at(&format!("file://{}", page.display()), width)
     }
 
-    pub(crate) fn open_at(test: &str, address: &str, width: u32) -> Option<Self> {
+    /// Opens the report of some documents.
+    #[track_caller]
+    pub(crate) fn report(documents: &[&Value], width: u32) -> Option<Self> {
+        Self::open(&page_of(scratch().path(), "report", documents), width)
+    }
+
+    #[track_caller]
+    pub(crate) fn open_at(address: &str, width: u32) -> Option<Self> {
         let mut browser = match Self::start() {
             Ok(browser) => browser,
             Err(e) => {
-                skipped(test, &format!("needs chromium: {e}"));
+                skip(&format!("needs chromium: {e}"));
                 return None;
             }
         };
         let made = browser.try_order("Target.createTarget", json!({ "url": "about:blank" }));
         let Some(made) = made else {
-            skipped(test, "chromium ends at once");
+            skip("chromium ends at once");
             return None;
         };
         let attached =
@@ -77,19 +79,12 @@ impl Browser {
         let profile = tempfile::tempdir()?;
         // The browser reads orders on descriptor 3 and answers on 4, which a shell can arrange.
         const ARRANGED: &str = "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
-        let quiet =
-            ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
-        let alone = [
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--disable-extensions",
-            "--remote-debugging-pipe",
-        ];
+        const FLAGS: &str = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
+                             --disable-background-networking --disable-component-update --disable-sync \
+                             --disable-extensions --remote-debugging-pipe";
         let mut child = Command::new("sh")
             .args(["-c", ARRANGED, "sh"])
-            .args(quiet)
-            .args(alone)
+            .args(FLAGS.split_whitespace())
             .arg(format!("--user-data-dir={}", profile.path().display()))
             // Chromium leaves directories there.
             .env("TMPDIR", profile.path())
@@ -102,7 +97,15 @@ impl Browser {
             let parts = BufReader::new(answers).split(0);
             parts.map_while(Result::ok).all(|part| tell.send(serde_json::from_slice(&part).unwrap()).is_ok())
         });
-        Ok(Self { child, orders, received, events: Vec::new(), session: None, number: 0, _profile: profile })
+        Ok(Self {
+            _child: Owned(child),
+            orders,
+            received,
+            events: Vec::new(),
+            session: None,
+            number: 0,
+            _profile: profile,
+        })
     }
 
     fn next(&self) -> Option<Value> {
@@ -139,6 +142,22 @@ impl Browser {
         self.evaluate("dispatchEvent(new Event('beforeprint'))");
     }
 
+    /// The texts that an expression lists.
+    pub(crate) fn texts(&mut self, expression: &str) -> Vec<String> {
+        let found = self.evaluate(expression);
+        list(&found).iter().map(|one| text(one).to_owned()).collect()
+    }
+
+    pub(crate) fn count(&mut self, selector: &str) -> u64 {
+        self.evaluate(&format!("document.querySelectorAll({}).length", json!(selector))).as_u64().unwrap()
+    }
+
+    /// Whether the page is as wide as its window; a scroll bar takes some of that.
+    pub(crate) fn fits(&mut self) -> bool {
+        let width = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+        self.evaluate(width) == true
+    }
+
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let found = self.order("Runtime.evaluate", params);
@@ -161,10 +180,8 @@ impl Browser {
             down["text"] = key.into();
         }
         self.order("Input.dispatchKeyEvent", down);
-        self.order(
-            "Input.dispatchKeyEvent",
-            json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code }),
-        );
+        let up = json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code });
+        self.order("Input.dispatchKeyEvent", up);
     }
 
     /// Chooses files in the input of this CSS selector.
@@ -205,8 +222,28 @@ impl Browser {
         self.events.iter().filter(|e| stated.iter().any(|method| e["method"] == *method)).collect()
     }
 
-    pub(crate) fn requests(&self) -> Vec<&str> {
+    /// Asserts that the page complained of nothing and requested only what is below `top`.
+    #[track_caller]
+    pub(crate) fn is_content_with(&self, top: &str) {
+        assert_eq!(self.complaints(), [&Value::Null; 0]);
         let asked = self.events.iter().filter(|e| e["method"] == "Network.requestWillBeSent");
-        asked.filter_map(|e| e["params"]["request"]["url"].as_str()).collect()
+        let mut asked = asked.filter_map(|e| e["params"]["request"]["url"].as_str());
+        let outside = asked.find(|url| !url.starts_with(top) && !url.starts_with("data:"));
+        assert_eq!(outside, None, "a request left");
     }
+
+    #[track_caller]
+    pub(crate) fn is_content(&self) {
+        self.is_content_with("file:");
+    }
+}
+
+/// The page of some documents.
+pub(crate) fn page_of(dir: &Path, command: &str, documents: &[&Value]) -> PathBuf {
+    let names: String = (0..documents.len()).map(|n| format!(" ./run-{n:02}.json")).collect();
+    for (name, document) in names.split_whitespace().zip(documents) {
+        fs::write(dir.join(name), document.to_string()).unwrap();
+    }
+    done(dir, &format!("{command}{names} --html page.html --store none"), 0);
+    dir.join("page.html").canonicalize().unwrap()
 }

@@ -2,74 +2,64 @@
 
 use std::fs;
 
-use crate::support::{ended, measured, plimsoll, scratch};
+use crate::support::{
+    PROGRAM, document, done, ended, list, measured, metric, plimsoll, reason, repository, scratch,
+};
 
 #[test]
 fn a_run_in_which_nothing_was_measured_says_so() {
     let dir = scratch();
-    let words = ["memory", "--only", "memory.bandwidth", "--size", "2K", "--threads", "1", "--json", "-"];
-    let (out, mut stated) = ended(plimsoll(dir.path()).args(words), 4);
-    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert!(run["measurements"].as_array().unwrap().iter().all(|m| m["status"] == "skipped"), "{out}");
+    let line = "memory --only memory.bandwidth --size 2K --threads 1 --json -";
+    let (out, mut stated) = done(dir.path(), line, 4);
+    let run = crate::support::json(&out);
+    assert!(list(&run["measurements"]).iter().all(|m| m["status"] == "skipped"), "{out}");
     // Requirements are named, too, and a resumed run has nothing more to measure.
-    let required = ["--require", "memory.bandwidth bandwidth >= 1% of limit", "--store", "none", "--quiet"];
-    stated += &ended(plimsoll(dir.path()).args(words).args(required), 4).1;
-    fs::write(
-        dir.path().join("plan.toml"),
-        "[[group]]\nbenchmark = \"memory.bandwidth\"\nsize = \"2K\"\nthreads = 1\n",
-    )
-    .unwrap();
-    stated += &ended(plimsoll(dir.path()).args(["run", "./plan.toml", "--store", "none", "--quiet"]), 4).1;
+    let mut required = plimsoll(dir.path());
+    required.args(line.split(' ')).args(["--store", "none", "--quiet", "--require"]);
+    stated += &ended(required.arg("memory.bandwidth bandwidth >= 1% of limit"), 4).1;
+    let plan = "[[group]]\nbenchmark = \"memory.bandwidth\"\nsize = \"2K\"\nthreads = 1\n";
+    fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    stated += &done(dir.path(), "run ./plan.toml --store none --quiet", 4).1;
     insta::assert_snapshot!(stated);
 }
 
 #[test]
 fn a_value_is_judged_by_the_benchmarks_that_are_asked_for() {
-    let dir = scratch();
-    let only = ["cpu", "--only", "cpu.core-to-core", "--op", "store", "--list"];
-    let (out, _) = ended(plimsoll(dir.path()).args(only), 0);
+    let (out, _) = done(scratch().path(), "cpu --only cpu.core-to-core --op store --list", 0);
     assert!(out.starts_with("cpu.core-to-core/op=store"), "{out}");
 }
 
 #[test]
-fn a_matrix_that_no_memory_holds_fails() {
+fn small_matrices_are_solved_and_multiplied_and_what_no_memory_holds_fails() {
     let dir = scratch();
-    let huge = ["cpu", "--only", "cpu.linpack", "--n", "100000000", "--store", "none", "--json", "-"];
-    let (out, _) = ended(plimsoll(dir.path()).args(huge), 4);
-    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let huge = "cpu --only cpu.linpack --n 100000000 --store none --json -";
+    let run = document(dir.path(), huge, 4);
     let measurement = &run["measurements"][0];
     assert_eq!(measurement["cause"], "environment");
-    assert!(measurement["reason"].as_str().unwrap().starts_with("needs 71.1 PiB of memory"), "{measurement}");
-}
-
-#[test]
-fn small_matrices_are_solved_and_multiplied() {
-    let dir = scratch();
-    let only = "cpu.linpack,cpu.gemm";
-    let words = ["cpu", "--only", only, "--n", "300", "--samples", "5", "--store", "none", "--json", "-"];
-    let (out, _) = ended(plimsoll(dir.path()).args(words), 0);
-    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let measurements = run["measurements"].as_array().unwrap();
-    let linpack = measurements.iter().find(|m| m["case"]["benchmark"] == "cpu.linpack").unwrap();
+    assert!(reason(measurement).starts_with("needs 71.1 PiB of memory"), "{measurement}");
+    let line = "cpu --only cpu.linpack,cpu.gemm --n 300 --samples 5 --store none --json -";
+    let run = document(dir.path(), line, 0);
+    let of = |name| list(&run["measurements"]).iter().filter(move |m| m["case"]["benchmark"] == name);
+    let linpack = of("cpu.linpack").next().unwrap();
     measured(linpack);
     assert_eq!(linpack["case"]["params"]["n"], 300);
-    let residual = linpack["metrics"].as_array().unwrap().iter().find(|m| m["name"] == "residual").unwrap();
-    let below = |sample: &serde_json::Value| sample.as_f64().is_some_and(|sample| sample < 16.0);
-    assert!(residual["samples"].as_array().unwrap().iter().all(below), "{residual}");
-    assert!(measurements.iter().filter(|m| m["case"]["benchmark"] == "cpu.gemm").count() >= 2);
+    let residual = metric(linpack, "residual");
+    let is_below = |sample: &serde_json::Value| sample.as_f64().is_some_and(|sample| sample < 16.0);
+    assert!(list(&residual["samples"]).iter().all(is_below), "{residual}");
+    assert!(of("cpu.gemm").count() >= 2);
 }
 
 #[test]
-fn a_dry_run_and_a_list_measure_nothing() {
+fn a_dry_run_and_a_list_measure_nothing_and_only_takes_whole_components_and_globs() {
     let dir = scratch();
-    let (list, _) = ended(plimsoll(dir.path()).args(["run", "--list"]), 0);
+    let (list, _) = done(dir.path(), "run --list", 0);
     assert!(list.lines().all(|l| l.contains('/')), "{list}");
     for part in
         ["cpu.peak/", "memory.bandwidth/", "memory.latency/", "disk.io/", "disk.fsync/", "network.tcp/"]
     {
         assert!(list.contains(part), "{part} is not in:\n{list}");
     }
-    let (dry, _) = ended(plimsoll(dir.path()).args(["run", "--dry-run", "--seed", "7"]), 0);
+    let (dry, _) = done(dir.path(), "run --dry-run --seed 7", 0);
     // A large cache is measured by both runs, so sizes may differ.
     let without_sizes = |text: &str| -> Vec<String> {
         let cases = text.lines().take(list.lines().count());
@@ -77,40 +67,24 @@ fn a_dry_run_and_a_list_measure_nothing() {
     };
     assert_eq!(without_sizes(&dry), without_sizes(&list), "the dry run lists the same cases");
     assert!(dry.split(", ").any(|part| part == "seed 7"), "{dry}");
+    let list = |only: &str| done(dir.path(), &format!("run --list --only {only}"), 0).0;
+    assert!(list("memory").lines().all(|l| l.starts_with("memory.")));
+    assert!(list("memory.latency").lines().all(|l| l.starts_with("memory.latency/")));
+    assert!(list("cpu.peak/*threads=1").lines().all(|l| l.ends_with("threads=1")));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn only_takes_whole_components_and_globs() {
-    let dir = scratch();
-    let list = |only: &str| ended(plimsoll(dir.path()).args(["run", "--list", "--only", only]), 0).0;
-    assert!(list("memory").lines().all(|l| l.starts_with("memory.")));
-    assert!(list("memory.latency").lines().all(|l| l.starts_with("memory.latency/")));
-    assert!(list("cpu.peak/*threads=1").lines().all(|l| l.ends_with("threads=1")));
-}
-
-#[test]
 fn every_example_is_a_valid_plan() {
-    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut seen = 0;
-    for entry in fs::read_dir(examples).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            continue;
-        }
-        let dir = scratch();
-        let mut command = plimsoll(dir.path());
-        match path.file_name().unwrap().to_str() {
-            Some(name) if name.starts_with("limits") => {
-                command.args(["run", "--dry-run", "--limits"]).arg(&path)
-            }
-            _ => command.args(["run", "--dry-run"]).arg(&path),
-        };
-        let (out, _) = ended(&mut command, 0);
+    let files = fs::read_dir(repository("examples")).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.filter(|path| !path.is_dir()).collect();
+    for path in &files {
+        let is_limits = path.file_name().unwrap().to_str().unwrap().starts_with("limits");
+        let option = if is_limits { "--limits" } else { "" };
+        let (out, _) = done(scratch().path(), &format!("run --dry-run {option} {}", path.display()), 0);
         assert!(!out.is_empty(), "{}", path.display());
-        seen += 1;
     }
-    assert!(seen >= 5, "found {seen} examples");
+    assert!(files.len() >= 5, "found {} examples", files.len());
 }
 
 #[test]
@@ -118,10 +92,9 @@ fn every_example_is_a_valid_plan() {
 fn what_no_instruction_set_has_is_refused_and_what_this_one_lacks_is_listed() {
     let dir = scratch();
     let refused = ["cpu --op mul --type i8", "cpu --isa neon", "memory --variant sse9 --op copy"]
-        .map(|line| ended(plimsoll(dir.path()).args(line.split(' ')), 2).1);
+        .map(|line| done(dir.path(), line, 2).1);
     insta::assert_snapshot!(refused.concat());
-    let dots = ["cpu", "--op", "dot", "--type", "i8", "--isa", "all", "--threads", "1", "--list"];
-    let (list, _) = ended(plimsoll(dir.path()).args(dots), 0);
+    let (list, _) = done(dir.path(), "cpu --op dot --type i8 --isa all --threads 1 --list", 0);
     let (cases, kernels) = list.split_once("\n\n").unwrap();
     let ids: Vec<&str> = cases.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let isas = ["avx2", "avx512", "amx"];
@@ -142,14 +115,14 @@ const NOTE: &str = "plimsoll: each of the 2 processes measures alone; for one ru
 
 #[test]
 fn each_process_of_a_launcher_measures_alone_and_the_first_says_so() {
-    let quick = ["run", "--only", "null", "--samples=2", "--sample-time=1ms", "--store=none"];
+    let quick = "run --only null --samples=2 --sample-time=1ms --store=none";
     for (rank, size) in
         [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "SLURM_STEP_NUM_TASKS")]
     {
         for (number, processes, noted) in [("0", "1", false), ("0", "2", true), ("1", "2", false)] {
             let dir = scratch();
             let mut command = plimsoll(dir.path());
-            let (_, err) = ended(command.env(rank, number).env(size, processes).args(quick), 0);
+            let (_, err) = ended(command.env(rank, number).env(size, processes).args(quick.split(' ')), 0);
             assert_eq!(err.lines().filter(|line| *line == NOTE).count(), usize::from(noted), "{err}");
         }
     }
@@ -161,8 +134,7 @@ fn each_process_of_a_launcher_measures_alone_and_the_first_says_so() {
 fn a_line_on_stderr_is_one_write() {
     // From a pipe in packet mode (O_DIRECT, pipe(2)) each read returns one write.
     let (end, other) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::DIRECT).unwrap();
-    let program = env!("CARGO_BIN_EXE_plimsoll");
-    let status = std::process::Command::new(program).args(["run", "nothing.toml"]).stderr(other).status();
+    let status = std::process::Command::new(PROGRAM).args(["run", "nothing.toml"]).stderr(other).status();
     assert_eq!(status.unwrap().code(), Some(2));
     let mut text = [0_u8; 4096];
     let read = rustix::io::read(&end, &mut text).unwrap();

@@ -5,37 +5,28 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch, without_numbers};
+use crate::support::{
+    done, ended, json, json_of, list, plimsoll, scale_metric, scratch, text, without_numbers,
+};
 
 /// The shortest run.
 const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet";
 
 /// Stores the shortest run in `history` and a file.
 fn run(dir: &Path, file: &str) {
-    ended(plimsoll(dir).args(NULL.split(' ')).args(["--store", "history", "--json", file]), 0);
+    done(dir, &format!("{NULL} --store history --json {file}"), 0);
 }
 
-fn read(dir: &Path, file: &str) -> Value {
-    serde_json::from_slice(&fs::read(dir.join(file)).unwrap()).unwrap()
-}
-
-fn compared(dir: &Path, words: &[&str], code: i32) -> (Value, String) {
-    let format = ["--format", "json", "--store", "history"];
-    let (out, err) = ended(plimsoll(dir).arg("compare").args(words).args(format), code);
-    (serde_json::from_str(&out).unwrap(), err)
+fn compared(dir: &Path, line: &str, code: i32) -> (Value, String) {
+    let (out, err) = done(dir, &format!("compare {line} --format json --store history"), code);
+    (json(&out), err)
 }
 
 /// The document with all figures of its headlines multiplied.
 fn scaled(dir: &Path, from: &str, to: &str, factor: f64) {
-    let mut run = read(dir, from);
-    let times = |value: &mut Value| *value = (value.as_f64().unwrap() * factor).into();
-    for metric in run["measurements"][0]["metrics"].as_array_mut().unwrap() {
-        metric["samples"].as_array_mut().unwrap().iter_mut().for_each(times);
-        for key in ["mean", "median", "min", "max"] {
-            times(&mut metric["summary"][key]);
-        }
-        metric["summary"]["ci95"].as_array_mut().unwrap().iter_mut().for_each(times);
-    }
+    let mut run = json_of(dir, from);
+    let metrics = run["measurements"][0]["metrics"].as_array_mut().unwrap();
+    metrics.iter_mut().for_each(|metric| scale_metric(metric, factor));
     fs::write(dir.join(to), run.to_string()).unwrap();
 }
 
@@ -45,21 +36,14 @@ fn sides_are_runs_files_and_baselines() {
     for file in ["1.json", "2.json", "3.json"] {
         run(dir.path(), file);
     }
-    for sides in
-        [["last~1", "last"], ["./1.json", "last"], ["./1.json", "./2.json"], ["baseline:last10", "last"]]
-    {
-        let (document, _) = compared(dir.path(), &sides, 0);
+    for sides in ["last~1 last", "./1.json last", "./1.json ./2.json", "baseline:last10 last"] {
+        let (document, _) = compared(dir.path(), sides, 0);
         assert_eq!(document["schema"], "plimsoll.comparison/1");
         let one = &document["compared"][0];
-        assert_eq!(
-            (&one["verdict"], &one["doubt"]),
-            (&"inconclusive".into(), &"unknown".into()),
-            "{sides:?}"
-        );
+        assert_eq!((text(&one["verdict"]), text(&one["doubt"])), ("inconclusive", "unknown"), "{sides}");
     }
-    ended(plimsoll(dir.path()).args("compare ./1.json ./2.json --store none".split(' ')), 0);
-    let markdown = "compare last~1 last --format markdown --store history";
-    let (out, _) = ended(plimsoll(dir.path()).args(markdown.split(' ')), 0);
+    done(dir.path(), "compare ./1.json ./2.json --store none", 0);
+    let (out, _) = done(dir.path(), "compare last~1 last --format markdown --store history", 0);
     assert!(out.starts_with("### A = last\\~1, B = last\n"), "{out}");
 }
 
@@ -68,21 +52,18 @@ fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
     let dir = scratch();
     run(dir.path(), "1.json");
     scaled(dir.path(), "1.json", "2.json", 100.0);
-    let mut other = read(dir.path(), "1.json");
+    let mut other = json_of(dir.path(), "1.json");
     other["measurements"][0]["status"] = "failed".into();
     fs::write(dir.path().join("3.json"), other.to_string()).unwrap();
-    let stated =
-        [(&["./2.json"][..], 0), (&["./2.json", "--strict"], 1), (&["./3.json"], 1)].map(|(words, code)| {
-            let gate = ["./1.json", "--fail-on", "5%"];
-            let (document, err) = compared(dir.path(), &[&gate[..], words].concat(), code);
-            format!("{}\n{}", document["gate"], without_numbers(&err))
-        });
+    let stated = [("./2.json", 0), ("./2.json --strict", 1), ("./3.json", 1)].map(|(more, code)| {
+        let (document, err) = compared(dir.path(), &format!("./1.json --fail-on 5% {more}"), code);
+        format!("{}\n{}", document["gate"], without_numbers(&err))
+    });
     // A gate that compares nothing is not passed.
     insta::assert_snapshot!(stated.join(""));
-    let pages = [("compared.html", 0), ("./none/x.html", 2)];
-    for (page, code) in pages {
-        let words = ["compare", "./1.json", "./2.json", "--store", "history", "--html", page];
-        let (_, err) = ended(plimsoll(dir.path()).args(words), code);
+    for (page, code) in [("compared.html", 0), ("./none/x.html", 2)] {
+        let line = format!("compare ./1.json ./2.json --store history --html {page}");
+        let (_, err) = done(dir.path(), &line, code);
         assert_eq!(err.lines().count(), usize::from(code == 2), "{err}");
     }
     assert!(fs::read_to_string(dir.path().join("compared.html")).unwrap().ends_with("</html>"));
@@ -91,19 +72,20 @@ fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
 #[test]
 fn a_measured_noise_decides_and_a_requirement_fails() {
     let dir = scratch();
-    let doctor = "doctor --rounds=3 --only null --quiet --store history";
-    ended(plimsoll(dir.path()).args(doctor.split(' ')), 0);
+    done(dir.path(), "doctor --rounds=3 --only null --quiet --store history", 0);
     run(dir.path(), "1.json");
-    let (document, _) = compared(dir.path(), &["./1.json", "last"], 0);
+    let (document, _) = compared(dir.path(), "./1.json last", 0);
     assert_eq!(document["compared"][0]["noise"], "doctor");
     // "No change" depends on this machine's noise.
-    let verdict = document["compared"][0]["verdict"].as_str().unwrap();
+    let verdict = text(&document["compared"][0]["verdict"]);
     assert!(["no-change", "inconclusive"].contains(&verdict), "a run is what it is: {verdict}");
     for (bound, is_met) in
         [("< 1 s", true), ("> 1 s", false), ("<= 100% of baseline", true), ("< 50% of baseline", false)]
     {
-        let required = ["./1.json", "last", "--require", &format!("null latency {bound}")];
-        let (document, _) = compared(dir.path(), &required, i32::from(!is_met));
+        let line = "compare ./1.json last --format json --store history --require";
+        let mut required = plimsoll(dir.path());
+        required.args(line.split(' ')).arg(format!("null latency {bound}"));
+        let document = json(&ended(&mut required, i32::from(!is_met)).0);
         assert_eq!(document["requirements"][0]["met"], is_met, "{bound}");
     }
     let none = ["--store", "none", "--require", "null latency > 1 s"];
@@ -122,12 +104,10 @@ fn a_requirement_names_what_its_baseline_leaves_out() {
     };
     insta::assert_snapshot!(without_numbers(&measured(1)));
     assert_eq!(measured(0), "", "the first run is its baseline");
-    ended(plimsoll(dir.path()).args("history import 1.json --store new".split(' ')), 0);
+    done(dir.path(), "history import 1.json --store new", 0);
     let left_out = "baseline:last10: earlier runs of the plan that it leaves out: 1 imported";
     assert_eq!(measured(0).trim_end(), format!("plimsoll: {left_out}"));
-    let words = "compare baseline:last10 last --store new --format json";
-    let (out, _) = ended(plimsoll(dir.path()).args(words.split(' ')), 0);
-    let document: Value = serde_json::from_str(&out).unwrap();
+    let document = json(&done(dir.path(), "compare baseline:last10 last --store new --format json", 0).0);
     assert_eq!(document["notes"], serde_json::json!([left_out]));
 }
 
@@ -135,10 +115,9 @@ fn a_requirement_names_what_its_baseline_leaves_out() {
 #[test]
 fn what_was_lost_is_named_and_fails_the_gate() {
     let dir = scratch();
-    let doctor = "doctor --rounds=3 --only null --quiet --store history";
-    ended(plimsoll(dir.path()).args(doctor.split(' ')), 0);
+    done(dir.path(), "doctor --rounds=3 --only null --quiet --store history", 0);
     run(dir.path(), "1.json");
-    let whole = read(dir.path(), "1.json");
+    let whole = json_of(dir.path(), "1.json");
     let with = |name: &str, end: &dyn Fn(&mut Value)| {
         let mut run = whole.clone();
         let mut other = run["measurements"][0].clone();
@@ -160,9 +139,8 @@ fn what_was_lost_is_named_and_fails_the_gate() {
     with("invalid.json", &stop("invalid", "past its limit"));
     with("failed.json", &stop("failed", "no space"));
     with("skipped.json", &stop("skipped", "not here"));
-    let gate = ["--fail-on", "99%"];
-    let uncompared = |a: &str, b: &str, more: &[&str], code| {
-        let (document, err) = compared(dir.path(), &[&[a, b], more].concat(), code);
+    let uncompared = |a: &str, b: &str, more: &str, code| {
+        let (document, err) = compared(dir.path(), &format!("{a} {b} {more}"), code);
         let one = &document["uncompared"][0];
         assert_eq!(one["case"]["id"], "null/threads=2");
         let side = |side: &str| {
@@ -171,21 +149,23 @@ fn what_was_lost_is_named_and_fails_the_gate() {
         };
         (format!("{}: {:?}, {:?}", one["kind"], side("a"), side("b")), document, err)
     };
+    let gate = "--fail-on 99%";
     for (b, status, reason) in [
         ("./invalid.json", "invalid", "past its limit"),
         ("./failed.json", "failed", "no space"),
         ("./skipped.json", "skipped", "not here"),
         ("./1.json", "missing", "its plan lacks it"),
     ] {
-        let (lost, document, err) =
-            uncompared("./a.json", b, &[&gate[..], &["--html", "page.html"]].concat(), 1);
+        let (lost, document, err) = uncompared("./a.json", b, &format!("{gate} --html page.html"), 1);
         assert_eq!(lost, format!("\"lost\": [\"ok\", \"\"], [\"{status}\", \"{reason}\"]"));
         assert_eq!(document["decided"]["lost"], 1);
-        let (_, document, _) = uncompared("./a.json", b, &["--require", "null latency < 1 s"], 1);
-        assert_eq!(document["requirements"][1]["met"], false);
+        let line = format!("compare ./a.json {b} --format json --store history --require");
+        let mut required = plimsoll(dir.path());
+        required.args(line.split(' ')).arg("null latency < 1 s");
+        assert_eq!(json(&ended(&mut required, 1).0)["requirements"][1]["met"], false);
         let line = format!("plimsoll: null threads 2 is lost: {status} in B ({reason}) [");
         assert_eq!(err.lines().filter(|stated| stated.starts_with(&line)).count(), 1, "{err}");
-        uncompared("./a.json", b, &[&gate[..], &["--missing", "ignore"]].concat(), 0);
+        uncompared("./a.json", b, &format!("{gate} --missing ignore"), 0);
         // On a quiet machine the other case may be "no change".
         let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
         let items = page.split("<li").skip(1).filter_map(|item| item.split("</li>").next());
@@ -193,16 +173,13 @@ fn what_was_lost_is_named_and_fails_the_gate() {
         assert!(!lost.is_empty() && !lost.iter().any(|item| item.contains("no change")), "{lost:?}");
     }
     // New cases, and cases without a figure on either side, are named but fail nothing.
+    let failed = r#"["failed", "no space"]"#;
     for (a, b, wanted) in [
-        ("./1.json", "./a.json", r#""new": ["missing", "its plan lacks it"], ["ok", ""]"#),
-        (
-            "./failed.json",
-            "./invalid.json",
-            r#""neither": ["failed", "no space"], ["invalid", "past its limit"]"#,
-        ),
-        ("./failed.json", "./failed.json", r#""neither": ["failed", "no space"], ["failed", "no space"]"#),
+        ("./1.json", "./a.json", r#""new": ["missing", "its plan lacks it"], ["ok", ""]"#.to_owned()),
+        ("./failed.json", "./invalid.json", format!(r#""neither": {failed}, ["invalid", "past its limit"]"#)),
+        ("./failed.json", "./failed.json", format!(r#""neither": {failed}, {failed}"#)),
     ] {
-        assert_eq!(uncompared(a, b, &gate, 0).0, wanted);
+        assert_eq!(uncompared(a, b, gate, 0).0, wanted);
     }
 }
 
@@ -212,7 +189,7 @@ fn a_baseline_with_one_disturbed_run_still_sees() {
     let dir = scratch();
     run(dir.path(), "1.json");
     // The figure has this precision on any machine.
-    let mut sharp = read(dir.path(), "1.json");
+    let mut sharp = json_of(dir.path(), "1.json");
     sharp["measurements"][0]["conditions"] = serde_json::json!({});
     let summary = &mut sharp["measurements"][0]["metrics"][0]["summary"];
     let median = summary["median"].as_f64().unwrap();
@@ -222,23 +199,17 @@ fn a_baseline_with_one_disturbed_run_still_sees() {
         let factor = if n == 6 { 16.0 } else { 1.0 + 0.002 * f64::from(n % 4) };
         let file = format!("{n}.json");
         scaled(dir.path(), "1.json", &file, factor);
-        let mut one = read(dir.path(), &file);
+        let mut one = json_of(dir.path(), &file);
         one["id"] = format!("019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e{n:02}").into();
         fs::write(dir.path().join(&file), one.to_string()).unwrap();
-        ended(plimsoll(dir.path()).args(["history", "import", &file, "--store", "h"]), 0);
-        let id = one["id"].as_str().unwrap();
-        ended(plimsoll(dir.path()).args(["history", "tag", id, "before", "--store", "h"]), 0);
+        done(dir.path(), &format!("history import {file} --store h"), 0);
+        done(dir.path(), &format!("history tag {} before --store h", text(&one["id"])), 0);
     }
     scaled(dir.path(), "1.json", "slow.json", 1.1);
-    let words = ["compare", "before", "./slow.json", "--fail-on", "5%", "--format", "json", "--store", "h"];
-    let (out, err) = ended(plimsoll(dir.path()).args(words), 1);
-    let document: Value = serde_json::from_str(&out).unwrap();
-    let one = &document["compared"][0];
-    assert_eq!(
-        (&one["verdict"], &one["outliers"], &one["noise"]),
-        (&"regression".into(), &1.into(), &"runs".into()),
-        "{out}"
-    );
+    let (out, err) = done(dir.path(), "compare before ./slow.json --fail-on 5% --format json --store h", 1);
+    let one = &json(&out)["compared"][0];
+    assert_eq!((text(&one["verdict"]), text(&one["noise"])), ("regression", "runs"), "{out}");
+    assert_eq!(one["outliers"], 1, "{out}");
     assert!(one["smallest"].as_f64().unwrap() < 0.05, "{out}");
     assert_eq!(err.matches("regression of").count(), 1, "{err}");
 }
@@ -247,40 +218,30 @@ fn a_baseline_with_one_disturbed_run_still_sees() {
 #[test]
 fn several_runs_are_ranked_with_prices_and_on_a_page() {
     let dir = scratch();
-    let words = "run quick --only null --samples 6 --sample-time 20ms --store none --json a.json";
-    ended(plimsoll(dir.path()).args(words.split(' ')), 0);
+    done(dir.path(), &format!("{NULL} --store none --json a.json"), 0);
     let text = fs::read_to_string(dir.path().join("a.json")).unwrap();
     for name in ["b.json", "c.json"] {
         fs::write(dir.path().join(name), &text).unwrap();
     }
     let names = ["./a.json", "./b.json", "./c.json"];
     let price = "--price=./a.json=$1/h,./b.json=$2/h,./c.json=$4/h";
-    let compare = |more: &[&str]| {
-        let mut command = plimsoll(dir.path());
-        command.arg("compare").args(names).args(more);
-        command
-    };
-    ended(&mut compare(&[price, "--html", "page.html"]), 0);
+    let compare = |more: &str, code| done(dir.path(), &format!("compare {} {more}", names.join(" ")), code);
+    compare(&format!("{price} --html page.html"), 0);
     assert!(fs::read_to_string(dir.path().join("page.html")).unwrap().ends_with("</html>"));
-    let (out, _) = ended(&mut compare(&[price, "--format", "json"]), 0);
-    let document: Value = serde_json::from_str(&out).unwrap();
+    let document = json(&compare(&format!("{price} --format json"), 0).0);
     assert_eq!(document["schema"], "plimsoll.comparison/1");
     assert_eq!(document["prices"], serde_json::json!({ "values": [1.0, 2.0, 4.0], "unit": "$/h" }));
-    let places = document["ranked"][0]["places"].as_array().unwrap();
+    let places = list(&document["ranked"][0]["places"]);
     assert_eq!(places.len(), 3);
-    assert!(
-        places.iter().all(|place| place["ranks"] == serde_json::json!([1, 3])),
-        "alike: in no order: {places:?}"
-    );
-    let (out, _) = ended(&mut compare(&["--format", "csv"]), 0);
-    let metrics = document["ranked"].as_array().unwrap().len();
-    assert_eq!(out.lines().count(), 1 + 3 * metrics, "{out}");
+    let is_alike = |place: &Value| place["ranks"] == serde_json::json!([1, 3]);
+    assert!(places.iter().all(is_alike), "alike: in no order: {places:?}");
+    let (out, _) = compare("--format csv", 0);
+    assert_eq!(out.lines().count(), 1 + 3 * list(&document["ranked"]).len(), "{out}");
     assert!(names.iter().all(|name| out.contains(&format!(",{name},"))), "{out}");
     for (format, begins) in
         [("markdown", "### A = ./a.json, "), ("html", "<!DOCTYPE html>"), ("text", "A  ./a.json")]
     {
-        assert!(ended(&mut compare(&["--format", format]), 0).0.starts_with(begins), "{format}");
+        assert!(compare(&format!("--format {format}"), 0).0.starts_with(begins), "{format}");
     }
-    let (_, err) = ended(&mut compare(&["--fail-on", "5%", "--strict"]), 1);
-    insta::assert_snapshot!(err);
+    insta::assert_snapshot!(compare("--fail-on 5% --strict", 1).1);
 }

@@ -1,39 +1,34 @@
 //! Runs the examples of docs/src/cluster.md for many machines without MPI, as far as possible here.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{ended, place_for_programs, plimsoll, scratch, skipped};
+use crate::support::{
+    PROGRAM, done, ended, has, json, list, lossy, place_for_programs, plimsoll, repository, scratch, script,
+    text,
+};
 
 /// Most lines of an example.
 const LINES: usize = 30;
-const SHORT: [&str; 5] = ["--only", "null", "--samples=5", "--sample-time", "10ms"];
+const SHORT: &str = "--only null --samples=5 --sample-time 10ms";
 
 fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+    repository("examples").join(name)
 }
 
-fn text(name: &str) -> String {
+fn content(name: &str) -> String {
     fs::read_to_string(example(name)).unwrap()
 }
 
 fn yaml(name: &str) -> Value {
-    serde_yaml_ng::from_str(&text(name)).unwrap()
+    serde_yaml_ng::from_str(&content(name)).unwrap()
 }
 
-fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
-    let path = dir.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
-fn words(list: &Value) -> Vec<String> {
-    list.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+fn words(of: &Value) -> Vec<String> {
+    list(of).iter().map(|word| text(word).to_owned()).collect()
 }
 
 fn pods(name: &str, place: &str) -> (Value, Value) {
@@ -42,71 +37,43 @@ fn pods(name: &str, place: &str) -> (Value, Value) {
     (pod, container)
 }
 
+/// Each example is short and named in a page; those of a command use options that exist.
 #[test]
-fn each_is_short_and_named_in_the_docs() {
-    let docs = fs::read_to_string(example("../docs/src/cluster.md")).unwrap();
-    for name in [
-        "kubernetes/plimsoll-job.yaml",
-        "kubernetes/plimsoll-daemonset.yaml",
-        "slurm/plimsoll-gather.sbatch",
-        "ansible/plimsoll.yml",
-        "nomad/plimsoll.nomad.hcl",
-        "cloud-init/plimsoll.yaml",
-    ] {
-        assert!(text(name).lines().count() <= LINES, "{name}");
-        assert!(docs.contains(&format!("examples/{name}")), "{name}");
-    }
-}
-
-#[test]
-fn those_of_the_gate_are_short_named_in_the_docs_and_use_options_that_exist() {
-    let docs = fs::read_to_string(example("../docs/src/recipes.md")).unwrap();
+fn each_is_short_and_named_in_the_docs_and_uses_options_that_exist() {
     let dir = scratch();
-    let (help, _) = ended(plimsoll(dir.path()).args(["gate", "--help-all"]), 0);
-    for name in [
-        "slurm/plimsoll-health-check.sh",
-        "slurm/plimsoll-prolog.sh",
-        "slurm/plimsoll-epilog.sh",
-        "node-problem-detector/plimsoll-gate.json",
-        "nagios/plimsoll.cfg",
-        "systemd/plimsoll-gate.service",
-        "systemd/plimsoll-gate.timer",
-        "ansible/gate.yml",
+    let help = |command: &str| done(dir.path(), &format!("{command} --help-all"), 0).0;
+    let fleet = "kubernetes/plimsoll-job.yaml kubernetes/plimsoll-daemonset.yaml slurm/plimsoll-gather.sbatch \
+                 ansible/plimsoll.yml nomad/plimsoll.nomad.hcl cloud-init/plimsoll.yaml";
+    let gate = "slurm/plimsoll-health-check.sh slurm/plimsoll-prolog.sh slurm/plimsoll-epilog.sh \
+                node-problem-detector/plimsoll-gate.json nagios/plimsoll.cfg systemd/plimsoll-gate.service \
+                systemd/plimsoll-gate.timer ansible/gate.yml";
+    let watch = "systemd/plimsoll-watch.service";
+    for (page, names, help) in [
+        ("cluster", fleet, None),
+        ("recipes", gate, Some(help("gate"))),
+        ("recipes", watch, Some(help("watch"))),
     ] {
-        let text = text(name);
-        assert!(text.lines().count() <= LINES, "{name}");
-        assert!(docs.contains(&format!("examples/{name}")), "{name}");
-        let words = text.split(|c: char| c.is_whitespace() || "[],\"".contains(c));
-        for option in words.filter(|word| word.starts_with("--") && !word.starts_with("--collector")) {
-            assert!(help.contains(option), "{name}: {option}");
+        let page = fs::read_to_string(repository(&format!("docs/src/{page}.md"))).unwrap();
+        for name in names.split_whitespace() {
+            let text = content(name);
+            assert!(text.lines().count() <= LINES, "{name}");
+            assert!(page.contains(&format!("examples/{name}")), "{name}");
+            let words = text.split(|c: char| c.is_whitespace() || "[],\";.".contains(c));
+            // `set --` begins the words of the shell.
+            let options = words.filter(|word| word.starts_with("--") && *word != "--");
+            for option in options.filter(|option| !option.starts_with("--collector")) {
+                assert!(help.as_ref().is_none_or(|help| help.contains(option)), "{name}: {option}");
+            }
         }
     }
-    let detector: Value = serde_json::from_str(&text("node-problem-detector/plimsoll-gate.json")).unwrap();
-    assert_eq!(
-        (&detector["plugin"], &detector["pluginConfig"]["max_output_length"]),
-        (&"custom".into(), &80.into())
-    );
+    assert!(["--resume", "--for"].iter().all(|option| content(watch).contains(option)));
+    let detector: Value = json(&content("node-problem-detector/plimsoll-gate.json"));
+    assert_eq!(detector["plugin"], "custom");
+    assert_eq!(detector["pluginConfig"]["max_output_length"], 80);
     assert_eq!(detector["conditions"][0]["type"], detector["rules"][0]["condition"]);
     let tasks = yaml("ansible/gate.yml")[0]["tasks"].clone();
     assert_eq!(tasks[1]["ansible.builtin.assert"]["that"], "found.stdout != \"missing\"");
     assert_eq!(tasks[2]["failed_when"], "gate.rc == 1");
-}
-
-#[test]
-fn that_of_the_watch_is_short_named_in_the_docs_and_uses_options_that_exist() {
-    let docs = fs::read_to_string(example("../docs/src/recipes.md")).unwrap();
-    let dir = scratch();
-    let (help, _) = ended(plimsoll(dir.path()).args(["watch", "--help-all"]), 0);
-    let name = "systemd/plimsoll-watch.service";
-    let text = text(name);
-    assert!(text.lines().count() <= LINES && docs.contains(&format!("examples/{name}")));
-    let words: Vec<&str> = text
-        .split(|c: char| c.is_whitespace() || ";.".contains(c))
-        .filter(|word| word.starts_with("--"))
-        .collect();
-    // `set --` begins the words of the shell.
-    assert!(words.iter().filter(|word| **word != "--").all(|option| help.contains(option)), "{words:?}");
-    assert!(words.contains(&"--resume") && words.contains(&"--for"));
 }
 
 /// Exit code 1 alone drains a node, with the line as reason, unless it is drained already.
@@ -121,40 +88,36 @@ fn a_sick_node_is_drained_with_its_cause_and_no_other() {
         (6, "IDLE", false),
         (137, "IDLE", false),
     ] {
-        let _ = fs::remove_file(dir.path().join("said"));
-        let plimsoll =
-            script(dir.path(), "plimsoll", &format!("printf '%s\\033\"\\n' '{line}'; exit {code}"));
-        script(
-            dir.path(),
-            "scontrol",
-            &format!(
-                "case $1 in show) echo '   State={state} ThreadsPerCore=1';; *) printf '%s\\n' \"$@\" > \"$0.said\";; esac"
-            ),
+        let gate = format!("printf '%s\\033\"\\n' '{line}'; exit {code}");
+        let gate = script(dir.path(), "plimsoll", &gate);
+        let scontrol = format!(
+            "case $1 in show) echo '   State={state} ThreadsPerCore=1';; *) printf '%s\\n' \"$@\" > \"$0.said\";; esac"
         );
+        script(dir.path(), "scontrol", &scontrol);
+        script(dir.path(), "logger", "printf '%s\\n' \"$3\" >> \"$0.said\"");
         let run = |name: &str| {
-            let path = format!("{}:/usr/bin:/bin", dir.path().display());
             let mut run = Command::new("sh");
             run.arg(example(name))
-                .env("PATH", path)
-                .env("PLIMSOLL", &plimsoll)
-                .env("SLURMD_NODENAME", "n7")
-                .env("SLURM_JOB_ID", "42");
+                .env("PATH", format!("{}:/usr/bin:/bin", dir.path().display()))
+                .env("PLIMSOLL", &gate)
+                .envs([("SLURMD_NODENAME", "n7"), ("SLURM_JOB_ID", "42")]);
             run.output().unwrap().status.code()
         };
-        script(dir.path(), "logger", "printf '%s\\n' \"$3\" >> \"$0.said\"");
-        let logged = || fs::read_to_string(dir.path().join("logger.said")).unwrap_or_default();
-        let _ = fs::remove_file(dir.path().join("logger.said"));
-        let _ = fs::remove_file(dir.path().join("scontrol.said"));
+        // Arguments of a stand-in, which are removed.
+        let taken = |name: &str| {
+            let file = dir.path().join(format!("{name}.said"));
+            let said = fs::read_to_string(&file).ok();
+            let _ = fs::remove_file(file);
+            said
+        };
         let expected = drains.then(|| format!("update\nNodeName=n7\nState=DRAIN\nReason=plimsoll: {line}\n"));
         for (name, ends) in [("health-check", 0), ("prolog", i32::from(code == 1)), ("epilog", 0)] {
             assert_eq!(run(&format!("slurm/plimsoll-{name}.sh")), Some(ends), "{name}");
-            let stated = fs::read_to_string(dir.path().join("scontrol.said")).ok();
-            assert_eq!(stated, expected, "{name} {code} {state}");
+            assert_eq!(taken("scontrol"), expected, "{name} {code} {state}");
             // The prolog names each job that it lets start.
-            let starts = logged().lines().filter(|log| log.starts_with("job 42 starts")).count();
-            assert_eq!(starts, usize::from(name == "prolog" && code != 1), "{name} {code}: {}", logged());
-            let _ = fs::remove_file(dir.path().join("logger.said"));
-            let _ = fs::remove_file(dir.path().join("scontrol.said"));
+            let logged = taken("logger").unwrap_or_default();
+            let starts = logged.lines().filter(|log| log.starts_with("job 42 starts")).count();
+            assert_eq!(starts, usize::from(name == "prolog" && code != 1), "{name} {code}: {logged}");
         }
     }
 }
@@ -169,9 +132,9 @@ fn the_log_of_a_pod_is_a_document_that_gather_takes() {
         let dir = scratch();
         fs::create_dir(dir.path().join("data")).unwrap();
         let data = dir.path().join("data").display().to_string();
-        let volume = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
+        let volume = text(&container["volumeMounts"][0]["mountPath"]);
         let args = words(&container["args"]).into_iter().map(|word| word.replace(volume, &data));
-        let (log, _) = ended(plimsoll(dir.path()).args(args).args(SHORT), 0);
+        let (log, _) = ended(plimsoll(dir.path()).args(args).args(SHORT.split(' ')), 0);
         let log = format!("Pulling image\n{log}\n{{\"level\":\"info\"}}\n");
         let (out, _) = ended(plimsoll(dir.path()).args(["gather", "-"]).write_stdin(log), 0);
         assert!(out.lines().any(|line| line.starts_with("1 case in ")), "{name}: {out}");
@@ -184,7 +147,7 @@ fn pods_have_a_node_each_and_are_not_throttled() {
     assert_eq!((&job["kind"], &job["spec"]["completionMode"]), (&"Job".into(), &"Indexed".into()));
     assert_eq!(job["spec"]["completions"], job["spec"]["parallelism"]);
     let requests = format!("--max-log-requests={}", job["spec"]["completions"]);
-    assert!(text("kubernetes/plimsoll-job.yaml").contains(&requests), "kubectl logs follows all pods");
+    assert!(content("kubernetes/plimsoll-job.yaml").contains(&requests), "kubectl logs follows all pods");
     let (pod, _) = pods("kubernetes/plimsoll-job.yaml", "containers");
     let rule =
         &pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
@@ -205,7 +168,7 @@ fn pods_have_a_node_each_and_are_not_throttled() {
 
 #[test]
 fn the_workflow_and_the_alerts_are_yaml_and_named_in_the_docs() {
-    let docs = fs::read_to_string(example("../docs/src/recipes.md")).unwrap();
+    let docs = fs::read_to_string(repository("docs/src/recipes.md")).unwrap();
     for (name, part) in [("github/plimsoll.yml", "jobs"), ("prometheus/rules.yml", "groups")] {
         assert!(!yaml(name)[part].is_null() && docs.contains(&format!("examples/{name}")), "{name}");
     }
@@ -222,9 +185,7 @@ fn nodes_of_an_allocation_are_joined_and_one_that_fails_is_named() {
         "srun",
         "while [ \"${1#--}\" != \"$1\" ]; do shift; done\nSLURMD_NODENAME=s1 \"$@\"\nexit 1",
     );
-    let program = env!("CARGO_BIN_EXE_plimsoll");
-    let short = SHORT.join(" ");
-    let own = format!("case $1 in run) exec {program} \"$@\" {short};; *) exec {program} \"$@\";; esac");
+    let own = format!("case $1 in run) exec {PROGRAM} \"$@\" {SHORT};; *) exec {PROGRAM} \"$@\";; esac");
     let own = script(bin.path(), "plimsoll", &own);
     let output = Command::new("bash")
         .arg(example("slurm/plimsoll-gather.sbatch"))
@@ -234,12 +195,10 @@ fn nodes_of_an_allocation_are_joined_and_one_that_fails_is_named() {
         .env("PLIMSOLL", own)
         .output()
         .unwrap();
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(5), "{out}{}", String::from_utf8_lossy(&output.stderr));
+    let out = lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(5), "{out}{}", lossy(&output.stderr));
     assert_ne!(out.matches("s2 is missing").count(), 0, "{out}");
-    assert!(
-        dir.path().join("plimsoll-7/fleet.html").exists() && dir.path().join("plimsoll-7/s1.json").exists()
-    );
+    assert!(["fleet.html", "s1.json"].iter().all(|file| dir.path().join("plimsoll-7").join(file).exists()));
 }
 
 #[test]
@@ -258,12 +217,12 @@ fn the_other_examples_run_commands_that_plimsoll_takes() {
     let gather = &tasks[1]["tasks"][0]["ansible.builtin.command"]["argv"];
     taken(words(measure));
     taken(words(gather));
-    let job = text("nomad/plimsoll.nomad.hcl");
+    let job = content("nomad/plimsoll.nomad.hcl");
     let args = job.split("args    = ").nth(1).unwrap().lines().next().unwrap();
     fs::create_dir(dir.path().join("local")).unwrap();
     taken(serde_json::from_str(args).unwrap());
     let cloud = yaml("cloud-init/plimsoll.yaml");
-    let script = cloud["write_files"][0]["content"].as_str().unwrap();
+    let script = text(&cloud["write_files"][0]["content"]);
     let line = script.lines().find(|line| line.starts_with("./plimsoll ")).unwrap();
     taken(line.split(' ').map(str::to_owned).collect());
     assert!(script.contains("sha256sum --check"), "what is fetched is checked before it runs");
@@ -271,46 +230,38 @@ fn the_other_examples_run_commands_that_plimsoll_takes() {
 
 #[test]
 fn the_jq_queries_of_the_recipes_print_rows() {
-    if Command::new("jq").arg("--version").output().is_err() {
-        skipped("recipes-jq", "needs jq");
-        return;
-    }
-    let page = fs::read_to_string(example("../docs/src/recipes.md")).unwrap();
+    let Some(()) = has(&["jq"]) else { return };
+    let page = fs::read_to_string(repository("docs/src/recipes.md")).unwrap();
     let queries: Vec<&str> = page.lines().filter(|line| line.contains("| jq ")).collect();
     assert_eq!(queries.len(), 3);
     let dir = scratch();
-    let run = || {
-        let store = ["--quiet", "--store", "history"];
-        ended(plimsoll(dir.path()).args(["run", "quick"]).args(SHORT).args(store), 0);
-    };
-    run();
-    run();
+    for _ in 0..2 {
+        done(dir.path(), &format!("run quick {SHORT} --quiet --store history"), 0);
+    }
     for (index, query) in queries.into_iter().enumerate() {
-        let program = env!("CARGO_BIN_EXE_plimsoll");
         let (command, filter) = query.split_once(" | jq ").unwrap();
-        let command = command.replacen("plimsoll", program, 1);
+        let command = command.replacen("plimsoll", PROGRAM, 1);
         let line = format!("set -e; {command} --store history > out.json; jq {filter} out.json");
         let done = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
-        assert!(done.status.success(), "{query}: {}", String::from_utf8_lossy(&done.stderr));
-        let out = String::from_utf8(done.stdout).unwrap();
+        assert!(done.status.success(), "{query}: {}", lossy(&done.stderr));
+        let out = lossy(&done.stdout);
         assert!(index != 0 || out.split('\t').any(|cell| cell == "null"), "{out}");
     }
 }
 
 #[test]
 fn the_dashboard_shows_metrics_that_are_exported() {
-    let dashboard: Value = serde_json::from_str(&text("grafana/plimsoll.json")).unwrap();
-    let panels = dashboard["panels"].as_array().unwrap();
+    let dashboard = json(&content("grafana/plimsoll.json"));
+    let panels = list(&dashboard["panels"]);
     assert!(panels.len() >= 5);
     const EXPORTED: &str =
         "format/snapshots/plimsoll_output__report__format__openmetrics__tests__the_text_of_a_run.snap";
     let sources = [EXPORTED, "gate.rs"]
-        .map(|name| fs::read_to_string(example(&format!("../crates/output/src/report/{name}"))).unwrap());
+        .map(|name| fs::read_to_string(repository("crates/output/src/report").join(name)).unwrap());
     for panel in panels {
-        let asked = panel["targets"][0]["expr"].as_str().unwrap();
-        let name =
-            asked.split(|c: char| !c.is_alphanumeric() && c != '_').find(|w| w.starts_with("plimsoll_"));
-        let name = name.unwrap();
+        let asked = text(&panel["targets"][0]["expr"]);
+        let mut words = asked.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let name = words.find(|word| word.starts_with("plimsoll_")).unwrap();
         assert!(sources.iter().any(|source| source.contains(name)), "{name}");
     }
 }
@@ -335,10 +286,6 @@ fn the_limits_of_a_rented_machine_are_taken_for_its_disk_and_link() {
     {
         assert_eq!([count(&format!("{id}/server=10.0.0.1"), metric), count(id, metric)], [1, 0], "{id}");
     }
-    let dir = scratch();
-    let path = path.display().to_string();
-    ended(
-        plimsoll(dir.path()).args(["run", "quick", "--limits", &path]).args(SHORT).args(["--store", "none"]),
-        0,
-    );
+    let line = format!("run quick --limits {} {SHORT} --store none", path.display());
+    done(scratch().path(), &line, 0);
 }

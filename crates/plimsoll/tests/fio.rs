@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use plimsoll_bench_disk::fio::option::{OPTIONS, OptionMeaning};
 use serde_json::Value;
 
-use crate::common::skipped;
 use crate::docs::is_current;
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{document, done, ended, json, list, lossy, plimsoll, repository, scratch, skip, text};
 
 /// Words in examples that need another engine or special hardware.
 const SPECIAL: &[(&str, &str)] = &[
@@ -84,7 +83,7 @@ fn with_part(page: &str, begin: &str, end: Option<&str>, part: &str) -> String {
 }
 
 fn page() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/fio.md")).unwrap()
+    fs::read_to_string(repository("docs/src/fio.md")).unwrap()
 }
 
 #[test]
@@ -96,8 +95,7 @@ fn docs_list_what_becomes_of_each_option() {
 #[test]
 fn docs_list_which_of_fios_examples_run() {
     let Some(examples) = examples() else {
-        return skipped(
-            "fio's own examples",
+        return skip(
             "apt-get install fio-examples, or PLIMSOLL_FIO_EXAMPLES=DIR where documents are not installed",
         );
     };
@@ -109,7 +107,7 @@ fn docs_list_which_of_fios_examples_run() {
         let special = special(&fs::read_to_string(path).unwrap());
         let output = plimsoll(dir.path()).args(["plan", "check", "job.fio"]).output().unwrap();
         let runs = output.status.success();
-        let reported = String::from_utf8(output.stderr).unwrap();
+        let reported = lossy(&output.stderr);
         let all: Vec<&str> = reported.lines().collect();
         assert!(runs || output.status.code() == Some(2), "{name}: {reported}");
         assert!(runs || all.iter().all(|line| line.starts_with("plimsoll: job.fio:")), "{name}: {reported}");
@@ -143,9 +141,8 @@ fn with_job(text: &str) -> tempfile::TempDir {
     dir
 }
 
-fn document(dir: &Path, words: &[&str]) -> Value {
-    let (text, _) = ended(plimsoll(dir).args(words).args(["--json", "-", "--store", "none", "--quiet"]), 0);
-    serde_json::from_str(&text).unwrap()
+fn measured(dir: &Path, line: &str) -> Value {
+    document(dir, &format!("run job.fio {line} --json - --store none --quiet"), 0)
 }
 
 const SMALL: &str = "[global]\nsize=16m\nioengine=libaio\ndirect=1\nrw=randread\n";
@@ -155,13 +152,8 @@ fn a_job_file_is_run_and_its_document_says_what_was_left_out() {
     let dir = with_job(&format!(
         "{SMALL}[a]\nbs=4k\niodepth=8\nthinktime=5\nruntime=1\ntime_based\n[b]\nstonewall\nrw=randwrite\n"
     ));
-    let document = document(dir.path(), &["run", "job.fio", "--ignore-unsupported", "--samples", "2"]);
-    let cases: Vec<&str> = document["measurements"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|m| m["case"]["id"].as_str().unwrap())
-        .collect();
+    let document = measured(dir.path(), "--ignore-unsupported --samples 2");
+    let cases: Vec<&str> = list(&document["measurements"]).iter().map(|m| text(&m["case"]["id"])).collect();
     assert_eq!(
         cases,
         [
@@ -178,22 +170,20 @@ fn a_job_file_is_run_and_its_document_says_what_was_left_out() {
 #[test]
 fn a_job_file_is_listed_checked_and_shown_like_any_plan() {
     let dir = with_job(&format!("{SMALL}[a]\nbs=4k\nruntime=1\ntime_based\nramp_time=2\n"));
-    let (list, _) = ended(plimsoll(dir.path()).args(["run", "job.fio", "--list"]), 0);
+    let (list, _) = done(dir.path(), "run job.fio --list", 0);
     assert_eq!(list.lines().count(), 1);
-    let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check", "job.fio"]), 0);
-    assert_eq!(checked, "job.fio: valid, 1 case\n");
     // A job file is recognised by its content.
-    for name in ["job.job", "job.ini", "job"] {
-        fs::copy(dir.path().join("job.fio"), dir.path().join(name)).unwrap();
-        let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check", name]), 0);
+    for name in ["job.fio", "job.job", "job.ini", "job"] {
+        let text = fs::read(dir.path().join("job.fio")).unwrap();
+        fs::write(dir.path().join(name), text).unwrap();
+        let (checked, _) = done(dir.path(), &format!("plan check {name}"), 0);
         assert_eq!(checked, format!("{name}: valid, 1 case\n"));
     }
-    let (shown, _) = ended(plimsoll(dir.path()).args(["plan", "show", "job.fio"]), 0);
+    let (shown, _) = done(dir.path(), "plan show job.fio", 0);
     let plan: toml::Table = shown.parse().unwrap();
     assert_eq!(plan["group"][0]["warm-up"].as_str(), Some("2s"), "{shown}");
     fs::write(dir.path().join("shown.toml"), shown).unwrap();
-    let (again, _) = ended(plimsoll(dir.path()).args(["run", "shown.toml", "--list"]), 0);
-    assert_eq!(again, list);
+    assert_eq!(done(dir.path(), "run shown.toml --list", 0).0, list);
 }
 
 /// A variable in a text that is only kept is not read from the environment; what is needed is.
@@ -201,9 +191,9 @@ fn a_job_file_is_listed_checked_and_shown_like_any_plan() {
 fn what_the_environment_holds_is_not_in_the_document() {
     let dir = with_job(&format!("{SMALL}[a]\ndescription=${{CASE_SECRET}}\nbs=${{CASE_BLOCK}}\n"));
     let mut run = plimsoll(dir.path());
-    run.args(["run", "job.fio", "--samples", "1", "--json", "-", "--store", "none", "--quiet"]);
+    run.args("run job.fio --samples 1 --json - --store none --quiet".split(' '));
     let (text, _) = ended(run.env("CASE_SECRET", "s3cret").env("CASE_BLOCK", "8k"), 0);
-    let run: Value = serde_json::from_str(&text).unwrap();
+    let run = json(&text);
     assert_eq!(run["measurements"][0]["case"]["params"]["block"], 8192, "{text}");
     assert_eq!(text.matches("s3cret").count(), 0, "{text}");
 }
@@ -212,12 +202,9 @@ fn what_the_environment_holds_is_not_in_the_document() {
 #[test]
 fn a_mapping_is_read_cold() {
     let dir = with_job("[a]\nioengine=mmap\nrw=randread\nbs=4k\nsize=16m\n");
-    let document = document(dir.path(), &["run", "job.fio", "--samples", "2"]);
+    let document = measured(dir.path(), "--samples 2");
     let measured = &document["measurements"][0];
-    assert!(
-        measured["case"]["id"].as_str().unwrap().ends_with("engine=mmap/cache=cold/volume=16M"),
-        "{measured}"
-    );
+    assert!(text(&measured["case"]["id"]).ends_with("engine=mmap/cache=cold/volume=16M"), "{measured}");
     assert_eq!(measured["status"], "ok", "{measured}");
 }
 
@@ -230,7 +217,7 @@ fn a_file_that_a_job_names_is_not_touched() {
     let path = victim.to_str().unwrap();
     let text = format!("{SMALL}rw=write\nexec_prerun=touch {path}.ran\n[a]\nfilename={path}\nbs=64k\n");
     fs::write(dir.path().join("job.fio"), text).unwrap();
-    document(dir.path(), &["run", "job.fio", "--ignore-unsupported", "--samples", "1"]);
+    measured(dir.path(), "--ignore-unsupported --samples 1");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
     assert!(!dir.path().join("victim.ran").exists(), "no program is started");
 }

@@ -5,17 +5,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{ended, plimsoll, scratch, without_numbers};
+use crate::support::{
+    coded, document, done, ended, json, json_of, list, plimsoll, rename_machine, scratch, without_numbers,
+};
 
-fn document(dir: &Path, name: &str) -> Value {
-    let words =
-        ["run", "--only", "null", "--samples", "5", "--sample-time", "1ms", "--store", "none", "--json", "-"];
-    let (out, _) = ended(plimsoll(dir).args(words), 0);
-    let mut run: Value = serde_json::from_str(&out).unwrap();
-    run["nodes"][0]["name"] = name.into();
-    for measurement in run["measurements"].as_array_mut().unwrap() {
-        measurement["node"] = name.into();
-    }
+fn run(dir: &Path, name: &str) -> Value {
+    let line = "run --only null --samples 5 --sample-time 1ms --store none --json -";
+    let mut run = document(dir, line, 0);
+    rename_machine(&mut run, name);
     run
 }
 
@@ -25,35 +22,30 @@ fn machines_are_joined_and_who_is_missing_is_named() {
     let results = dir.path().join("results");
     fs::create_dir(&results).unwrap();
     for name in ["n1", "n2", "n3"] {
-        let run = document(dir.path(), name);
+        let run = run(dir.path(), name);
         fs::write(results.join(format!("{name}.json")), serde_json::to_string_pretty(&run).unwrap()).unwrap();
     }
     fs::write(dir.path().join("hosts.txt"), "n1\nn2\nn3\n").unwrap();
-    let all = ["gather", "results", "--expect", "hosts.txt", "--json", "fleet.json", "--html", "fleet.html"];
-    let (out, err) = ended(plimsoll(dir.path()).args(all), 0);
-    assert!(
-        out.lines().any(|line| line.starts_with("Machines  3 measured the same")) && err.is_empty(),
-        "{out}{err}"
-    );
-    let fleet: Value =
-        serde_json::from_str(&fs::read_to_string(dir.path().join("fleet.json")).unwrap()).unwrap();
-    assert_eq!((fleet["nodes"].as_array().unwrap().len(), &fleet["status"]), (3, &"complete".into()));
+    let line = "gather results --expect hosts.txt --json fleet.json --html fleet.html";
+    let (out, err) = done(dir.path(), line, 0);
+    let is_joined = out.lines().any(|line| line.starts_with("Machines  3 measured the same"));
+    assert!(is_joined && err.is_empty(), "{out}{err}");
+    let fleet = json_of(dir.path(), "fleet.json");
+    assert_eq!((list(&fleet["nodes"]).len(), &fleet["status"]), (3, &"complete".into()));
     assert!(fs::read_to_string(dir.path().join("fleet.html")).unwrap().ends_with("</html>"));
-    ended(plimsoll(dir.path()).args(["report", "./fleet.json", "--store", "none"]), 0);
-    ended(plimsoll(dir.path()).args(["history", "import", "fleet.json", "--store", "h"]), 0);
+    done(dir.path(), "report ./fleet.json --store none", 0);
+    done(dir.path(), "history import fleet.json --store h", 0);
 
     // A log of pods: one came again, one was cut off, one never came.
-    let [once, again] = [0, 1].map(|_| document(dir.path(), "n2").to_string());
+    let [once, again] = [0, 1].map(|_| run(dir.path(), "n2").to_string());
     let cut = fs::read_to_string(results.join("n3.json")).unwrap();
     let first = fs::read_to_string(results.join("n1.json")).unwrap();
     let log = format!("starting\n{first}\n{once}\n{again}\n{}\n", &cut[..44]);
     fs::write(dir.path().join("pods.log"), log).unwrap();
-    let words = ["gather", "pods.log", "--expect", "hosts.txt", "--json", "-"];
-    let (out, err) = ended(plimsoll(dir.path()).args(words), 5);
-    let fleet: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((fleet["nodes"].as_array().unwrap().len(), &fleet["status"]), (2, &"partial".into()));
-    let missing =
-        fleet["findings"].as_array().unwrap().iter().find(|f| f["code"] == "machine-missing").unwrap();
+    let (out, err) = done(dir.path(), "gather pods.log --expect hosts.txt --json -", 5);
+    let fleet = json(&out);
+    assert_eq!((list(&fleet["nodes"]).len(), &fleet["status"]), (2, &"partial".into()));
+    let missing = coded(&fleet["findings"], "machine-missing").unwrap();
     assert_eq!(missing["evidence"]["node"], "n3");
     insta::assert_snapshot!(without_numbers(&err));
 }
@@ -77,15 +69,15 @@ fn a_wrong_answer_in_a_document_is_a_failed_verdict() {
     let write = |name: &str, run: &Value| {
         fs::write(dir.path().join(format!("{name}.json")), run.to_string()).unwrap()
     };
-    let right = document(dir.path(), "n1");
-    let mut wrong = document(dir.path(), "n2");
+    let right = run(dir.path(), "n1");
+    let mut wrong = run(dir.path(), "n2");
     make_wrong(&mut wrong);
     let mut other_plan = wrong.clone();
     other_plan["plan"]["name"] = "another".into();
     for (name, run) in [("right", &right), ("wrong", &wrong), ("other", &other_plan)] {
         write(name, run);
     }
-    write("second", &document(dir.path(), "n3"));
+    write("second", &run(dir.path(), "n3"));
     fs::write(dir.path().join("hosts.txt"), "n1\nn2\nn4\n").unwrap();
     for (words, code) in [
         ("gather right.json second.json", 0),

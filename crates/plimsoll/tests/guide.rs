@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::docs::text;
 use crate::network::Serving;
-use crate::support::{scratch, short_of_cpu, skipped};
+use crate::support::{PROGRAM, command, lossy, repository, scratch, short_of_cpu, skipped};
 
 fn commands(page: &str) -> Vec<String> {
     let mut inside = false;
@@ -83,8 +83,7 @@ fn fault(command: &mut Command, answers: &[i32]) -> Option<String> {
         if code.is_some_and(|code| code == 0 || answers.contains(&code)) {
             return None;
         }
-        let [stated, complained] =
-            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        let [stated, complained] = [output.stdout, output.stderr].map(|text| lossy(&text));
         last = format!("{code:?}: {} {stated}", complained.trim());
         // The table breaks it into lines.
         let words = last.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -104,17 +103,15 @@ fn run(page: &str) {
     assert!(!commands.is_empty(), "{page}");
     let place = scratch();
     let data = scratch();
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    std::os::unix::fs::symlink(examples, place.path().join("examples")).unwrap();
+    std::os::unix::fs::symlink(repository("examples"), place.path().join("examples")).unwrap();
     // Results of other tools exist.
     for (name, file) in [("fio.json", "fio-3.42-direct.json"), ("iperf3.json", "iperf3-lo-tcp.json")] {
-        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../check/tests/corpus");
+        let corpus = repository("crates/check/tests/corpus");
         std::fs::copy(corpus.join(file), place.path().join(name)).unwrap();
     }
     let serving = Serving::here(&[]);
     // An earlier run exists.
-    let before = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
-        .args(["run", "quick", "--only", "null", "--samples", "3", "--sample-time", "1ms", "--quiet"])
+    let before = command("run quick --only null --samples 3 --sample-time 1ms --quiet")
         .env("HOME", place.path())
         .env_remove("XDG_DATA_HOME")
         .status();
@@ -127,7 +124,7 @@ fn run(page: &str) {
             continue;
         }
         let arguments = words.iter().skip(1).map(|word| filled(word, data.path(), &serving.address));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        let mut command = Command::new(PROGRAM);
         command
             .args(arguments)
             .args(shortened(&words))
@@ -154,27 +151,16 @@ fn run(page: &str) {
 }
 
 #[test]
-fn every_command_of_the_readme_runs() {
-    run("README.md");
-}
-
-#[test]
 fn every_command_of_the_first_pages_runs() {
+    run("README.md");
     for name in ["first-run", "rented-vm", "compare", "recipes", "memory-limit"] {
         run(&format!("docs/src/{name}.md"));
     }
 }
 
 #[test]
-fn every_command_that_measures_a_part_runs() {
-    for name in ["disk", "network", "cpu-memory"] {
-        run(&format!("docs/src/{name}.md"));
-    }
-}
-
-#[test]
-fn every_command_of_gates_checks_plans_and_tools_runs() {
-    for name in ["gate", "check", "plans", "references"] {
+fn every_command_of_parts_gates_checks_plans_and_tools_runs() {
+    for name in ["disk", "network", "cpu-memory", "gate", "check", "plans", "references"] {
         run(&format!("docs/src/{name}.md"));
     }
 }

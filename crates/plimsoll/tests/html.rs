@@ -2,77 +2,45 @@
 //! effects of hostile names.
 
 use std::fs;
-use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::browser::Browser;
-use crate::quick::validated;
-use crate::support::{ended, plimsoll, scratch};
+use crate::browser::{Browser, page_of};
+use crate::support::{list, recorded, rename_machine, scale_metric, scratch, text};
 
 const DOCUMENT: &str = "document.documentElement.outerHTML";
 
-/// A recorded run with two cases of two thread counts: pages must not depend on this machine.
-fn document() -> Value {
-    validated(include_str!("fixtures/runs/threads.json"))
-}
-
-fn written(dir: &Path, document: &Value) -> std::path::PathBuf {
-    fs::write(dir.join("run.json"), document.to_string()).unwrap();
-    ended(plimsoll(dir).args(["report", "./run.json", "--html", "report.html", "--store", "missing"]), 0);
-    dir.join("report.html").canonicalize().unwrap()
-}
-
 #[test]
-fn every_chart_is_drawn_and_hostile_names_do_nothing() {
-    const TEST: &str = "html::every_chart_is_drawn_and_hostile_names_do_nothing";
+fn every_chart_is_drawn_with_its_figures_and_hostile_names_do_nothing() {
     let dir = scratch();
-    let mut run = document();
+    let mut run = recorded();
     let hostile = "</script><script>document.title='owned'</script><img src=http://192.0.2.1/x onerror=\"document.title='owned'\">\u{1b}[31m\u{202e}";
-    run["machine"]["host"] = hostile.into();
+    rename_machine(&mut run, hostile);
     run["machine"]["cpu"]["model_name"] = hostile.into();
     run["plan"]["name"] = hostile.into();
-    run["nodes"][0]["name"] = hostile.into();
-    for measurement in run["measurements"].as_array_mut().unwrap() {
-        measurement["node"] = hostile.into();
-    }
-    run["measurements"][0]["warnings"] = serde_json::json!([{ "code": "other", "text": hostile }]);
-    let page = written(dir.path(), &run);
-    let text = fs::read_to_string(&page).unwrap();
-    let charts = text.matches("data-chart=\"").count();
-    assert!(charts >= 2, "{charts}");
-    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
-    let dom = browser.evaluate(DOCUMENT);
-    let dom = dom.as_str().unwrap();
-    assert!(dom.contains(&format!("data-drawn=\"{charts}\"")), "{:?}", browser.complaints());
-    assert_eq!(dom.matches("<svg").count(), charts);
-    assert_eq!(browser.complaints(), [&Value::Null; 0]);
-    let ran = ["<title>owned", "<img src=\"http"].map(|tag| dom.matches(tag).count());
-    assert_eq!(ran, [0, 0], "the hostile name ran");
-    let outside: Vec<&str> = browser.requests().into_iter().filter(|r| r.starts_with("http")).collect();
-    assert_eq!(outside, [""; 0], "a request left");
-}
-
-#[test]
-fn the_hover_text_tells_the_figures() {
-    const TEST: &str = "html::the_hover_text_tells_the_figures";
-    let dir = scratch();
-    let mut run = document();
+    run["measurements"][0]["warnings"] = json!([{ "code": "other", "text": hostile }]);
     // A figure that nothing else on the page has.
     let metric = &mut run["measurements"][0]["metrics"][0];
-    metric["samples"] = serde_json::json!([123.4e9]);
-    metric["series"] = serde_json::json!([]);
+    (metric["samples"], metric["series"]) = (json!([123.4e9]), json!([]));
     metric["summary"]["n"] = 1.into();
     for key in ["median", "mean", "min", "max"] {
         metric["summary"][key] = 123.4e9.into();
     }
-    metric["summary"]["ci95"] = serde_json::json!([121.0e9, 125.0e9]);
+    metric["summary"]["ci95"] = json!([121.0e9, 125.0e9]);
     metric["of_limit"] = (123.4e9 / metric["limit"]["value"].as_f64().unwrap()).into();
-    let page = written(dir.path(), &run);
-    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+    let page = page_of(dir.path(), "report", &[&run]);
+    let charts = fs::read_to_string(&page).unwrap().matches("data-chart=\"").count();
+    assert!(charts >= 2, "{charts}");
+    let Some(mut browser) = Browser::open(&page, 1440) else { return };
     let dom = browser.evaluate(DOCUMENT);
-    let reported = "threads 1: 123 GFLOP/s [121 GFLOP/s, 125 GFLOP/s]";
-    assert!(dom.as_str().unwrap().contains(reported), "the numbers of the chart are wrong");
+    let dom = text(&dom);
+    assert!(dom.contains(&format!("data-drawn=\"{charts}\"")), "{:?}", browser.complaints());
+    assert_eq!(dom.matches("<svg").count(), charts);
+    let ran = ["<title>owned", "<img src=\"http"].map(|tag| dom.matches(tag).count());
+    assert_eq!(ran, [0, 0], "the hostile name ran");
+    let hover = "threads 1: 123 GFLOP/s [121 GFLOP/s, 125 GFLOP/s]";
+    assert!(dom.contains(hover), "the numbers of the chart are wrong");
+    browser.is_content();
 }
 
 /// The focused element: kind, chart, name, and the chart's text for the point.
@@ -96,21 +64,15 @@ const DRAWN: &str = r#"(() => {
 
 #[test]
 fn every_chart_and_line_can_be_used_by_keyboard() {
-    const TEST: &str = "html::every_chart_and_line_can_be_used_by_keyboard";
-    let dir = scratch();
-    let run = document();
-    let page = written(dir.path(), &run);
-    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
-    let count = |browser: &mut Browser, what: &str| {
-        browser.evaluate(&format!("document.querySelectorAll('figure {what}').length")).as_u64().unwrap()
-    };
-    let wanted = [".drawing", ".series button", ".tools button"].map(|what| count(&mut browser, what));
+    let Some(mut browser) = Browser::report(&[&recorded()], 1440) else { return };
+    let wanted =
+        [".drawing", ".series button", ".tools button"].map(|what| browser.count(&format!("figure {what}")));
     assert!(wanted[0] >= 2 && wanted[1] > wanted[0], "{wanted:?}");
     let mut reached = [0; 3];
     for _ in 0..1000 {
         browser.press("Tab");
         let focus = browser.evaluate(FOCUS);
-        match focus["kind"].as_str().unwrap() {
+        match text(&focus["kind"]) {
             "drawing" => {
                 reached[0] += 1;
                 walk_through(&mut browser);
@@ -125,7 +87,7 @@ fn every_chart_and_line_can_be_used_by_keyboard() {
         }
     }
     assert_eq!(reached, wanted, "drawings, lines, tools that can be reached, and that there are");
-    assert_eq!(browser.complaints(), [&Value::Null; 0]);
+    browser.is_content();
 }
 
 /// In a focused drawing, arrows select points, plus and 0 zoom, Escape leaves it.
@@ -155,20 +117,14 @@ fn switch(browser: &mut Browser, focus: &Value) {
     for (pressed, off) in [("false", vec![name]), ("true", Vec::new())] {
         browser.press(" ");
         assert_eq!(browser.evaluate(FOCUS)["pressed"], pressed, "{name}");
-        assert_eq!(browser.evaluate(DRAWN)["off"], serde_json::json!(off), "{name}");
+        assert_eq!(browser.evaluate(DRAWN)["off"], json!(off), "{name}");
     }
 }
 
 #[test]
 fn a_narrow_screen_shows_the_page_without_scrolling_sideways() {
-    const TEST: &str = "html::a_narrow_screen_shows_the_page_without_scrolling_sideways";
-    let dir = scratch();
-    let run = document();
-    let page = written(dir.path(), &run);
-    let Some(mut browser) = Browser::open(TEST, &page, 400) else { return };
-    // A scroll bar takes some of the width.
-    let room = "document.documentElement.clientWidth";
-    assert_eq!(browser.evaluate("document.documentElement.scrollWidth"), browser.evaluate(room));
+    let Some(mut browser) = Browser::report(&[&recorded()], 400) else { return };
+    assert!(browser.fits());
     browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = false; })");
     let wide = r#"[...document.querySelectorAll("header *, .findings *, figure svg, figure button, .gauge, .gauge > *")]
         .filter((e) => { const at = e.getBoundingClientRect(); return at.left < 0 || at.right > document.documentElement.clientWidth; }).length"#;
@@ -193,34 +149,29 @@ const CUT: &str = r#"(() => {
 
 #[test]
 fn paper_shows_all_that_is_folded_on_a_screen_and_cuts_nothing() {
-    const TEST: &str = "html::paper_shows_all_that_is_folded_on_a_screen_and_cuts_nothing";
-    let dir = scratch();
-    for mut run in [document(), replay()] {
+    for mut run in [recorded(), replay()] {
         run["measurements"][0]["status"] = "failed".into();
-        run["measurements"][0]["metrics"] = serde_json::json!([]);
+        run["measurements"][0]["metrics"] = json!([]);
         run["measurements"][0]["reason"] = format!("cannot write to /srv/{}", "long".repeat(40)).into();
-        let findings = (0..9).map(
-            |n| serde_json::json!({ "code": "scaling", "text": format!("finding {n}"), "evidence": [] }),
-        );
-        run["findings"] = findings.collect();
-        let page = written(dir.path(), &run);
-        let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+        let finding = |n| json!({ "code": "scaling", "text": format!("finding {n}"), "evidence": [] });
+        run["findings"] = (0..9).map(finding).collect();
+        let Some(mut browser) = Browser::report(&[&run], 1440) else { return };
         browser.evaluate("document.querySelector('button.theme').click()");
         browser.print();
-        assert_eq!(browser.evaluate(CUT), serde_json::json!([]));
+        assert_eq!(browser.evaluate(CUT), json!([]));
         let folded = "[...document.querySelectorAll('details:not(.limit):not(.numbers)')].filter((one) => !one.open).length";
         assert_eq!(browser.evaluate(folded), 0);
         let dark = "getComputedStyle(document.documentElement).getPropertyValue('--page').trim()";
         assert_eq!(browser.evaluate(dark), "#fff", "a page that was dark is printed white");
         browser.evaluate("dispatchEvent(new Event('afterprint'))");
         assert_eq!(browser.evaluate("document.documentElement.dataset.theme"), "dark");
-        assert_eq!(browser.complaints(), [&Value::Null; 0]);
+        browser.is_content();
     }
 }
 
 /// The run as a replay of a published report: two of its cases are the report's.
 fn replay() -> Value {
-    let mut run = document();
+    let mut run = recorded();
     run["plan"]["name"] = "ec2-t2micro".into();
     for (index, threads) in [(0, 1), (1, 2)] {
         let case = &mut run["measurements"][index]["case"];
@@ -256,26 +207,24 @@ const MARKS: &str = r#"(() => {
     return { marks, lost };
 })()"#;
 
-fn marks(page: &str) -> u64 {
+fn marks(page: &str) -> usize {
     let island = page.split("id=\"charts\">").nth(1).unwrap().split("</script>").next().unwrap();
     let charts: Vec<Value> = serde_json::from_str(island).unwrap();
-    let series = charts.iter().flat_map(|chart| chart["series"].as_array().unwrap());
+    let series = charts.iter().flat_map(|chart| list(&chart["series"]));
     let of_others = series.filter(|one| one.get("labels").is_some() && one["role"] != "own");
-    of_others.flat_map(|one| one["points"].as_array().unwrap()).filter(|point| !point[1].is_null()).count()
-        as u64
+    of_others.flat_map(|one| list(&one["points"])).filter(|point| !point[1].is_null()).count()
 }
 
 #[test]
 fn every_mark_of_a_published_report_is_drawn_and_names_its_source() {
-    const TEST: &str = "html::every_mark_of_a_published_report_is_drawn_and_names_its_source";
     let dir = scratch();
-    let page = written(dir.path(), &replay());
+    let page = page_of(dir.path(), "report", &[&replay()]);
     let wanted = marks(&fs::read_to_string(&page).unwrap());
     assert!(wanted > 100, "{wanted}");
     for width in [1440, 400] {
-        let Some(mut browser) = Browser::open(TEST, &page, width) else { return };
+        let Some(mut browser) = Browser::open(&page, width) else { return };
         let drawn = browser.evaluate(MARKS);
-        assert_eq!(drawn["lost"], serde_json::json!([]), "at {width}");
+        assert_eq!(drawn["lost"], json!([]), "at {width}");
         assert_eq!(drawn["marks"], wanted, "at {width}");
         let dom = browser.evaluate(DOCUMENT);
         let dom = dom.as_str().unwrap();
@@ -289,9 +238,8 @@ fn every_mark_of_a_published_report_is_drawn_and_names_its_source() {
         }
         let legend = "[...document.querySelectorAll('.folded .dot.published, .folded .dot.program, .folded .dot.theory, .folded .dot.doubted')].filter((dot) => !dot.parentElement.textContent.includes('published (')).length";
         assert_eq!(browser.evaluate(legend), 0);
-        let wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
-        assert_eq!(browser.evaluate(wide), false, "at {width}");
-        assert_eq!(browser.complaints(), [&Value::Null; 0]);
+        assert!(browser.fits(), "at {width}");
+        browser.is_content();
     }
 }
 
@@ -300,9 +248,7 @@ const ORDER: &str = "[...document.querySelector('table.sortable').tBodies[0].row
 
 #[test]
 fn the_table_of_all_machines_is_sorted_by_what_is_clicked() {
-    const TEST: &str = "html::the_table_of_all_machines_is_sorted_by_what_is_clicked";
-    let dir = scratch();
-    let mut run = document();
+    let mut run = recorded();
     let (node, of_one) = (run["nodes"][0].clone(), run["measurements"][0].clone());
     let named = |name: &str| {
         let mut own = node.clone();
@@ -314,19 +260,13 @@ fn the_table_of_all_machines_is_sorted_by_what_is_clicked() {
         let mut own = of_one.clone();
         own["node"] = name.into();
         let metric = &mut own["metrics"][0];
-        let scale = |value: &mut Value| *value = (value.as_f64().unwrap() * times).into();
-        metric["samples"].as_array_mut().unwrap().iter_mut().for_each(scale);
-        for name in ["mean", "stdev", "median", "mad", "min", "max"] {
-            scale(&mut metric["summary"][name]);
-        }
-        metric["summary"]["ci95"].as_array_mut().unwrap().iter_mut().for_each(scale);
+        scale_metric(metric, times);
         (metric["limit"], metric["of_limit"]) = (Value::Null, Value::Null);
         own
     };
     // The last has no figure.
     run["measurements"] = [("n1", 1.0), ("n10", 0.5), ("n2", 2.0)].map(rated).into_iter().collect();
-    let page = written(dir.path(), &run);
-    let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
+    let Some(mut browser) = Browser::report(&[&run], 1440) else { return };
     let mut after = |click: &str| {
         let heads = "document.querySelectorAll('table.sortable th button')";
         browser.evaluate(&format!("{heads}[{click}].click()"));
@@ -336,7 +276,6 @@ fn the_table_of_all_machines_is_sorted_by_what_is_clicked() {
     assert_eq!(after("0"), "n10 n2 n1 <i>n3");
     assert_eq!(after("1"), "n10 n1 n2 <i>n3");
     assert_eq!(after("1"), "n2 n1 n10 <i>n3");
-    let sorted = "document.querySelectorAll('th[aria-sort=descending]').length";
-    assert_eq!(browser.evaluate(sorted), 1);
-    assert_eq!(browser.complaints(), [&Value::Null; 0]);
+    assert_eq!(browser.count("th[aria-sort=descending]"), 1);
+    browser.is_content();
 }

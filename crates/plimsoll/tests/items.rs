@@ -9,7 +9,6 @@
 //! WORDS`, `tool NAME`, `case GLOB`, `command ARGUMENTS`, `page WORDS`, `open`.
 
 use std::fs;
-use std::path::Path;
 
 use plimsoll_model::case::{Case, Pattern};
 use plimsoll_model::measurement::SamplePoint;
@@ -20,7 +19,7 @@ use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
 
 use crate::replays::replay;
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{done, lossy, plimsoll, repository, scratch};
 
 const ITEMS: &str = include_str!("items.tsv");
 
@@ -50,7 +49,7 @@ struct Replayed {
 impl Replayed {
     fn new(name: &str) -> Self {
         let (baseline, dir) = (find(name).unwrap(), scratch());
-        let (list, _) = ended(plimsoll(dir.path()).args(["run", name, "--list"]), 0);
+        let (list, _) = done(dir.path(), &format!("run {name} --list"), 0);
         // A line is a case, and why it cannot be measured here.
         let ids = list.lines().filter_map(|line| line.split_whitespace().next());
         let cases: Vec<Case> = ids.filter_map(|id| id.parse().ok()).collect();
@@ -135,8 +134,7 @@ fn caption(section: &str, title: &str) -> bool {
 }
 
 fn has_heading(document: &str, heading: &str) -> Option<String> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src").join(document);
-    let text = fs::read_to_string(&file).unwrap_or_default();
+    let text = fs::read_to_string(repository("docs/src").join(document)).unwrap_or_default();
     let is_it = |line: &str| line.starts_with('#') && line.trim_start_matches('#').trim() == heading;
     (!text.lines().any(is_it)).then(|| format!("docs/src/{document} has no heading {heading}"))
 }
@@ -148,11 +146,10 @@ fn refused(arguments: &str) -> Option<String> {
     let is_plan = ["run", "cpu", "memory", "disk", "network", "os"].contains(&words[0]);
     let end = if is_plan && !words.contains(&"--hosts") { "--dry-run" } else { "--help" };
     // Paths of examples are those of the repository.
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    std::os::unix::fs::symlink(examples, dir.path().join("examples")).unwrap();
+    std::os::unix::fs::symlink(repository("examples"), dir.path().join("examples")).unwrap();
     let output =
         plimsoll(dir.path()).args(words.iter().filter(|word| **word != end)).arg(end).output().unwrap();
-    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+    (!output.status.success()).then(|| lossy(&output.stderr))
 }
 
 /// Why a reference tool cannot be got; nothing if plimsoll names the command.

@@ -2,43 +2,22 @@
 //! checks it. Reads every `crate::name` in the sources, without tests and comments.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+
+use crate::counts::rust_files;
 
 /// Crates with several subjects, and their modules from left to right: each may use those before
 /// it.
-const ORDER: &[(&str, &[&str])] = &[
-    (
-        "model",
-        &[
-            "case",
-            "plan",
-            "warning",
-            "sample",
-            "metric",
-            "words",
-            "place",
-            "job",
-            "limit",
-            "measurement",
-            "view",
-            "fixture",
-        ],
-    ),
-    ("result", &["evaluate", "document", "finding", "fleet", "event", "fixture"]),
-    ("command", &["cli", "resolve"]),
-    ("plimsoll", &["failure", "output", "app", "main"]),
+const ORDER: &[(&str, &str)] = &[
+    ("model", "case plan warning sample metric words place job limit measurement view fixture"),
+    ("result", "evaluate document finding fleet event fixture"),
+    ("command", "cli resolve"),
+    ("plimsoll", "failure output app main"),
 ];
 
-fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
-            found.push(path);
-        }
-    }
+/// The sources of crates by their path below `crates`, without files of tests.
+fn sources() -> impl Iterator<Item = (String, String)> {
+    let files = rust_files().into_iter().filter(|(path, _)| !path.ends_with("/tests.rs"));
+    files.filter_map(|(path, text)| Some((path.split_once("crates/")?.1.to_owned(), text)))
 }
 
 /// The names after `crate::` and `plimsoll::` in code, `use` lists included.
@@ -46,18 +25,14 @@ fn named(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let code: String =
         code.lines().filter(|l| !l.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let ends = |c: char| !(c.is_alphanumeric() || c == '_');
     let mut names = Vec::new();
     for lead in ["crate::", "plimsoll::"] {
         for (at, _) in code.match_indices(lead) {
             let rest = &code[at + lead.len()..];
-            let list = rest.strip_prefix('{').map_or(rest, |r| r.split("};").next().unwrap());
-            let many = rest.starts_with('{');
-            let ends = |c: char| !(c.is_alphanumeric() || c == '_');
-            if many {
-                names.extend(list.split(',').map(|n| n.trim().split(ends).next().unwrap().to_owned()));
-            } else {
-                names.push(list.split(ends).next().unwrap().to_owned());
-            }
+            let list = rest.strip_prefix('{').and_then(|list| list.split("};").next());
+            let items = list.map_or(vec![rest], |list| list.split(',').collect());
+            names.extend(items.iter().map(|item| item.trim().split(ends).next().unwrap().to_owned()));
         }
     }
     names.retain(|n| !n.is_empty() && n.chars().all(|c| c.is_lowercase() || c == '_'));
@@ -81,21 +56,16 @@ fn backward_edges(order: &[&str], files: &BTreeMap<String, String>) -> Vec<Strin
 
 #[test]
 fn no_module_imports_one_to_its_right() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for (name, order) in ORDER {
-        let root = crates.join(name).join("src");
-        let mut paths = Vec::new();
-        sources(&root, &mut paths);
-        let files: BTreeMap<String, String> = paths
-            .iter()
-            .filter(|p| !p.ends_with("lib.rs"))
-            .map(|p| {
-                let name = p.strip_prefix(&root).unwrap().with_extension("");
-                (name.to_str().unwrap().to_owned(), fs::read_to_string(p).unwrap())
-            })
-            .collect();
+        let order: Vec<&str> = order.split(' ').collect();
+        let below = format!("{name}/src/");
+        let own = |(path, text): (String, String)| {
+            let module = path.strip_prefix(&below)?.strip_suffix(".rs")?;
+            (module != "lib").then(|| (module.to_owned(), text))
+        };
+        let files: BTreeMap<String, String> = sources().filter_map(own).collect();
         assert!(files.len() >= order.len(), "{name}: found only {} sources", files.len());
-        let wrong = backward_edges(order, &files);
+        let wrong = backward_edges(&order, &files);
         assert!(wrong.is_empty(), "{name}: backward edges:\n{}", wrong.join("\n"));
     }
 }
@@ -113,23 +83,11 @@ fn a_backward_edge_is_found() {
 
 #[test]
 fn only_the_metal_crate_may_be_unsafe_and_only_arch_knows_the_architecture() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut paths = Vec::new();
-    sources(crates, &mut paths);
-    paths.retain(|p| p.strip_prefix(crates).unwrap().iter().nth(1).is_some_and(|part| part == "src"));
-    let entries = paths.iter().filter(|p| {
-        let place = p.strip_prefix(crates).unwrap();
-        place.iter().count() == 3
-            && (p.ends_with("lib.rs") || p.ends_with("main.rs"))
-            && !place.starts_with("metal")
-    });
-    for entry in entries {
-        let text = fs::read_to_string(entry).unwrap();
-        assert!(text.contains("#![forbid(unsafe_code)]"), "{entry:?}");
+    for (path, text) in sources() {
+        let parts: Vec<&str> = path.split('/').collect();
+        let is_entry = matches!(parts[..], [name, "src", "lib.rs" | "main.rs"] if name != "metal");
+        assert!(!is_entry || text.contains("#![forbid(unsafe_code)]"), "{path}");
+        let is_gated = parts[1] == "src" && !path.ends_with("arch/mod.rs") && text.contains("target_arch");
+        assert!(!is_gated, "cfg(target_arch) outside arch/mod.rs: {path}");
     }
-    let gated: Vec<_> = paths
-        .iter()
-        .filter(|p| !p.ends_with("arch/mod.rs") && fs::read_to_string(p).unwrap().contains("target_arch"))
-        .collect();
-    assert!(gated.is_empty(), "cfg(target_arch) outside arch/mod.rs: {gated:?}");
 }

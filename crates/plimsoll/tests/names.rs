@@ -113,28 +113,9 @@ pub(crate) fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, Stri
     }
 }
 
-/// Crates with the prefix of their files; those of the subsystems follow from their names.
-const CRATES: &[(&str, &str)] = &[
-    ("plimsoll", ""),
-    ("bench", "bench/"),
-    ("bench-api", "bench/"),
-    ("check", "check/"),
-    ("compare", "compare/"),
-    ("history", "history/"),
-    ("doctor", "doctor/"),
-    ("gate", "gate/"),
-    ("watch", "watch/"),
-    ("cluster", "cluster/"),
-    ("command", "command/"),
-    ("model", "model/"),
-    ("output", "output/"),
-    ("published", "published/"),
-    ("reference", "reference/"),
-    ("result", "result/"),
-    ("run", "run/"),
-    ("server", "server/"),
-    ("system", "system/"),
-];
+/// Crates whose files have their name as prefix; those of the subsystems are below `bench`.
+const CRATES: &str = "bench check compare history doctor gate watch cluster command model output published reference \
+                      result run server system";
 
 pub(crate) fn all() -> BTreeMap<String, String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -144,7 +125,9 @@ pub(crate) fn all() -> BTreeMap<String, String> {
         let subsystem = name.strip_prefix("bench-").filter(|subsystem| *subsystem != "api")?;
         Some((name.clone(), format!("bench/{subsystem}/")))
     });
-    let others = CRATES.iter().map(|(name, prefix)| ((*name).to_owned(), (*prefix).to_owned()));
+    let named = CRATES.split_whitespace().map(|name| (name.to_owned(), format!("{name}/")));
+    let own = [("plimsoll", ""), ("bench-api", "bench/")];
+    let others = named.chain(own.map(|(name, prefix)| (name.to_owned(), prefix.to_owned())));
     for (name, prefix) in others.chain(subsystems) {
         let (root, mut found) = (crates.join(name).join("src"), BTreeMap::new());
         sources(&root, &root, &mut found);

@@ -1,143 +1,154 @@
-//! Two network namespaces joined by a veth pair, with a server in the second. They end with the
+//! Network namespaces, and two of them joined by a pair of virtual interfaces. They end with the
 //! processes that hold them.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
 
-use crate::support::{PATIENCE, skipped};
+use serde_json::Value;
 
-/// Addresses of both ends: a network for benchmarks (RFC 2544) that only these namespaces know.
-const NEAR: &str = "198.18.0.1/24";
-const FAR: &str = "198.18.0.2/24";
-pub(crate) const SERVER: &str = "198.18.0.2";
+use crate::network::Serving;
+use crate::support::{Owned, PROGRAM, json, lossy, skip, start};
 
-pub(crate) struct Namespaces {
-    near: Child,
-    far: Child,
-    server: Option<Child>,
-}
+/// A process in a network namespace of its own.
+pub(crate) struct Namespace(Owned);
 
-fn holder() -> Child {
-    // `cat` keeps the namespace alive until its input closes; the first line shows that it exists.
-    Command::new("unshare")
-        .args(["--net", "sh", "-c", "ip link set lo up && echo here && exec cat"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
-fn there(holder: &mut Child) -> bool {
-    let mut line = String::new();
-    BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut line).is_ok() && line == "here\n"
-}
-
-impl Namespaces {
-    /// Makes them; `None`, and a skipped test, without the rights.
-    pub(crate) fn new(test: &str) -> Option<Self> {
-        for tool in ["unshare", "nsenter", "ip", "tc", "nft"] {
-            if Command::new(tool).arg("-V").output().is_err() {
-                skipped(test, &format!("needs {tool}"));
-                return None;
-            }
-        }
-        let mut made = Namespaces { near: holder(), far: holder(), server: None };
-        if !there(&mut made.near) || !there(&mut made.far) {
-            skipped(test, "needs the right to make network namespaces");
-            return None;
-        }
-        made.near(&format!("ip link add veth0 type veth peer name veth0 netns {}", made.far.id()));
-        for (end, address) in [(made.near.id(), NEAR), (made.far.id(), FAR)] {
-            ok(within(end, &format!("ip address add {address} dev veth0 && ip link set veth0 up")));
-        }
-        Some(made)
-    }
-
-    /// Runs a shell command in the near namespace, which must succeed.
-    pub(crate) fn near(&self, script: &str) {
-        ok(within(self.near.id(), script));
-    }
-
-    /// Runs a shell command in the far namespace, which must succeed.
-    pub(crate) fn far(&self, script: &str) {
-        ok(within(self.far.id(), script));
-    }
-
-    /// Starts `plimsoll serve` in the far namespace and waits until it listens.
-    pub(crate) fn serve(&mut self) {
-        let mut server = Command::new("nsenter")
-            .args(["--net", "-t", &self.far.id().to_string()])
-            .args([env!("CARGO_BIN_EXE_plimsoll"), "serve", "--bind", SERVER, "--open", "--allow-root"])
-            .stdin(Stdio::null())
+impl Namespace {
+    /// With further namespaces. Its shell runs `script` after [`Self::go`]; `None` without the
+    /// rights.
+    pub(crate) fn new(more: &[&str], script: &str) -> Option<Self> {
+        let script = format!("ip link set lo up; echo here; read -r go; {script}");
+        let child = Command::new("unshare")
+            .arg("--net")
+            .args(more)
+            .args(["sh", "-euc", &script])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
-            .unwrap();
-        let mut listening = [0];
-        // The first byte of output shows that it listens.
-        let stated = server.stdout.as_mut().unwrap().read(&mut listening).unwrap_or_default();
-        assert!(stated == 1, "the server did not start");
-        self.server = Some(server);
+            .ok()?;
+        let (mut holder, mut line) = (Owned(child), String::new());
+        BufReader::new(holder.0.stdout.as_mut()?).read_line(&mut line).ok()?;
+        (line == "here\n").then_some(Self(holder))
     }
 
-    pub(crate) fn server(&self) -> u32 {
-        self.server.as_ref().unwrap().id()
+    pub(crate) fn go(&mut self) {
+        self.0.0.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     }
 
-    pub(crate) fn plimsoll(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.0.id()
+    }
+
+    pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
-        let (near, most) = (self.near.id().to_string(), PATIENCE.as_secs().to_string());
-        command
-            .args(["--net", "-t", &near, "timeout", &most, env!("CARGO_BIN_EXE_plimsoll")])
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(["--net", "-t", &self.pid().to_string(), program]);
         command
     }
 
-    /// `plimsoll network` in the near namespace; its run document goes to stdout.
-    pub(crate) fn network(&self, arguments: &[&str]) -> Command {
-        let usual = ["network", "--server", SERVER, "--json", "-", "--store", "none", "--quiet"];
-        self.plimsoll(&[&usual[..], arguments].concat())
+    /// Runs a command line without a shell in it; whether it succeeded.
+    pub(crate) fn run(&self, line: &str) -> bool {
+        let mut words = line.split(' ');
+        let mut command = self.command(words.next().unwrap());
+        command.args(words).stderr(Stdio::null()).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
     }
 
-    /// Runs it; it must end with 0, and the first measurement is handed back.
-    pub(crate) fn measured(&self, arguments: &[&str]) -> serde_json::Value {
-        let output = self.network(arguments).output().unwrap();
-        let stated = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{stated}");
-        let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        run["measurements"][0].clone()
+    /// Runs a shell script in it, which must succeed.
+    #[track_caller]
+    pub(crate) fn must(&self, script: &str) {
+        let done = self.command("timeout").args(["120", "sh", "-euc", script]).output().unwrap();
+        assert!(done.status.success(), "{script}: {}", lossy(&done.stderr));
+    }
+
+    /// Packets that it has received and sent by this interface.
+    pub(crate) fn packets(&self, device: &str) -> u64 {
+        let table = fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).unwrap();
+        let line = table.lines().find_map(|line| line.trim().strip_prefix(&format!("{device}:"))).unwrap();
+        let words: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        words[1] + words[9]
     }
 }
 
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for child in self.server.iter_mut().chain([&mut self.near, &mut self.far]) {
-            let _ = child.kill();
-            let _ = child.wait();
+pub(crate) const NEAR: &str = "10.77.0.1";
+pub(crate) const FAR: &str = "10.77.0.2";
+
+/// Two ends of a link, with interfaces `near0` and `far0`.
+pub(crate) struct Link {
+    pub(crate) near: Namespace,
+    pub(crate) far: Namespace,
+}
+
+impl Link {
+    /// `None`, and a skipped test, if this is not possible.
+    #[track_caller]
+    pub(crate) fn new() -> Option<Self> {
+        let made = Self::made();
+        if made.is_none() {
+            skip("no network namespaces here: needs root, unshare, nsenter, ip, tc and nft");
         }
+        made
+    }
+
+    fn made() -> Option<Self> {
+        let link = Link { near: Namespace::new(&[], "cat")?, far: Namespace::new(&[], "cat")? };
+        let (near, far) = (&link.near, &link.far);
+        let made = format!("ip link add near0 type veth peer name far0 netns {}", far.pid());
+        (near.run(&made) && near.run("tc -V") && near.run("nft -V")).then_some(())?;
+        for (end, device, number) in [(near, "near0", 1), (far, "far0", 2)] {
+            end.must(&format!("ip address add 10.77.0.{number}/24 dev {device}; ip link set {device} up"));
+            // Without IPv6, only its own test is skipped.
+            end.run(&format!("ip address add fd77::{number}/64 dev {device} nodad"));
+        }
+        Some(link)
+    }
+
+    /// Both ends with their interfaces.
+    pub(crate) fn ends(&self) -> [(&Namespace, &'static str); 2] {
+        [(&self.near, "near0"), (&self.far, "far0")]
+    }
+
+    pub(crate) fn server(&self, flags: &[&str]) -> Serving {
+        let mut command = self.far.command(PROGRAM);
+        Serving::start(command.args(["serve", "--allow-root"]).args(flags))
+    }
+
+    /// A client of `server` with the words of a command line, before it is started.
+    pub(crate) fn client(&self, server: &Serving, line: &str) -> Command {
+        Self::network(self.near.command(PROGRAM), server, line)
+    }
+
+    /// A client of `server` whose `/sys` shows the interfaces of its namespace.
+    pub(crate) fn client_with_sysfs(&self, server: &Serving, line: &str) -> Command {
+        let mut command = self.near.command("unshare");
+        let mount = "mount -t sysfs sysfs /sys && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", mount, "sh", PROGRAM]);
+        Self::network(command, server, line)
+    }
+
+    fn network(mut command: Command, server: &Serving, line: &str) -> Command {
+        command
+            .env("PLIMSOLL_KEY", &server.key)
+            .args("network --store none --json - --quiet".split(' '))
+            .args(line.split_whitespace());
+        command
+    }
+
+    /// The first measurement of a client that must end with `code`. It measures TCP with the server
+    /// at [`FAR`] if the line names neither.
+    #[track_caller]
+    pub(crate) fn measured(&self, server: &Serving, line: &str, code: i32) -> Value {
+        let usual = [("--server", format!("--server {FAR}")), ("--only", "--only network.tcp".to_owned())];
+        let usual = usual.into_iter().filter(|(option, _)| !line.contains(option));
+        let line = usual.fold(line.to_owned(), |line, (_, more)| format!("{line} {more}"));
+        first(start(&mut self.client(server, &line)), code)
     }
 }
 
-fn within(holder: u32, script: &str) -> Output {
-    Command::new("nsenter")
-        .args(["--net", "-t", &holder.to_string(), "timeout", "120", "sh", "-euc", script])
-        .output()
-        .unwrap()
-}
-
+/// The first measurement of a client that must end with `code`.
 #[track_caller]
-fn ok(output: Output) {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-pub(crate) fn median(measurement: &serde_json::Value, metric: &str) -> f64 {
-    let metrics = measurement["metrics"].as_array().unwrap();
-    let found = metrics.iter().find(|m| m["name"] == metric);
-    found
-        .and_then(|m| m["summary"]["median"].as_f64())
-        .unwrap_or_else(|| panic!("no {metric}: {measurement}"))
+pub(crate) fn first(client: Child, code: i32) -> Value {
+    let output = client.wait_with_output().unwrap();
+    let (stated, out) = (lossy(&output.stderr), lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(code), "{stated}{out}");
+    json(&out)["measurements"][0].clone()
 }

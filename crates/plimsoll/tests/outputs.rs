@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{ended, plimsoll, scratch, skipped};
+use crate::support::{command, done, json, lossy, scratch, signal, skip};
 
-const QUICK: [&str; 8] = ["run", "--only", "null", "--samples", "1", "--sample-time", "1ms", "--quiet"];
+const QUICK: &str = "run --only null --samples 1 --sample-time 1ms --quiet";
 
 /// A user of whom nothing is known.
 const OTHER: u32 = 65_533;
@@ -31,38 +31,34 @@ fn planted(dir: &Path) -> bool {
 fn no_output_goes_through_what_another_user_has_planted() {
     let dir = scratch();
     if !planted(dir.path()) {
-        return skipped("links of another user", "only root can make them");
+        return skip("only root can make them");
     }
-    let store = ["--store", "history"];
-    ended(plimsoll(dir.path()).args(QUICK).args(store), 0);
-    let [link, direction] = ["shared/link", "shared/way/victim"];
-    for path in [link, direction] {
+    done(dir.path(), &format!("{QUICK} --store history"), 0);
+    let refused = |line: &str| refused(dir.path(), line);
+    for path in ["shared/link", "shared/way/victim"] {
         for flag in ["--json", "--html", "--events"] {
-            refused(dir.path(), &[&QUICK[..], &["--store", "none", flag, path]].concat());
+            refused(&format!("{QUICK} --store none {flag} {path}"));
         }
-        refused(dir.path(), &[&["report", "last", "--html", path], &store[..]].concat());
-        refused(
-            dir.path(),
-            &[&["export", "last", "--format", "json", "--output", path], &store[..]].concat(),
-        );
-        refused(dir.path(), &[&["compare", "last", "last", "--html", path], &store[..]].concat());
+        refused(&format!("report last --store history --html {path}"));
+        refused(&format!("export last --format json --store history --output {path}"));
+        refused(&format!("compare last last --store history --html {path}"));
     }
-    refused(dir.path(), &["key", "new", "shared/way/key"]);
-    refused(dir.path(), &[&QUICK[..], &["--store", "shared/way/other"]].concat());
-    refused(dir.path(), &["disk", "--dir", "shared/way", "--store", "none"]);
+    refused("key new shared/way/key");
+    refused(&format!("{QUICK} --store shared/way/other"));
+    refused("disk --dir shared/way --store none");
     symlink(dir.path().join("victim"), dir.path().join("shared/plimsoll.fish")).unwrap();
     lchown(dir.path().join("shared/plimsoll.fish"), Some(OTHER), None).unwrap();
-    refused(dir.path(), &["generate", "shared"]);
+    refused("generate shared");
     assert!(!dir.path().join("key").exists() && !dir.path().join("other").exists());
 }
 
 /// Exit 3 with one line that names the other user, nothing on stdout, and the file as it was.
 #[track_caller]
-fn refused(dir: &Path, words: &[&str]) {
-    let (out, err) = ended(plimsoll(dir).args(words), 3);
-    assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{words:?}: {err}");
-    assert!(err.contains(&format!("user {OTHER}")), "{words:?}: {err}");
-    assert_eq!(fs::read(dir.join("victim")).unwrap(), b"precious", "{words:?}");
+fn refused(dir: &Path, line: &str) {
+    let (out, err) = done(dir, line, 3);
+    assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{line}: {err}");
+    assert!(err.contains(&format!("user {OTHER}")), "{line}: {err}");
+    assert_eq!(fs::read(dir.join("victim")).unwrap(), b"precious", "{line}");
 }
 
 #[test]
@@ -71,9 +67,7 @@ fn a_pipe_that_nobody_reads_is_told_and_the_first_term_ends_the_waiting() {
     for flag in ["--json", "--html", "--events"] {
         let dir = scratch();
         mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
-            .args(QUICK)
-            .args(["--store", "none", flag, "pipe"])
+        let mut child = command(&format!("{QUICK} --store none {flag} pipe"))
             .current_dir(dir.path())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -85,7 +79,7 @@ fn a_pipe_that_nobody_reads_is_told_and_the_first_term_ends_the_waiting() {
             line.clear();
             assert!(err.read_line(&mut line).unwrap() > 0, "{flag}: it ended without a word");
         }
-        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        signal(child.id(), Signal::TERM);
         let mut rest = String::new();
         err.read_to_string(&mut rest).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130), "{flag}: {rest}");
@@ -99,103 +93,67 @@ fn a_device_whose_data_would_be_lost_is_refused() {
     let dir = scratch();
     let node = dir.path().join("disk");
     // The first loop device, which is not opened.
-    if mknodat(CWD, &node, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, rustix::fs::makedev(7, 0)).is_err()
-    {
-        return skipped("a block device as an output", "only root can make a node");
+    let first = rustix::fs::makedev(7, 0);
+    if mknodat(CWD, &node, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, first).is_err() {
+        return skip("only root can make a node");
     }
-    let (_, err) = ended(plimsoll(dir.path()).args(QUICK).args(["--store", "none", "--json", "disk"]), 3);
-    insta::assert_snapshot!(err);
+    insta::assert_snapshot!(done(dir.path(), &format!("{QUICK} --store none --json disk"), 3).1);
 }
 
 #[test]
 fn standard_output_by_any_name_has_the_document_alone() {
     let dir = scratch();
     for name in ["-", "/dev/stdout", "/proc/self/fd/1"] {
-        let (out, _) = ended(plimsoll(dir.path()).args(QUICK).args(["--store", "none", "--json", name]), 0);
-        let document: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(document["schema"], "plimsoll.run/1");
+        let (out, _) = done(dir.path(), &format!("{QUICK} --store none --json {name}"), 0);
+        assert_eq!(json(&out)["schema"], "plimsoll.run/1");
     }
-    let store = ["--store", "history"];
-    let run = [&QUICK[..], &store, &["--html", "-", "--json", "run.json"]].concat();
-    let report = ["report", "last", "--html", "/dev/stdout", "--store", "history"];
-    let compare = ["compare", "run.json", "last", "--html", "-", "--store", "history"];
-    for words in [&run[..], &report, &compare] {
-        let (out, _) = ended(plimsoll(dir.path()).args(words), 0);
-        assert!(out.starts_with("<!DOCTYPE html>") && out.trim_end().ends_with("</html>"), "{words:?}");
+    let run = format!("{QUICK} --html - --json run.json");
+    for line in [run.as_str(), "report last --html /dev/stdout", "compare run.json last --html -"] {
+        let (out, _) = done(dir.path(), &format!("{line} --store history"), 0);
+        assert!(out.starts_with("<!DOCTYPE html>") && out.trim_end().ends_with("</html>"), "{line}");
     }
-    let export = ["export", "last", "--format", "json", "--output", "-", "--store", "history"];
-    let (out, _) = ended(plimsoll(dir.path()).args(export), 0);
-    assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok());
+    json(&done(dir.path(), "export last --format json --output - --store history", 0).0);
     assert!(!dir.path().join("-").exists());
+    // A page is read as a document is.
+    done(dir.path(), "report run.json --html page.html --store none", 0);
+    let document = json(&done(dir.path(), "compare page.html run.json --store none --format json", 0).0);
+    assert_eq!(document["sides"][0], "page.html");
 }
 
 #[test]
 fn a_card_has_the_checksum_of_what_export_writes() {
     let dir = scratch();
-    let words = [
-        "run",
-        "quick",
-        "--only",
-        "null",
-        "--samples",
-        "5",
-        "--sample-time",
-        "1ms",
-        "--store",
-        "none",
-        "--json",
-        "a.json",
-    ];
-    ended(plimsoll(dir.path()).args(words), 0);
-    let (card, _) = ended(plimsoll(dir.path()).args(["report", "./a.json", "--card"]), 0);
+    done(dir.path(), &format!("{QUICK} --store none --json a.json"), 0);
+    let (card, _) = done(dir.path(), "report ./a.json --card", 0);
     assert!((5..=14).contains(&card.lines().count()), "{card}");
-    ended(plimsoll(dir.path()).args(["export", "./a.json", "--output", "b.json"]), 0);
+    done(dir.path(), "export ./a.json --output b.json", 0);
     let sum = Command::new("sha256sum").arg(dir.path().join("b.json")).output().unwrap();
-    let sum = String::from_utf8_lossy(&sum.stdout).split(' ').next().unwrap().to_owned();
-    assert!(card.contains(&sum), "{card}: {sum}");
-    let (out, _) = ended(plimsoll(dir.path()).args(["export", "./a.json", "--format", "github-smaller"]), 0);
-    let figures: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(figures[0]["unit"], "s", "{out}");
+    let sum = lossy(&sum.stdout);
+    assert!(card.contains(sum.split(' ').next().unwrap()), "{card}: {sum}");
+    let (out, _) = done(dir.path(), "export ./a.json --format github-smaller", 0);
+    assert_eq!(json(&out)[0]["unit"], "s", "{out}");
 }
 
 #[test]
 fn all_runs_of_a_tag_are_rows_for_otava() {
     let dir = scratch();
-    let store = ["--store", "history"];
+    let with_store = |line: &str, code| done(dir.path(), &format!("{line} --store history"), code);
     for _ in 0..3 {
-        let words = ["run", "quick", "--only", "null", "--samples", "5", "--sample-time", "1ms", "--quiet"];
-        ended(plimsoll(dir.path()).args(words).args(store), 0);
-        ended(plimsoll(dir.path()).args(["history", "tag", "last", "nightly"]).args(store), 0);
+        with_store(QUICK, 0);
+        with_store("history tag last nightly", 0);
     }
-    let export = |format: &str| {
-        ended(plimsoll(dir.path()).args(["export", "nightly", "--format", format]).args(store), 0).0
-    };
-    let rows = export("otava");
+    let (rows, _) = with_store("export nightly --format otava", 0);
     assert_eq!(rows.lines().count(), 4, "{rows}");
     assert!(rows.starts_with("started,run,version,machine,null"), "{rows}");
-    assert!(export("otava-config").lines().any(|line| line.trim() == "direction: -1"));
-    let exported = |words: &str, code| {
-        ended(plimsoll(dir.path()).arg("export").args(words.split(' ')).args(store), code).1
-    };
-    let mut stated = exported("nightly --format csv", 2) + &exported("last --format github-bigger", 0);
-    let (json, _) = ended(plimsoll(dir.path()).args(["export", "last", "--format", "json"]).args(store), 0);
-    let mut run: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let (config, _) = with_store("export nightly --format otava-config", 0);
+    assert!(config.lines().any(|line| line.trim() == "direction: -1"));
+    let mut run = json(&with_store("export last --format json", 0).0);
     run["measurements"][0]["status"] = "invalid".into();
     fs::write(dir.path().join("invalid.json"), run.to_string()).unwrap();
-    stated += &exported("./invalid.json --format otava", 2);
-    insta::assert_snapshot!(stated);
-}
-
-#[test]
-fn a_page_is_read_as_a_document_is() {
-    let dir = scratch();
-    let run = "run --only null --samples 3 --sample-time 5ms --store none --quiet --json";
-    for name in ["a.json", "b.json"] {
-        ended(plimsoll(dir.path()).args(run.split(' ')).arg(name), 0);
-    }
-    ended(plimsoll(dir.path()).args(["report", "a.json", "--html", "page.html"]), 0);
-    let compare = "compare page.html b.json --store none --format json";
-    let (out, _) = ended(plimsoll(dir.path()).args(compare.split(' ')), 0);
-    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(document["sides"][0], "page.html");
+    let stated = [
+        ("export nightly --format csv", 2),
+        ("export last --format github-bigger", 0),
+        ("export ./invalid.json --format otava", 2),
+    ];
+    insta::assert_snapshot!(stated.map(|(line, code)| with_store(line, code).1).concat());
 }

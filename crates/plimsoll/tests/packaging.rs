@@ -4,17 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::scratch;
+use crate::support::{PROGRAM, lossy, repository, scratch};
 
 fn install(words: &[&str], destination: Option<&Path>) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/install");
+    let script = repository("packaging/install");
     let mut command = Command::new(script);
-    command.args(words).arg(env!("CARGO_BIN_EXE_plimsoll")).env_remove("DESTDIR");
+    command.args(words).arg(PROGRAM).env_remove("DESTDIR");
     if let Some(destination) = destination {
         command.env("DESTDIR", destination);
     }
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{words:?}: {}", lossy(&output.stderr));
 }
 
 fn below(place: &Path) -> Vec<PathBuf> {
@@ -28,16 +28,9 @@ fn below(place: &Path) -> Vec<PathBuf> {
     found
 }
 
-const INSTALLED: [&str; 8] = [
-    "bin/plimsoll",
-    "share/bash-completion/completions/plimsoll",
-    "share/doc/plimsoll/LICENSE-APACHE",
-    "share/doc/plimsoll/examples/limits-vm.toml",
-    "share/fish/vendor_completions.d/plimsoll.fish",
-    "share/man/man1/plimsoll.1",
-    "share/man/man1/plimsoll-run.1",
-    "share/zsh/site-functions/_plimsoll",
-];
+const INSTALLED: &str = "bin/plimsoll share/bash-completion/completions/plimsoll share/doc/plimsoll/LICENSE-APACHE \
+                         share/doc/plimsoll/examples/limits-vm.toml share/fish/vendor_completions.d/plimsoll.fish \
+                         share/man/man1/plimsoll.1 share/man/man1/plimsoll-run.1 share/zsh/site-functions/_plimsoll";
 
 #[test]
 fn what_is_installed_is_removed_with_the_directories_that_were_made() {
@@ -49,7 +42,10 @@ fn what_is_installed_is_removed_with_the_directories_that_were_made() {
         install(&[there], None);
     }
     let found = below(&prefix);
-    assert!(INSTALLED.iter().all(|file| found.iter().any(|path| path == Path::new(file))), "{found:?}");
+    assert!(
+        INSTALLED.split_whitespace().all(|file| found.iter().any(|path| path == Path::new(file))),
+        "{found:?}"
+    );
     install(&["--remove", there], None);
     assert_eq!(below(dir.path()), [""; 0].map(PathBuf::from));
 }
@@ -62,16 +58,9 @@ fn what_somebody_else_made_stays() {
     install(&[there], None);
     fs::write(dir.path().join("share/fish/vendor_completions.d/other.fish"), "").unwrap();
     install(&["--remove", there], None);
-    let left = [
-        "share",
-        "share/fish",
-        "share/fish/vendor_completions.d",
-        "share/fish/vendor_completions.d/other.fish",
-    ];
-    assert_eq!(
-        below(dir.path()),
-        left.into_iter().chain(["share/man", "share/man/man1"]).map(PathBuf::from).collect::<Vec<_>>()
-    );
+    let fish = "share/fish/vendor_completions.d";
+    let left = ["share", "share/fish", fish, &format!("{fish}/other.fish"), "share/man", "share/man/man1"];
+    assert_eq!(below(dir.path()), left.map(PathBuf::from));
 }
 
 #[test]

@@ -4,47 +4,27 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{ended, plimsoll, scratch};
-
-fn schema(document: &Value) -> jsonschema::Validator {
-    let version = document["schema"].as_str().and_then(|name| name.strip_prefix("plimsoll.run/")).unwrap();
-    let file = format!("../../schema/run.v{version}.json");
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    jsonschema::validator_for(&schema).unwrap()
-}
-
-#[track_caller]
-pub(crate) fn validated(text: &str) -> Value {
-    let document: Value = serde_json::from_str(text).unwrap();
-    let wrong: Vec<String> =
-        schema(&document).iter_errors(&document).map(|e| format!("{} at {}", e, e.instance_path())).collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    document
-}
+use crate::support::{done, list, scratch, text, validated};
 
 #[test]
 fn quick_measures_all_four_subsystems_and_leaves_nothing() {
     let dir = scratch();
-    let arguments =
-        ["run", "quick", "--samples", "2", "--sample-time", "20ms", "--store", "none", "--json", "-"];
-    let (out, _) = ended(plimsoll(dir.path()).args(arguments), 0);
-    let document = validated(&out);
+    let line = "run quick --samples 2 --sample-time 20ms --store none --json - --seed 42";
+    let document = validated(&done(dir.path(), line, 0).0);
     assert_eq!(document["status"], "complete");
-    let measurements = document["measurements"].as_array().unwrap();
-    assert_eq!(measurements.len(), usize::try_from(document["plan"]["cases"].as_u64().unwrap()).unwrap());
+    assert_eq!((&document["seed"], &document["plan"]["samples"]), (&42.into(), &2.into()));
+    let measurements = list(&document["measurements"]);
+    assert_eq!(Some(measurements.len() as u64), document["plan"]["cases"].as_u64());
     for subsystem in ["cpu.", "memory.", "disk.", "network."] {
-        let here: Vec<&Value> = measurements
-            .iter()
-            .filter(|m| m["case"]["benchmark"].as_str().unwrap().starts_with(subsystem))
-            .collect();
+        let is_here = |m: &&Value| text(&m["case"]["benchmark"]).starts_with(subsystem);
+        let here: Vec<&Value> = measurements.iter().filter(is_here).collect();
         assert!(!here.is_empty(), "{subsystem} is missing");
         for m in here {
-            let id = m["case"]["id"].as_str().unwrap();
-            match m["status"].as_str().unwrap() {
+            let id = text(&m["case"]["id"]);
+            match text(&m["status"]) {
                 "ok" | "invalid" => {
                     let headline = &m["metrics"][0];
-                    assert_eq!(headline["samples"].as_array().unwrap().len(), 2, "{id}");
+                    assert_eq!(list(&headline["samples"]).len(), 2, "{id}");
                     assert!(headline["summary"]["median"].as_f64().unwrap() > 0.0, "{id}");
                     let limit = &headline["limit"];
                     let reported = limit["value"].is_number() || limit["reason"].is_string();
@@ -61,43 +41,18 @@ fn quick_measures_all_four_subsystems_and_leaves_nothing() {
 #[test]
 fn a_run_is_in_the_history_and_can_be_shown_again() {
     let dir = scratch();
-    let store = dir.path().join("history");
-    let store = store.to_str().unwrap();
-    let arguments = ["run", "--only", "null", "--samples", "5", "--sample-time", "5ms", "--store", store];
     let rows = |text: &str| {
         // A row with warnings begins with a mark.
         let is_row = |line: &&str| line.starts_with("  null ") || line.starts_with("! null ");
         text.lines().filter(is_row).map(str::to_owned).collect::<Vec<_>>()
     };
-    let (table, _) = ended(plimsoll(dir.path()).args(arguments), 0);
-    let (list, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", store]), 0);
+    let line = "run --only null --samples 5 --sample-time 5ms --store history --json run.json";
+    let (table, _) = done(dir.path(), line, 0);
+    let (list, _) = done(dir.path(), "history list --store history", 0);
     assert!(list.lines().nth(1).unwrap().split_whitespace().any(|word| word == "quick"), "{list}");
-    let (shown, _) = ended(plimsoll(dir.path()).args(["history", "show", "last", "--store", store]), 0);
+    let (shown, _) = done(dir.path(), "history show last --store history", 0);
     assert_eq!((rows(&table).len(), rows(&shown)), (1, rows(&table)));
-}
-
-#[test]
-fn a_fixed_seed_is_kept_and_written() {
-    let dir = scratch();
-    let arguments = [
-        "run",
-        "--only",
-        "null",
-        "--samples",
-        "5",
-        "--sample-time",
-        "5ms",
-        "--store",
-        "none",
-        "--seed",
-        "42",
-        "--json",
-        "-",
-    ];
-    let (out, _) = ended(plimsoll(dir.path()).args(arguments), 0);
-    let document = validated(&out);
-    assert_eq!(document["seed"], 42);
-    assert_eq!(document["plan"]["samples"], 5);
-    let ci = document["measurements"][0]["metrics"][0]["summary"]["ci95"].as_array().unwrap();
-    assert_eq!(ci.len(), 2);
+    let document = validated(&fs::read_to_string(dir.path().join("run.json")).unwrap());
+    let summary = &document["measurements"][0]["metrics"][0]["summary"];
+    assert_eq!(summary["ci95"].as_array().map(Vec::len), Some(2), "{summary}");
 }

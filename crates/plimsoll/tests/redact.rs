@@ -2,19 +2,18 @@
 //! output.
 
 use std::fs;
-use std::path::Path;
 
 use plimsoll_output::report::format::FormatSubject;
 use serde_json::{Value, json};
 
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{done, ended, json, json_of, list, plimsoll, recorded, scratch, text};
 
 /// Part of each private name.
 const MARK: &str = "zq7x";
 
 /// A document with every kind of private name.
 fn telling() -> Value {
-    let mut run: Value = serde_json::from_str(include_str!("fixtures/runs/threads.json")).unwrap();
+    let mut run = recorded();
     let host = "zq7xhost.zq7xsite.example";
     let path = "/srv/zq7xteam/zq7xset";
     run["machine"]["host"] = host.into();
@@ -54,9 +53,7 @@ fn telling() -> Value {
         "input": { "server": "iperf3 -s -B 198.51.100.7", "job": text }, "achieved": {}, "samples": [], "ratio": null,
         "own": [], "median": null, "own_of_limit": null, "of_limit": null, "margin": 0.03, "verdict": "inconclusive", "warnings": []
     });
-    let metric = run["measurements"][0]["metrics"][0].as_object_mut().unwrap();
-    metric.remove("peers");
-    metric.insert("references".to_owned(), json!([tool]));
+    run["measurements"][0]["metrics"][0]["references"] = json!([tool]);
     run["measurements"][1]["status"] = "failed".into();
     run["measurements"][1]["reason"] = text.clone().into();
     run["measurements"][1]["metrics"] = json!([]);
@@ -103,22 +100,16 @@ fn tells_nothing(what: &str, text: &str) {
     }
 }
 
-fn written(dir: &Path, name: &str, run: &Value) {
-    fs::write(dir.join(name), run.to_string()).unwrap();
-}
-
 #[test]
 fn no_name_of_a_machine_leaves_in_any_format() {
     let dir = scratch();
-    let run = telling();
-    written(dir.path(), "run.json", &run);
-    let store = ["--store", "history"];
-    ended(plimsoll(dir.path()).args(["history", "import", "run.json"]).args(store), 0);
-    ended(plimsoll(dir.path()).args(["history", "tag", "last", "zq7xtag"]).args(store), 0);
-    ended(plimsoll(dir.path()).args(["history", "note", "last", "zq7x wrote this"]).args(store), 0);
+    fs::write(dir.path().join("run.json"), telling().to_string()).unwrap();
+    done(dir.path(), "history import run.json --store history", 0);
+    done(dir.path(), "history tag last zq7xtag --store history", 0);
+    ended(plimsoll(dir.path()).args(["history", "note", "last", "zq7x wrote this", "--store", "history"]), 0);
     for format in FormatSubject::Run.formats().map(|format| format.name) {
-        let words = ["export", "last", "--redact", "--format", format];
-        let (out, err) = ended(plimsoll(dir.path()).args(words).args(store), 0);
+        let line = format!("export last --format {format} --store history");
+        let (out, err) = done(dir.path(), &format!("{line} --redact"), 0);
         tells_nothing(format, &out);
         tells_nothing(format, &err);
         // These formats name no machine.
@@ -127,65 +118,67 @@ fn no_name_of_a_machine_leaves_in_any_format() {
         }
         assert!(out.contains("host-"), "{format}: {out}");
         // Without redaction the marks are in the output.
-        let (out, _) =
-            ended(plimsoll(dir.path()).args(["export", "last", "--format", format]).args(store), 0);
-        assert!(out.contains(MARK), "{format}");
+        assert!(done(dir.path(), &line, 0).0.contains(MARK), "{format}");
     }
     for from in ["last", "./run.json"] {
-        let words = ["report", from, "--redact", "--html", "page.html"];
-        let (out, err) = ended(plimsoll(dir.path()).args(words).args(store), 0);
-        for (what, text) in [
-            ("table", out),
-            ("stderr", err),
-            ("page", fs::read_to_string(dir.path().join("page.html")).unwrap()),
-        ] {
-            tells_nothing(what, &text);
-        }
+        let (out, err) =
+            done(dir.path(), &format!("report {from} --redact --html page.html --store history"), 0);
+        tells_nothing("table", &out);
+        tells_nothing("stderr", &err);
+        tells_nothing("page", &fs::read_to_string(dir.path().join("page.html")).unwrap());
     }
+}
+
+/// As a run is measured; its events could not be redacted.
+#[test]
+fn a_run_leaves_its_machine_redacted() {
+    let dir = scratch();
+    let null = "run --only null --samples 3 --sample-time 1ms --quiet --store none";
+    done(dir.path(), &format!("{null} --redact --json run.json --html run.html"), 0);
+    let run = json_of(dir.path(), "run.json");
+    let own = [&run["machine"]["host"], &run["nodes"][0]["name"], &run["measurements"][0]["node"]];
+    assert!(own.iter().all(|name| text(name) == "host-1"), "{own:?}");
+    let page = fs::read_to_string(dir.path().join("run.html")).unwrap();
+    assert!(page.contains("host-1"));
+    let nics = fs::read_dir("/sys/class/net").unwrap().map(|nic| nic.unwrap().path().join("address"));
+    for mac in
+        nics.filter_map(|file| fs::read_to_string(file).ok()).filter(|mac| !mac.starts_with("00:00:00:00"))
+    {
+        let mac = mac.trim();
+        assert!(mac.is_empty() || !page.contains(mac) && !run.to_string().contains(mac), "{mac}");
+    }
+    done(dir.path(), &format!("{null} --redact --events events.json"), 2);
 }
 
 #[test]
 fn machines_stay_apart_and_a_redacted_run_is_read_and_compared_as_any_other() {
     let dir = scratch();
-    written(dir.path(), "run.json", &telling());
-    ended(plimsoll(dir.path()).args(["history", "import", "run.json", "--store", "a"]), 0);
-    let export = |store: &str| {
-        let words = ["export", "last", "--redact", "--store", store];
-        ended(plimsoll(dir.path()).args(words), 0).0
-    };
+    fs::write(dir.path().join("run.json"), telling().to_string()).unwrap();
+    done(dir.path(), "history import run.json --store a", 0);
+    let export = |store: &str| done(dir.path(), &format!("export last --redact --store {store}"), 0).0;
     let redacted = export("a");
     fs::write(dir.path().join("redacted.json"), &redacted).unwrap();
-    let document: Value = serde_json::from_str(&redacted).unwrap();
-    let ids: Vec<&str> = document["measurements"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|m| m["case"]["id"].as_str().unwrap())
-        .collect();
+    let document = json(&redacted);
+    let ids: Vec<&str> = list(&document["measurements"]).iter().map(|m| text(&m["case"]["id"])).collect();
     let mut apart = ids.clone();
     apart.sort_unstable();
     apart.dedup();
     assert_eq!(apart.len(), ids.len(), "{ids:?}");
     // A finding names its case by the id that the case has.
-    for (finding, id) in document["findings"].as_array().unwrap().iter().zip(&ids[4..]) {
+    for (finding, id) in list(&document["findings"]).iter().zip(&ids[4..]) {
         let evidence = &finding["evidence"];
-        for named in [
-            &evidence["case"],
-            &evidence["cases"][0],
-            &evidence["steps"][0]["case"],
-            &evidence["steps"][0]["far"]["id"],
-        ] {
+        let step = &evidence["steps"][0];
+        for named in [&evidence["case"], &evidence["cases"][0], &step["case"], &step["far"]["id"]] {
             assert_eq!(named, id);
         }
-        assert!(finding["text"].as_str().unwrap().starts_with(id), "{finding}");
+        assert!(text(&finding["text"]).starts_with(id), "{finding}");
     }
-    ended(plimsoll(dir.path()).args(["history", "import", "redacted.json", "--store", "b"]), 0);
+    done(dir.path(), "history import redacted.json --store b", 0);
     // Too long for a message.
     assert!(export("b") == redacted, "nothing is left to redact");
-    let compare = ["compare", "./redacted.json", "./redacted.json", "--format", "json", "--store", "none"];
-    let (out, _) = ended(plimsoll(dir.path()).args(compare), 0);
-    let compared: Value = serde_json::from_str(&out).unwrap();
+    let line = "compare ./redacted.json ./redacted.json --format json --store none";
+    let compared = json(&done(dir.path(), line, 0).0);
     let found: Vec<&str> =
-        compared["compared"].as_array().unwrap().iter().filter_map(|c| c["case"]["id"].as_str()).collect();
+        list(&compared["compared"]).iter().filter_map(|c| c["case"]["id"].as_str()).collect();
     assert!(ids[4..].iter().all(|id| found.contains(id)), "{found:?}");
 }

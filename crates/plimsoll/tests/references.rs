@@ -1,67 +1,60 @@
-//! Reference tools beside a case: what a tool does wrong changes nothing but its own column.
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
+use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::network::Serving;
 use crate::support::{
-    ended, interrupt, measured, place_for_programs, plimsoll, reason, scratch, skipped, until,
-    without_numbers,
+    PROGRAM, command, document, done, gone, has, interrupt, list, lossy, measured, place_for_programs,
+    plimsoll, reason, scratch, script, signal, skip, skipped, text, until, without_numbers,
 };
-
-/// A script as likwid-bench.
-fn tool(dir: &Path, script: &str) -> PathBuf {
-    let path = dir.join("tool");
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-    path
-}
 
 /// Script that prints a million operations per second and takes the time for it.
 const ONE_MFLOPS: &str =
     "sleep 0.02; echo 'Time: 0.02 sec'; echo 'Number of Flops: 20000'; echo 'MFlops/s: 1.0'";
 
-/// The document of a short case with this tool.
-fn beside(script: &str) -> Value {
-    beside_samples(script, 5)
+/// The result of a tool in a run that must end with 0.
+#[track_caller]
+fn result(dir: &Path, line: &str) -> Value {
+    let run = document(dir, &format!("{line} --json - --store none"), 0);
+    run["measurements"][0]["metrics"][0]["references"][0].clone()
 }
 
-fn beside_samples(script: &str, samples: usize) -> Value {
+/// The result of a short case with a script as likwid-bench.
+#[track_caller]
+fn beside(text: &str, samples: usize) -> Value {
     let dir = place_for_programs();
-    let path = tool(dir.path(), script);
+    let path = script(dir.path(), "tool", text);
     let isa = if std::arch::is_x86_feature_detected!("avx512f") { "avx512" } else { "avx2" };
-    let case = ["cpu", "--op", "fma", "--type", "f64", "--isa", isa, "--threads", "1"];
-    let count = samples.to_string();
-    let more = ["--samples", &count, "--sample-time", "10ms", "--json", "-", "--store", "none"];
-    let path = format!("likwid-bench={}", path.display());
-    let tools = ["--against", "likwid-bench", "--peer-path", &path];
-    let (out, _) = ended(plimsoll(dir.path()).args(case).args(more).args(tools), 0);
-    let run: Value = serde_json::from_str(&out).unwrap();
+    let line = format!(
+        "cpu --op fma --type f64 --isa {isa} --threads 1 --samples {samples} --sample-time 10ms --json - \
+         --store none --against likwid-bench --peer-path likwid-bench={}",
+        path.display()
+    );
+    let run = document(dir.path(), &line, 0);
     measured(&run["measurements"][0]);
-    assert_eq!(run["measurements"][0]["metrics"][0]["samples"].as_array().unwrap().len(), samples);
-    run["measurements"][0]["metrics"][0]["references"][0].clone()
+    let metric = &run["measurements"][0]["metrics"][0];
+    assert_eq!(list(&metric["samples"]).len(), samples);
+    metric["references"][0].clone()
 }
 
 #[test]
 fn a_tool_gives_five_pairs_a_ratio_and_a_verdict() {
     let version = "[ \"$1\" = -v ] && echo 'likwid-bench -- Version 9.9' && exit";
-    let peer = beside(&format!("{version}; {ONE_MFLOPS}"));
+    let peer = beside(&format!("{version}; {ONE_MFLOPS}"), 5);
     assert_eq!((&peer["status"], &peer["version"]), (&"ok".into(), &"9.9".into()), "{peer}");
-    assert_eq!(peer["samples"], serde_json::json!([1e6, 1e6, 1e6, 1e6, 1e6]));
+    assert_eq!(peer["samples"], json!([1e6, 1e6, 1e6, 1e6, 1e6]));
     assert_eq!(peer["verdict"], "higher");
     assert!(peer["ratio"]["median"].as_f64().unwrap() > 1.0);
-    let command: Vec<&str> = peer["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let command: Vec<&str> = list(&peer["command"]).iter().map(text).collect();
     assert!(command.contains(&"-t") && command[0] == "taskset", "{command:?}");
-    assert_eq!(peer["achieved"]["sha256"].as_str().map(str::len), Some(64), "{peer}");
-}
-
-#[test]
-fn a_number_of_samples_is_exact_with_a_tool_beside_it() {
-    let peer = beside_samples(ONE_MFLOPS, 2);
-    assert_eq!(peer["samples"], serde_json::json!([1e6, 1e6]));
+    assert_eq!(text(&peer["achieved"]["sha256"]).len(), 64, "{peer}");
+    // A number of samples is exact.
+    let peer = beside(ONE_MFLOPS, 2);
+    assert_eq!(peer["samples"], json!([1e6, 1e6]));
     assert_eq!(peer["verdict"], "inconclusive", "two pairs decide nothing");
 }
 
@@ -92,9 +85,9 @@ fn a_tool_that_fails_is_told_and_changes_nothing_else() {
         ("printf 'MFlops/s: \\033[31mred\\n'", "no number"),
         ("yes | head -c 40000000", "wrote more than"),
     ] {
-        let peer = beside(script);
+        let peer = beside(script, 1);
         assert_eq!(peer["status"], "unavailable", "{script}: {peer}");
-        let reason = peer["reason"].as_str().unwrap();
+        let reason = reason(&peer);
         assert!(reason.contains(why) && !reason.contains('\u{1b}'), "{script}: {reason}");
     }
 }
@@ -102,63 +95,63 @@ fn a_tool_that_fails_is_told_and_changes_nothing_else() {
 #[test]
 fn a_tool_that_is_not_there_is_told_with_how_to_get_it() {
     let dir = place_for_programs();
-    let flags = ["memory", "--op", "copy", "--size", "64K", "--threads", "1", "--samples", "1"];
-    let more = ["--against", "mbw,stream", "--json", "-", "--store", "none"];
-    let (out, _) = ended(plimsoll(dir.path()).env("PATH", "").args(flags).args(more), 0);
-    let run: Value = serde_json::from_str(&out).unwrap();
-    let peers = run["measurements"][0]["metrics"][0]["references"].as_array().unwrap().clone();
+    let line =
+        "memory --op copy --size 64K --threads 1 --samples 1 --against mbw,stream --json - --store none";
+    let mut command = plimsoll(dir.path());
+    let output = command.env("PATH", "").args(line.split(' ')).output().unwrap();
+    let run = crate::support::json(&lossy(&output.stdout));
+    let peers = list(&run["measurements"][0]["metrics"][0]["references"]);
     let stream = peers.iter().find(|p| p["name"] == "stream").unwrap();
     insta::assert_snapshot!(reason(stream));
 }
 
 #[test]
-fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
-    let dir = place_for_programs();
-    let mark = dir.path().join("pids");
-    let script = format!(
-        "[ \"$1\" = -v ] && exit; sleep 1000 & echo \"$$ $!\" > {}.new; mv {0}.new {0}; wait",
-        mark.display()
-    );
-    let path = tool(dir.path(), &script);
-    let path = format!("likwid-bench={}", path.display());
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    command.args(["cpu", "--op", "fma", "--type", "f64", "--threads", "1", "--sample-time", "10ms"]);
-    command.args(["--against", "likwid-bench", "--store", "none", "--peer-path", &path]);
-    command.current_dir(dir.path()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    let mut run = command.spawn().unwrap();
-    until("the start of the tool", || {
-        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
-        mark.exists()
-    });
-    let pid = rustix::process::Pid::from_child(&run);
-    rustix::process::kill_process(pid, interrupt()).unwrap();
-    assert_eq!(run.wait().unwrap().code(), Some(130));
-    let pids = fs::read_to_string(&mark).unwrap();
-    pids.split_whitespace().for_each(gone);
-}
-
-#[test]
 fn tools_are_listed() {
     let dir = place_for_programs();
-    let (out, _) = ended(plimsoll(dir.path()).arg("references"), 0);
-    assert_eq!(ended(plimsoll(dir.path()).arg("peers"), 0).0, out, "its earlier name");
+    let (out, _) = done(dir.path(), "references", 0);
+    assert_eq!(done(dir.path(), "peers", 0).0, out, "its earlier name");
     for name in ["likwid-bench", "stream", "fio", "iperf3", "ping"] {
         assert!(out.contains(name), "{out}");
     }
-    let (out, _) = ended(plimsoll(dir.path()).env("PATH", "").args(["peers", "--install"]), 0);
+    let mut install = plimsoll(dir.path());
+    let (out, _) = crate::support::ended(install.env("PATH", "").args(["peers", "--install"]), 0);
     let packages = out.strip_prefix("apt-get install --yes ").unwrap();
     assert!(packages.split_whitespace().any(|package| package == "fio"), "{out}");
 }
 
-/// A short CPU case with this tool and directories below `dir`.
-fn hanging(dir: &Path, path: &Path) -> std::process::Command {
-    let path = format!("likwid-bench={}", path.display());
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    command.args(["cpu", "--op", "fma", "--type", "f64", "--threads", "1", "--sample-time", "10ms"]);
-    command.args(["--samples", "1", "--against", "likwid-bench", "--store", "none", "--peer-path", &path]);
+/// A short CPU case with a script as likwid-bench and directories below `dir`.
+fn hanging(dir: &Path, text: &str) -> Command {
+    let path = script(dir, "tool", &format!("[ \"$1\" = -v ] && exit; {text}"));
+    let line = "cpu --op fma --type f64 --threads 1 --sample-time 10ms --samples 1 --against likwid-bench --store none";
+    let mut command = command(&format!("{line} --peer-path likwid-bench={}", path.display()));
     command.current_dir(dir).env("TMPDIR", dir).env("XDG_STATE_HOME", dir.join("state"));
-    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     command
+}
+
+/// Shell words that write the ids of the tool and what it has started to the file `pids`.
+fn marks(dir: &Path) -> String {
+    let mark = dir.join("pids");
+    format!("echo \"$$ $!\" > {0}.new; mv {0}.new {0}", mark.display())
+}
+
+/// Starts a run, and waits until its tool has written the file `pids`.
+#[track_caller]
+fn until_the_tool_runs(mut command: Command, dir: &Path) -> Child {
+    let mut run = command.spawn().unwrap();
+    until("the start of the tool", || {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
+        dir.join("pids").exists()
+    });
+    run
+}
+
+/// Waits for the end of the `count` processes in the file `pids`.
+#[track_caller]
+fn all_are_gone(dir: &Path, count: usize) {
+    let pids = fs::read_to_string(dir.join("pids")).unwrap();
+    assert_eq!(pids.split_whitespace().count(), count, "{pids}");
+    pids.split_whitespace().for_each(|pid| gone(pid.parse().unwrap()));
 }
 
 fn directories(dir: &Path) -> Vec<PathBuf> {
@@ -166,41 +159,14 @@ fn directories(dir: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("plimsoll-peer-")).collect()
 }
 
-/// A killed process that is no child of this one ends a moment later.
-#[track_caller]
-fn gone(pid: &str) {
-    let alive = || {
-        fs::read_to_string(format!("/proc/{pid}/stat"))
-            .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
-    };
-    until(&format!("the end of process {pid}"), || !alive());
-}
-
 #[test]
-fn what_a_killed_run_left_goes_away_when_the_next_one_starts() {
+fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
     let dir = place_for_programs();
-    let mark = dir.path().join("pid");
-    let script = format!(
-        "[ \"$1\" = -v ] && exit; echo left > HPL.out; echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
-        mark.display()
-    );
-    let path = tool(dir.path(), &script);
-    let mut run = hanging(dir.path(), &path).spawn().unwrap();
-    until("the start of the tool", || {
-        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
-        mark.exists()
-    });
-    run.kill().unwrap();
-    run.wait().unwrap();
-    let left = directories(dir.path());
-    assert!(left.iter().any(|path| path.join("HPL.out").exists()), "{left:?}");
-    let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert!(left.iter().all(|path| mode(path) == 0o700), "{left:?}");
-    // The tool ends with the run that started it.
-    gone(fs::read_to_string(&mark).unwrap().trim());
-    let path = tool(dir.path(), ONE_MFLOPS);
-    assert!(hanging(dir.path(), &path).status().unwrap().success());
-    assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
+    let tool = format!("sleep 1000 & {}; wait", marks(dir.path()));
+    let mut run = until_the_tool_runs(hanging(dir.path(), &tool), dir.path());
+    signal(run.id(), interrupt());
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    all_are_gone(dir.path(), 2);
 }
 
 /// Entries of the registry below `dir`; one that is empty was never written, and goes in an hour.
@@ -212,71 +178,59 @@ fn entries(dir: &Path) -> usize {
 /// The next start uses another directory of temporary files, working directory and command.
 #[test]
 fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
-    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
-    let mark = dir.path().join("pid");
-    let script = format!(
-        "[ \"$1\" = -v ] && exit; mkdir -p a/b; head -c 100000 /dev/zero >a/b/data; ln -s {1} a/link; \
-         echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
-        mark.display(),
-        elsewhere.path().display()
+    let (dir, elsewhere) = (place_for_programs(), scratch());
+    let tool = format!(
+        "mkdir -p a/b; head -c 100000 /dev/zero >a/b/data; ln -s {} a/link; {}; exec sleep 1000",
+        elsewhere.path().display(),
+        marks(dir.path())
     );
-    let path = tool(programs.path(), &script);
-    let mut run = hanging(dir.path(), &path).spawn().unwrap();
-    until("the start of the tool", || {
-        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
-        mark.exists()
-    });
-    let start = |arguments: &[&str]| {
+    let mut run = until_the_tool_runs(hanging(dir.path(), &tool), dir.path());
+    let start = |line: &str| {
         let mut other = plimsoll(elsewhere.path());
         other.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
-        ended(other.args(arguments), 0).0
+        crate::support::ended(other.args(line.split(' ')), 0).0
     };
     // While it lives nothing is taken from it.
-    start(&["peers"]);
+    start("peers");
     assert!(directories(dir.path()).iter().any(|path| path.join("a/b/data").exists()));
     run.kill().unwrap();
     run.wait().unwrap();
-    gone(fs::read_to_string(&mark).unwrap().trim());
+    // The tool ends with the run that started it.
+    all_are_gone(dir.path(), 1);
     let left = directories(dir.path());
-    assert!(!left.is_empty());
-    let reported = start(&["doctor", "--rounds", "0"]).split_whitespace().collect::<String>();
+    let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert!(!left.is_empty() && left.iter().all(|path| mode(path) == 0o700), "{left:?}");
+    let reported = start("doctor --rounds 0").split_whitespace().collect::<String>();
     for path in &left {
         assert!(reported.contains(path.to_str().unwrap()), "{reported}");
     }
     assert_eq!((directories(dir.path()), entries(dir.path())), (Vec::new(), 0));
-    let found = start(&["doctor", "--rounds", "0"]);
-    assert!(
-        found
-            .lines()
-            .any(|line| line.split_whitespace().eq(["ok", "left", "by", "killed", "runs", "nothing"])),
-        "{found}"
-    );
+    let found = start("doctor --rounds 0");
+    let words = "ok left by killed runs nothing".split(' ');
+    assert!(found.lines().any(|line| line.split_whitespace().eq(words.clone())), "{found}");
 }
 
 /// Killed at many moments while the directories of its tools are entered, made, locked and removed.
 #[test]
 fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
-    if std::process::Command::new("strace").arg("-V").output().is_err() {
-        skipped("killed while directories of tools are made", "strace is not installed");
-        return;
-    }
-    let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
-    let path = tool(programs.path(), &format!("[ \"$1\" = -v ] && exit; echo left > HPL.out; {ONE_MFLOPS}"));
+    let Some(()) = has(&["strace"]) else { return };
+    let (dir, elsewhere) = (place_for_programs(), scratch());
+    let run = hanging(dir.path(), &format!("echo left > HPL.out; {ONE_MFLOPS}"));
     let moments =
         [("mkdir", 1..=3), ("flock", 1..=4), ("rmdir", 1..=1), ("unlinkat", 1..=3), ("unlink", 1..=2)];
     let mut kills = 0;
     for (call, nth) in moments.into_iter().flat_map(|(call, times)| times.map(move |nth| (call, nth))) {
-        let run = hanging(dir.path(), &path);
-        let mut traced = std::process::Command::new("strace");
+        let mut traced = Command::new("strace");
         traced.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
         traced.args(["-e", &format!("inject={call}:signal=KILL:when={nth}")]).arg(run.get_program());
         traced.args(run.get_args()).current_dir(dir.path());
         traced.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let traced = traced.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let traced = traced.stdout(Stdio::null()).stderr(Stdio::null());
         kills += usize::from(!traced.status().unwrap().success());
         let mut next = plimsoll(elsewhere.path());
         next.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
-        ended(next.arg("peers"), 0);
+        // Without tools that would be called.
+        crate::support::ended(next.env("PATH", "").args(["peers", "--install"]), 0);
         let left = (directories(dir.path()), directories(elsewhere.path()), entries(dir.path()));
         assert_eq!(left, (Vec::new(), Vec::new(), 0), "{call} {nth}");
     }
@@ -287,12 +241,11 @@ fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
 fn a_tool_has_a_clean_environment_a_directory_of_its_own_and_a_group_of_its_own() {
     let dir = place_for_programs();
     let reported = dir.path().join("told");
-    let script = format!(
-        "[ \"$1\" = -v ] && exit; {{ env; echo at=$(pwd); echo group=$(cut -d' ' -f5 /proc/$$/stat); echo pid=$$; }} > {}; {ONE_MFLOPS}",
+    let tool = format!(
+        "{{ env; echo at=$(pwd); echo group=$(cut -d' ' -f5 /proc/$$/stat); echo pid=$$; }} > {}; {ONE_MFLOPS}",
         reported.display()
     );
-    let path = tool(dir.path(), &script);
-    let mut run = hanging(dir.path(), &path);
+    let mut run = hanging(dir.path(), &tool);
     run.env("LD_PRELOAD", "").env("LC_ALL", "de_DE.UTF-8").env("SECRET", "x").env("GCONV_PATH", "/tmp");
     assert!(run.status().unwrap().success());
     let text = fs::read_to_string(&reported).unwrap();
@@ -311,137 +264,101 @@ fn a_tool_has_a_clean_environment_a_directory_of_its_own_and_a_group_of_its_own(
 #[test]
 fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     let dir = place_for_programs();
-    let mark = dir.path().join("pids");
     // It ignores the request to end, and so does what it started.
-    let script = format!(
-        "[ \"$1\" = -v ] && exit; trap '' TERM; sleep 1000 & echo \"$$ $!\" >> {}; wait; wait",
-        mark.display()
-    );
-    let path = tool(dir.path(), &script);
-    let mut run = hanging(dir.path(), &path);
-    run.args(["--repeat", "2", "--json", "-"]).stdout(std::process::Stdio::piped());
-    let output = run.output().unwrap();
+    let mark = dir.path().join("pids");
+    let tool = format!("trap '' TERM; sleep 1000 & echo \"$$ $!\" >> {}; wait; wait", mark.display());
+    let mut run = hanging(dir.path(), &tool);
+    let output = run.args(["--repeat", "2", "--json", "-"]).stdout(Stdio::piped()).output().unwrap();
     assert!(output.status.success());
-    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let reason = |index: usize| {
-        let measurement = &run["measurements"][index];
-        measured(measurement);
-        measurement["metrics"][0]["references"][0]["reason"].as_str().unwrap().to_owned()
-    };
-    let case = run["measurements"][0]["case"]["id"].as_str().unwrap();
+    let run = crate::support::json(&lossy(&output.stdout));
+    let reasons = [0, 1].map(|index: usize| {
+        measured(&run["measurements"][index]);
+        reason(&run["measurements"][index]["metrics"][0]["references"][0])
+    });
+    let case = text(&run["measurements"][0]["case"]["id"]);
+    let tool = dir.path().join("tool").display().to_string();
     insta::assert_snapshot!(without_numbers(
-        &[reason(0), reason(1)].join("\n").replace(case, "CASE").replace(&path.display().to_string(), "TOOL")
+        &reasons.join("\n").replace(case, "CASE").replace(&tool, "TOOL")
     ));
-    let started = fs::read_to_string(&mark).unwrap();
-    assert_eq!(started.lines().count(), 1, "it was started again: {started}");
-    started.split_whitespace().for_each(gone);
+    // It was not started again.
+    all_are_gone(dir.path(), 2);
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
 
 /// Shell words that start an orphan outside of the tool's group and session; its id is in `pids`.
-fn gives_away(dir: &Path, pids: &Path) -> String {
-    let path = dir.join("given-away");
-    fs::write(&path, format!("#!/bin/sh\necho $$ >> {}\nexec sleep 1000\n", pids.display())).unwrap();
-    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+fn gives_away(dir: &Path) -> String {
+    let pids = dir.join("pids");
+    let path = script(dir, "given-away", &format!("echo $$ >> {}\nexec sleep 1000", pids.display()));
     let (path, pids) = (path.display(), pids.display());
     format!("(setsid {path} </dev/null >/dev/null 2>&1 &); while [ ! -s {pids} ]; do sleep 0.01; done")
 }
 
 #[test]
 fn what_left_the_session_of_a_tool_ends_with_it() {
-    for (more, why) in [("", None), ("trap '' TERM; sleep 1000", Some("was ended after"))] {
+    for (body, why) in [(ONE_MFLOPS, ""), ("trap '' TERM; sleep 1000", "was ended after")] {
         let dir = place_for_programs();
-        let pids = dir.path().join("pids");
-        let body = if more.is_empty() { ONE_MFLOPS } else { more };
-        let script = format!("[ \"$1\" = -v ] && exit; {}; {body}", gives_away(dir.path(), &pids));
-        let path = tool(dir.path(), &script);
-        let mut run = hanging(dir.path(), &path);
-        run.args(["--json", "-"]).stdout(std::process::Stdio::piped());
-        let output = run.output().unwrap();
+        let mut run = hanging(dir.path(), &format!("{}; {body}", gives_away(dir.path())));
+        let output = run.args(["--json", "-"]).stdout(Stdio::piped()).output().unwrap();
         assert!(output.status.success());
-        let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let run = crate::support::json(&lossy(&output.stdout));
         let peer = &run["measurements"][0]["metrics"][0]["references"][0];
-        let reason = peer["reason"].as_str();
-        assert_eq!(reason.is_some(), why.is_some(), "{peer}");
-        assert!(reason.unwrap_or_default().contains(why.unwrap_or_default()), "{peer}");
-        let started = fs::read_to_string(&pids).unwrap();
-        assert!(!started.trim().is_empty());
-        started.split_whitespace().for_each(gone);
+        let reason = peer["reason"].as_str().unwrap_or_default();
+        assert_eq!((reason.is_empty(), reason.contains(why)), (why.is_empty(), true), "{peer}");
+        all_are_gone(dir.path(), 1);
     }
 }
 
 #[test]
 fn what_left_the_session_of_a_tool_ends_with_a_run_that_is_killed() {
-    for signal in [rustix::process::Signal::KILL, interrupt()] {
+    for by in [Signal::KILL, interrupt()] {
         let dir = place_for_programs();
-        let (pids, mark) = (dir.path().join("pids"), dir.path().join("mark"));
-        let script = format!(
-            "[ \"$1\" = -v ] && exit; {}; echo $$ >> {}; : > {}; exec setsid sleep 1000",
-            gives_away(dir.path(), &pids),
-            pids.display(),
-            mark.display()
-        );
-        let path = tool(dir.path(), &script);
-        let mut run = hanging(dir.path(), &path).spawn().unwrap();
-        until("the start of the tool", || {
-            assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
-            mark.exists()
-        });
-        rustix::process::kill_process(rustix::process::Pid::from_child(&run), signal).unwrap();
+        let pids = dir.path().join("pids");
+        let tool =
+            format!("{}; echo $$ >> {}; exec setsid sleep 1000", gives_away(dir.path()), pids.display());
+        let mut run = until_the_tool_runs(hanging(dir.path(), &tool), dir.path());
+        until("both ids", || fs::read_to_string(&pids).unwrap().lines().count() == 2);
+        signal(run.id(), by);
         run.wait().unwrap();
-        let started = fs::read_to_string(&pids).unwrap();
-        assert_eq!(started.lines().count(), 2, "{started}");
-        started.split_whitespace().for_each(gone);
+        all_are_gone(dir.path(), 2);
     }
 }
+
+const TCP: &str = "network --only network.tcp --samples 1 --sample-time 20ms --against iperf3";
 
 #[test]
 fn the_server_of_a_tool_is_ended_with_it() {
     let dir = place_for_programs();
-    let mark = dir.path().join("server");
-    let script = format!(
+    let tool = format!(
         "case \"$1\" in -s) echo $$ > {}; exec iperf3 \"$@\";; --version) exit;; esac; exec iperf3 \"$@\"",
-        mark.display()
+        dir.path().join("pids").display()
     );
-    let path = format!("iperf3={}", tool(dir.path(), &script).display());
-    let case = ["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "20ms", "--json", "-"];
-    let tools = ["--against", "iperf3", "--peer-path", &path, "--store", "none"];
-    let (out, _) = ended(plimsoll(dir.path()).args(case).args(tools), 0);
-    let run: Value = serde_json::from_str(&out).unwrap();
-    let peer = &run["measurements"][0]["metrics"][0]["references"][0];
+    let path = script(dir.path(), "tool", &tool);
+    let peer = result(dir.path(), &format!("{TCP} --peer-path iperf3={}", path.display()));
     if peer["status"] != "ok" {
-        let why = peer["reason"].as_str().unwrap();
-        assert_eq!(why, "ended with code 127");
-        return skipped("peers: the server of a tool", "needs iperf3");
+        assert_eq!(reason(&peer), "ended with code 127");
+        return skip("needs iperf3");
     }
-    let server: Vec<&str> = peer["input"]["server"].as_str().unwrap().split(' ').collect();
+    let server: Vec<&str> = text(&peer["input"]["server"]).split(' ').collect();
     assert!(server.windows(2).any(|words| words == ["iperf3", "-s"]), "{peer}");
-    gone(fs::read_to_string(&mark).unwrap().trim());
+    all_are_gone(dir.path(), 1);
 }
 
 /// An interrupt does not wait for the attempts that a server would have.
 #[test]
 fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
     let dir = place_for_programs();
-    let mark = dir.path().join("servers");
-    let script = format!("case \"$1\" in -s) echo $$ >> {}; exec sleep 1000;; esac; exit", mark.display());
-    let path = format!("iperf3={}", tool(dir.path(), &script).display());
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    command.args(["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "20ms"]);
-    command.args(["--against", "iperf3", "--peer-path", &path, "--store", "none"]);
-    command.current_dir(dir.path()).env("TMPDIR", dir.path());
-    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    let mut run = command.spawn().unwrap();
-    let started = || fs::read_to_string(&mark).unwrap_or_default();
-    until("the start of the server", || {
-        assert!(run.try_wait().unwrap().is_none(), "the run ended without the tool");
-        started().ends_with('\n')
-    });
-    let pid = rustix::process::Pid::from_child(&run);
-    rustix::process::kill_process(pid, interrupt()).unwrap();
+    let mark = dir.path().join("pids");
+    let tool = format!("case \"$1\" in -s) echo $$ >> {}; exec sleep 1000;; esac; exit", mark.display());
+    let path = script(dir.path(), "tool", &tool);
+    let mut command = command(&format!("{TCP} --store none --peer-path iperf3={}", path.display()));
+    command.current_dir(dir.path()).env("TMPDIR", dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = until_the_tool_runs(command, dir.path());
+    until("its id", || fs::read_to_string(&mark).unwrap().ends_with('\n'));
+    signal(run.id(), interrupt());
     assert_eq!(run.wait().unwrap().code(), Some(130));
-    assert!(started().lines().count() < 3, "every attempt was made: {}", started());
-    started().split_whitespace().for_each(gone);
+    let started = fs::read_to_string(&mark).unwrap().lines().count();
+    assert!(started < 3, "every attempt was made: {started}");
+    all_are_gone(dir.path(), started);
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
 
@@ -449,60 +366,37 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
 fn a_server_elsewhere_is_named_and_used() {
     let dir = place_for_programs();
     // It prints its arguments.
-    let script = "case \"$1\" in --version) exit;; esac; printf '%s ' \"$@\" >&2; exit 7";
-    let path = format!("iperf3={}", tool(dir.path(), script).display());
+    let tool = "case \"$1\" in --version) exit;; esac; printf '%s ' \"$@\" >&2; exit 7";
+    let path = script(dir.path(), "tool", tool);
     let serving = Serving::here(&["--open"]);
-    let beside = |far: &[&str], server: &str| {
-        let case =
-            ["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "20ms", "--json", "-"];
-        let tools = ["--against", "iperf3", "--peer-path", &path, "--store", "none", "--peer-server", server];
-        let (out, _) = ended(plimsoll(dir.path()).args(case).args(tools).args(far), 0);
-        let run: Value = serde_json::from_str(&out).unwrap();
-        let peer = run["measurements"][0]["metrics"][0]["references"][0].clone();
-        (peer["reason"].as_str().unwrap().to_owned(), peer)
+    let beside = |far: &str, server: &str| {
+        let line = format!("{TCP} --peer-path iperf3={} --peer-server iperf3={server} {far}", path.display());
+        result(dir.path(), &line)
     };
-    let far = ["--server", &format!("127.0.0.1:{}", serving.port())];
-    let (why, iperf3) = beside(&far, "iperf3=127.0.0.1:5299");
-    let mut stated = vec![why];
+    let far = format!("--server 127.0.0.1:{}", serving.port());
+    let iperf3 = beside(&far, "127.0.0.1:5299");
     assert!(iperf3["input"].get("server").is_none(), "{iperf3}");
     // Both servers must be on the same host.
-    stated.push(beside(&far, "iperf3=[2001:db8::7]:5299").0);
-    stated.push(beside(&[], "iperf3=127.0.0.1:5299").0);
-    insta::assert_snapshot!(stated.join("\n"));
+    let other = beside(&far, "[2001:db8::7]:5299");
+    let own = beside("", "127.0.0.1:5299");
+    insta::assert_snapshot!([&iperf3, &other, &own].map(reason).join("\n"));
 }
 
 #[test]
 fn a_case_without_a_counterpart_says_why() {
     let (dir, place) = (scratch(), place_for_programs());
-    let path = format!("fio={}", tool(place.path(), "exit 0").display());
-    let case = [
-        "disk",
-        "--only",
-        "disk.io",
-        "--op",
-        "copy",
-        "--pattern",
-        "sequential",
-        "--block",
-        "64K",
-        "--depth",
-        "1",
-    ];
-    let more = ["--size", "16M", "--samples", "1", "--sample-time", "20ms", "--json", "-", "--store", "none"];
-    let (out, _) =
-        ended(plimsoll(dir.path()).args(case).args(more).args(["--against", "fio", "--peer-path", &path]), 0);
-    let run: Value = serde_json::from_str(&out).unwrap();
-    let peer = &run["measurements"][0]["metrics"][0]["references"][0];
-    assert_eq!(
-        (&peer["status"], &peer["reason"]),
-        (&"unavailable".into(), &"it has no copy".into()),
-        "{peer}"
+    let line = format!(
+        "disk --only disk.io --op copy --pattern sequential --block 64K --depth 1 --size 16M --samples 1 \
+         --sample-time 20ms --against fio --peer-path fio={}",
+        script(place.path(), "fio", "exit 0").display()
     );
+    let peer = result(dir.path(), &line);
+    assert_eq!((text(&peer["status"]), reason(&peer)), ("unavailable", "it has no copy"), "{peer}");
 }
 
 /// The copy of plimsoll in `place`, run by a user of no name.
-fn as_user(place: &Path) -> std::process::Command {
-    let mut command = std::process::Command::new("/usr/bin/setpriv");
+fn as_user(place: &Path) -> Command {
+    let mut command = Command::new("/usr/bin/setpriv");
     command.args(["--reuid", "65533", "--regid", "65533", "--clear-groups"]).arg(place.join("plimsoll"));
     command.current_dir("/").env("TMPDIR", "/tmp").env("HOME", "/");
     command
@@ -512,15 +406,15 @@ fn as_user(place: &Path) -> std::process::Command {
 fn for_another_user() -> Option<tempfile::TempDir> {
     let place = place_for_programs();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_plimsoll"), place.path().join("plimsoll")).unwrap();
+    fs::copy(PROGRAM, place.path().join("plimsoll")).unwrap();
     let works = as_user(place.path()).arg("--version").output();
     works.is_ok_and(|output| output.status.success()).then_some(place)
 }
 
 /// The row of ioping in `plimsoll peers` with this PATH.
-fn said_of_ioping(command: &mut std::process::Command, path: &Path) -> String {
+fn said_of_ioping(command: &mut Command, path: &Path) -> String {
     let output = command.arg("peers").env("PATH", path).env("COLUMNS", "400").output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = lossy(&output.stdout);
     // A long path is wrapped.
     let (_, row) = text.split_once("\n  ioping ").unwrap();
     let (row, _) = row.split_once("\n  iperf3 ").unwrap();
@@ -538,8 +432,7 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
     let dir = place_for_programs();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let own = made(dir.path().join("own"), 0o755);
-    let real = own.join("ioping");
-    fs::rename(tool(&own, "echo 'ioping 1.3'"), &real).unwrap();
+    let real = script(&own, "ioping", "echo 'ioping 1.3'");
     let open = made(dir.path().join("open"), 0o777);
     // A link to the owner's program; the owner's directory below an open one; a program behind a
     // link in an open directory; and one in a sticky directory.
@@ -552,7 +445,7 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
     fs::copy(&real, sticky.join("ioping")).unwrap();
     let good = made(sticky.join("good"), 0o755);
     fs::copy(&real, good.join("ioping")).unwrap();
-    let here = || std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    let here = || Command::new(PROGRAM);
     let other = for_another_user();
     if other.is_none() {
         skipped("peers: programs as another user", "needs root and setpriv");

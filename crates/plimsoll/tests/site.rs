@@ -5,42 +5,28 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::quick::validated;
-use crate::support::{ended, plimsoll, scratch, until};
+use crate::support::{
+    command, done, ended, plimsoll, recorded, rename_machine, scale, scale_metric, scratch, until,
+};
 
 const HOSTILE: &str = "</title><script>document.title='owned'</script><img src=http://192.0.2.1/x onerror=\"document.title='owned'\">\u{1b}[31m\u{202e}../../x";
 
 /// The recorded run as run `n` of a series on this machine, `factor` times as fast.
 fn run(n: usize, host: &str, factor: f64) -> Value {
-    let mut run = validated(include_str!("fixtures/runs/threads.json"));
+    let mut run = recorded();
     run["id"] = format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88").into();
     run["started"] = format!("2026-{:02}-{:02}T08:00:00Z", n / 28 + 1, n % 28 + 1).into();
-    run["machine"]["host"] = host.into();
-    run["nodes"][0]["name"] = host.into();
+    rename_machine(&mut run, host);
     for measurement in run["measurements"].as_array_mut().unwrap() {
-        measurement["node"] = host.into();
         for metric in measurement["metrics"].as_array_mut().unwrap() {
-            let by = |value: &mut Value| {
-                if let Some(number) = value.as_f64() {
-                    *value = (number * factor).into();
-                }
-            };
-            by(&mut metric["of_limit"]);
-            metric["samples"].as_array_mut().unwrap().iter_mut().for_each(by);
+            scale_metric(metric, factor);
+            scale(&mut metric["of_limit"], factor);
             metric["series"] = json!([]);
-            for (_, value) in
-                metric["summary"].as_object_mut().unwrap().iter_mut().filter(|(key, _)| *key != "n")
-            {
-                match value.as_array_mut() {
-                    Some(ends) => ends.iter_mut().for_each(by),
-                    None => by(value),
-                }
-            }
         }
     }
     run
@@ -51,16 +37,17 @@ fn noise(n: usize) -> f64 {
 }
 
 fn history(dir: &Path, name: &str, runs: &[Value]) {
-    let files: Vec<String> = (0..runs.len()).map(|n| format!("{name}-{n}.json")).collect();
-    for (file, run) in files.iter().zip(runs) {
-        fs::write(dir.join(file), run.to_string()).unwrap();
+    let mut line = format!("history import --store {name}");
+    for (n, run) in runs.iter().enumerate() {
+        fs::write(dir.join(format!("{name}-{n}.json")), run.to_string()).unwrap();
+        line += &format!(" {name}-{n}.json");
     }
-    ended(plimsoll(dir).args(["history", "import", "--store", name]).args(&files), 0);
+    done(dir, &line, 0);
 }
 
 /// Makes the site: numbers of runs, and of files that were written, unchanged and removed.
-fn site(dir: &Path, history: &str, more: &[&str]) -> [usize; 4] {
-    let (out, _) = ended(plimsoll(dir).args(["site", "public", "--store", history]).args(more), 0);
+fn site(dir: &Path, history: &str) -> [usize; 4] {
+    let (out, _) = done(dir, &format!("site public --store {history}"), 0);
     let mut words = out.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok());
     std::array::from_fn(|_| words.next().unwrap_or_else(|| panic!("{out}")))
 }
@@ -104,20 +91,18 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
     let runs: Vec<Value> =
         (0..14).map(|n| run(n, "bench-1", noise(n) * if n < 7 { 1.0 } else { 0.9 })).collect();
     history(dir, "some", &runs[..13]);
-    assert_eq!(site(dir, "some", &[]), [13, 16, 0, 0]);
+    assert_eq!(site(dir, "some"), [13, 16, 0, 0]);
     assert!(all_links_lead_somewhere(dir) > 13);
     let first = files(dir);
-    assert_eq!(site(dir, "some", &[]), [13, 0, 16, 0]);
+    assert_eq!(site(dir, "some"), [13, 0, 16, 0]);
     assert_eq!(files(dir), first, "not even touched");
     history(dir, "some", &runs[13..]);
-    assert_eq!(site(dir, "some", &[]), [14, 3, 14, 0]);
+    assert_eq!(site(dir, "some"), [14, 3, 14, 0]);
     let index = &files(dir)["index.html"].0;
-    assert!(
-        index.contains("2026-01-08 08:00 UTC") && index.contains("−10 %"),
-        "the step, at its run: {index}"
-    );
+    let step = ["2026-01-08 08:00 UTC", "−10 %"];
+    assert!(step.iter().all(|words| index.contains(words)), "the step, at its run: {index}");
     history(dir, "fewer", &runs[1..]);
-    assert_eq!(site(dir, "fewer", &[])[3], 1);
+    assert_eq!(site(dir, "fewer")[3], 1);
     let after = files(dir);
     assert_eq!(after.len(), 13 + 4);
     let reported: usize = after.values().map(|(text, _)| text.matches("019aa5c3-0000").count()).sum();
@@ -126,7 +111,7 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
     // A changed page is written again.
     let page = after.keys().find(|name| name.starts_with("run/")).unwrap();
     fs::write(dir.join("public").join(page), "changed").unwrap();
-    assert_eq!(site(dir, "fewer", &[])[1], 1);
+    assert_eq!(site(dir, "fewer")[1], 1);
     assert_eq!(files(dir)[page].0, after[page].0);
 }
 
@@ -137,20 +122,18 @@ fn a_directory_of_somebody_else_is_refused_and_a_missing_history_empties_no_site
     history(dir, "some", &[run(0, "bench-1", 1.0)]);
     fs::create_dir(dir.join("public")).unwrap();
     fs::write(dir.join("public/index.html"), "mine").unwrap();
-    let refused =
-        |history: &str, code| ended(plimsoll(dir).args(["site", "public", "--store", history]), code);
-    let (out, err) = refused("some", 3);
+    let (out, err) = done(dir, "site public --store some", 3);
     insta::assert_snapshot!(out + &err);
     assert_eq!(fs::read_to_string(dir.join("public/index.html")).unwrap(), "mine");
     fs::remove_file(dir.join("public/index.html")).unwrap();
-    site(dir, "some", &[]);
+    site(dir, "some");
     let whole = files(dir);
-    refused("missing", 2);
-    refused("none", 2);
+    done(dir, "site public --store missing", 2);
+    done(dir, "site public --store none", 2);
     assert_eq!(files(dir), whole);
     // Made by the attempt, and empty.
-    ended(plimsoll(dir).args(["history", "tag", "last", "x", "--store", "empty"]), 2);
-    assert_eq!(site(dir, "empty", &[])[0], 0);
+    done(dir, "history tag last x --store empty", 2);
+    assert_eq!(site(dir, "empty")[0], 0);
     assert!(!files(dir).keys().any(|name| name.starts_with("run/")));
 }
 
@@ -159,13 +142,13 @@ fn nothing_redacted_is_on_a_site_that_was_open_before() {
     let dir = scratch();
     let dir = dir.path();
     history(dir, "some", &(0..3).map(|n| run(n, "secret-host", noise(n))).collect::<Vec<_>>());
-    ended(plimsoll(dir).args(["history", "note", "last", "secret-note", "--store", "some"]), 0);
-    site(dir, "some", &[]);
+    done(dir, "history note last secret-note --store some", 0);
+    site(dir, "some");
     let secrets = || files(dir).values().map(|(text, _)| text.matches("secret").count()).sum::<usize>();
     assert_ne!(secrets(), 0);
-    site(dir, "some", &["--redact"]);
+    site(dir, "some --redact");
     assert_eq!(secrets(), 0);
-    assert_eq!(site(dir, "some", &["--redact"])[1], 0);
+    assert_eq!(site(dir, "some --redact")[1], 0);
 }
 
 #[test]
@@ -174,12 +157,11 @@ fn a_call_that_is_killed_leaves_a_whole_site_and_the_next_one_ends_it() {
     let dir = dir.path();
     let runs: Vec<Value> = (0..30).map(|n| run(n, "bench-1", noise(n))).collect();
     history(dir, "some", &runs[..2]);
-    site(dir, "some", &[]);
+    site(dir, "some");
     let before = files(dir);
     history(dir, "some", &runs[2..]);
     let pages = || fs::read_dir(dir.join("public/run")).unwrap().count();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
-        .args(["site", "public", "--store", "some"])
+    let mut child = command("site public --store some")
         .current_dir(dir)
         .env("XDG_STATE_HOME", dir.join("state"))
         .stdout(Stdio::null())
@@ -194,7 +176,7 @@ fn a_call_that_is_killed_leaves_a_whole_site_and_the_next_one_ends_it() {
         assert_eq!(after[name].0, *text, "{name}");
     }
     all_links_lead_somewhere(dir);
-    let [runs, _, unchanged, _] = site(dir, "some", &[]);
+    let [runs, _, unchanged, _] = site(dir, "some");
     assert!(runs == 30 && unchanged > 0, "{runs} {unchanged}");
     all_links_lead_somewhere(dir);
     assert_eq!(pages(), 30, "what was not finished is gone");
@@ -237,31 +219,17 @@ fn looked_at(browser: &mut Browser, top: &str, pages: &[String]) {
         let title = browser.evaluate("document.title");
         assert!(title.as_str().unwrap().starts_with("plimsoll: "), "{page}: {title}");
         let drawn = browser.evaluate("document.documentElement.dataset.drawn ?? null");
-        let wanted = browser.evaluate("document.querySelectorAll('[data-chart]').length").as_u64().unwrap();
-        if page.starts_with("run/") {
-            assert!(
-                wanted > 0 && drawn == wanted.to_string().as_str(),
-                "{page}: {drawn} of {wanted}: {:?}",
-                browser.complaints()
-            );
-        }
-        let room = browser.evaluate("document.documentElement.clientWidth");
-        assert_eq!(
-            browser.evaluate("document.documentElement.scrollWidth"),
-            room,
-            "{page} is wider than its window"
-        );
+        let wanted = browser.count("[data-chart]");
+        let is_drawn = wanted > 0 && drawn == wanted.to_string().as_str();
+        let complaints = browser.complaints();
+        assert!(!page.starts_with("run/") || is_drawn, "{page}: {drawn} of {wanted}: {complaints:?}");
+        assert!(browser.fits(), "{page} is wider than its window");
     }
-    assert_eq!(browser.complaints(), [&Value::Null; 0]);
-    let elsewhere: Vec<&str> =
-        browser.requests().into_iter().filter(|asked| !asked.starts_with(top)).collect();
-    assert_eq!(elsewhere, [""; 0], "a request left");
+    browser.is_content_with(top);
 }
 
 #[test]
 fn pages_work_from_the_disk_and_below_a_path_of_a_web_server_and_hostile_names_do_nothing() {
-    const TEST: &str =
-        "site::pages_work_from_the_disk_and_below_a_path_of_a_web_server_and_hostile_names_do_nothing";
     let dir = scratch();
     let dir = dir.path();
     let mut runs: Vec<Value> =
@@ -272,7 +240,7 @@ fn pages_work_from_the_disk_and_below_a_path_of_a_web_server_and_hostile_names_d
     }
     history(dir, "some", &runs);
     ended(plimsoll(dir).args(["history", "note", "last", HOSTILE, "--store", "some"]), 0);
-    site(dir, "some", &[]);
+    site(dir, "some");
     assert!(all_links_lead_somewhere(dir) > 0);
     let own = files(dir);
     let plain = |name: &String| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"/.-".contains(&b));
@@ -284,22 +252,18 @@ fn pages_work_from_the_disk_and_below_a_path_of_a_web_server_and_hostile_names_d
     let top = dir.join("public").canonicalize().unwrap();
     let from_disk = format!("file://{}/", top.display());
     for width in [1440, 500] {
-        let Some(mut browser) = Browser::open_at(TEST, &format!("{from_disk}{}", pages[2]), width) else {
-            return;
-        };
+        let Some(mut browser) = Browser::open_at(&format!("{from_disk}{}", pages[2]), width) else { return };
         looked_at(&mut browser, &from_disk, &pages);
     }
     let address = served(top, "/some/path/");
     let from_server = format!("http://{address}/some/path/");
-    let Some(mut browser) = Browser::open_at(TEST, &format!("{from_server}{}", pages[2]), 1440) else {
-        return;
-    };
+    let Some(mut browser) = Browser::open_at(&format!("{from_server}{}", pages[2]), 1440) else { return };
     looked_at(&mut browser, &from_server, &pages);
     // A replaced library does not run.
     let library = own.keys().find(|name| name.ends_with(".js")).unwrap();
     fs::write(dir.join("public").join(library), "document.title = 'owned';").unwrap();
     let report = pages.last().unwrap();
-    let Some(mut browser) = Browser::open_at(TEST, &format!("{from_server}{report}"), 1440) else { return };
+    let Some(mut browser) = Browser::open_at(&format!("{from_server}{report}"), 1440) else { return };
     assert_ne!(browser.evaluate("document.title"), "owned");
     assert!(!browser.complaints().is_empty(), "the browser says that it refused it");
 }

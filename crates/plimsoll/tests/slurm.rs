@@ -4,13 +4,13 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::quota::Group;
-use crate::support::skipped;
+use crate::groups::Group;
+use crate::support::{Owned, PROGRAM, json_of, list, lossy, repository, script, skip, text};
 
 /// Repetitions of a test; `PLIMSOLL_TEST_ROUNDS` changes them.
 const ROUNDS: usize = 2;
@@ -18,17 +18,8 @@ const MOST: Duration = Duration::from_secs(300);
 
 /// Daemons of this test alone, ended with it.
 struct Cluster {
+    daemons: Vec<Owned>,
     dir: tempfile::TempDir,
-    daemons: Vec<Child>,
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for daemon in self.daemons.iter_mut().rev() {
-            let _ = daemon.kill();
-            let _ = daemon.wait();
-        }
-    }
 }
 
 fn program(name: &str) -> Option<PathBuf> {
@@ -50,7 +41,7 @@ impl Cluster {
     fn start(&mut self, mut command: Command) {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.env("SLURM_CONF", self.path("slurm.conf"));
-        self.daemons.push(command.spawn().unwrap());
+        self.daemons.insert(0, Owned(command.spawn().unwrap()));
     }
 
     fn munge(&mut self) {
@@ -81,10 +72,10 @@ impl Cluster {
     }
 
     /// A cluster without running daemons; `None`, and a skipped test, if they are not installed.
-    fn new(test: &str) -> Option<Self> {
+    fn new() -> Option<Self> {
         for needed in ["slurmctld", "slurmd", "munged", "scontrol", "sbatch", "srun"] {
             if program(needed).is_none() {
-                skipped(test, &format!("needs {needed} (slurmctld, slurmd, slurm-client, munge)"));
+                skip(&format!("needs {needed} (slurmctld, slurmd, slurm-client, munge)"));
                 return None;
             }
         }
@@ -120,30 +111,31 @@ impl Cluster {
              PartitionName=all Nodes=ALL Default=YES MaxTime=10 State=UP\n"
         );
         fs::write(self.path("slurm.conf"), text).unwrap();
-        let example =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll-health-check.sh");
         // Keeps each gate's answer and exit code.
-        let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
-        self.script(
-            "plimsoll",
-            &format!(
-                "line=$('{plimsoll}' \"$@\")\ncode=$?\nprintf '%s %s\\n' $code \"$line\" >> '{dir}/answers.'$SLURMD_NODENAME\n\
-                 printf '%s\\n' \"$line\"\nexit $code\n"
-            ),
+        let gate = format!(
+            "line=$('{PROGRAM}' \"$@\")\ncode=$?\nprintf '%s %s\\n' $code \"$line\" >> '{dir}/answers.'$SLURMD_NODENAME\n\
+             printf '%s\\n' \"$line\"\nexit $code"
         );
-        let example = example.display();
-        self.script(
-            "check",
-            &format!(
-                "export PLIMSOLL='{dir}/plimsoll' SLURM_CONF='{dir}/slurm.conf' XDG_DATA_HOME='{dir}'\nexec sh '{example}'\n"
-            ),
+        script(self.dir.path(), "plimsoll", &gate);
+        let example = repository("examples/slurm/plimsoll-health-check.sh");
+        let check = format!(
+            "export PLIMSOLL='{dir}/plimsoll' SLURM_CONF='{dir}/slurm.conf' XDG_DATA_HOME='{dir}'\nexec sh '{}'",
+            example.display()
         );
+        script(self.dir.path(), "check", &check);
         fs::create_dir(self.path("state")).unwrap();
     }
 
-    fn script(&self, name: &str, text: &str) {
-        fs::write(self.path(name), format!("#!/bin/sh\n{text}")).unwrap();
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    /// Runs an example on both nodes; returns what the job prints.
+    fn job(&self, example: &str, arguments: &str, program: &Path) -> String {
+        let mut job = Command::new("sbatch");
+        job.args(["--wait", "-N", "2"]).arg(repository(example)).args(arguments.split(' '));
+        job.current_dir(self.dir.path()).env("SLURM_CONF", self.path("slurm.conf")).env("PLIMSOLL", program);
+        let output = job.output().unwrap();
+        let names = ["plimsoll-1.txt", "plimsoll-2.txt"].map(|name| fs::read_to_string(self.path(name)));
+        let stated = names.into_iter().filter_map(Result::ok).next_back().unwrap_or_default();
+        assert!(output.status.success(), "{output:?}\n{stated}\n{}", self.logs());
+        stated
     }
 
     fn answers(&self, node: &str) -> Vec<String> {
@@ -159,7 +151,7 @@ impl Cluster {
         let mut show = Command::new("scontrol");
         let output =
             show.args(["show", "node", name]).env("SLURM_CONF", self.path("slurm.conf")).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        lossy(&output.stdout)
     }
 
     fn logs(&self) -> String {
@@ -192,10 +184,8 @@ fn is_drained(node: &str) -> bool {
 
 #[test]
 fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
-    let name = "slurm_drains_the_slowed_node_with_its_cause_and_no_other";
-    let Some(mut cluster) = Cluster::new(name) else { return };
-    let groups = [Group::make("slurm-slow"), Group::make("slurm-sound")];
-    let [Ok(group), Ok(whole)] = groups else { return skipped(name, "needs a control group of its own") };
+    let Some(mut cluster) = Cluster::new() else { return };
+    let (Some(group), Some(whole)) = (Group::make("cpu"), Group::make("cpu")) else { return };
     group.limit(0.5);
     // The other tests go on beside it.
     whole.weigh(1024);
@@ -246,59 +236,35 @@ fn started(cluster: &mut Cluster) {
     }
 }
 
+/// The nodes of an allocation are reached by srun, and without MPI their documents are gathered.
 #[test]
-fn the_nodes_of_an_allocation_are_reached_by_srun() {
-    let Some(mut cluster) = Cluster::new("the_nodes_of_an_allocation_are_reached_by_srun") else { return };
+fn the_nodes_of_an_allocation_become_one_run() {
+    let Some(mut cluster) = Cluster::new() else { return };
     started(&mut cluster);
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll.sbatch");
-    let mut job = Command::new("sbatch");
-    job.args(["--wait", "-N", "2"]).arg(example);
-    job.args("quick --only null --samples=5 --sample-time 10ms --store=none --json=fleet.json".split(' '));
-    job.current_dir(cluster.dir.path()).env("SLURM_CONF", cluster.path("slurm.conf"));
-    let output = job.env("PLIMSOLL", env!("CARGO_BIN_EXE_plimsoll")).output().unwrap();
-    let stated = fs::read_to_string(cluster.path("plimsoll-1.txt")).unwrap_or_default();
-    assert!(output.status.success(), "{output:?}\n{stated}\n{}", cluster.logs());
-    let document = fs::read_to_string(cluster.path("fleet.json")).unwrap();
-    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-    let nodes = document["nodes"].as_array().unwrap().iter().map(|node| node["name"].as_str().unwrap());
+    let words = "quick --only null --samples=5 --sample-time 10ms";
+    let line = format!("{words} --store=none --json=fleet.json");
+    let stated = cluster.job("examples/slurm/plimsoll.sbatch", &line, Path::new(PROGRAM));
+    let document = json_of(cluster.dir.path(), "fleet.json");
+    let nodes = list(&document["nodes"]).iter().map(|node| text(&node["name"]));
     assert_eq!(nodes.collect::<Vec<_>>(), ["slow", "sound"]);
     assert_eq!(document["status"], "complete", "{stated}");
-}
-
-#[test]
-fn the_nodes_of_a_job_without_mpi_are_gathered() {
-    let name = "the_nodes_of_a_job_without_mpi_are_gathered";
-    let Some(mut cluster) = Cluster::new(name) else { return };
     if !Command::new("unshare").args(["--uts", "true"]).status().is_ok_and(|ended| ended.success()) {
-        return skipped(name, "needs the right to make namespaces");
+        return skip("needs the right to make namespaces");
     }
-    started(&mut cluster);
     // plimsoll names a machine by its host name: set it to the node's.
     let own = "hostname \"$SLURMD_NODENAME\" && exec \"$@\"";
-    let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
-    cluster.script(
-        "there",
-        &format!("[ \"$1\" = run ] && exec unshare --uts sh -c '{own}' sh '{plimsoll}' \"$@\"\nexec '{plimsoll}' \"$@\"\n"),
+    let there = format!(
+        "[ \"$1\" = run ] && exec unshare --uts sh -c '{own}' sh '{PROGRAM}' \"$@\"\nexec '{PROGRAM}' \"$@\""
     );
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll-gather.sbatch");
-    let mut job = Command::new("sbatch");
-    job.args(["--wait", "-N", "2"]).arg(example);
-    job.args(["quick", "--only", "null", "--samples=5", "--sample-time", "10ms"]);
-    job.current_dir(cluster.dir.path()).env("SLURM_CONF", cluster.path("slurm.conf"));
-    let output = job.env("PLIMSOLL", cluster.path("there")).output().unwrap();
+    let there = script(cluster.dir.path(), "there", &there);
+    let stated = cluster.job("examples/slurm/plimsoll-gather.sbatch", words, &there);
     let read = |name: &str| fs::read_to_string(cluster.path(name)).unwrap_or_default();
-    let stated = read("plimsoll-1.txt");
-    assert!(output.status.success(), "{output:?}\n{stated}\n{}", cluster.logs());
-    let page = read("plimsoll-1/fleet.html");
+    let page = read("plimsoll-2/fleet.html");
     for node in ["slow", "sound"] {
-        assert!(page.contains(node) && read("plimsoll-1/hosts.txt").contains(node), "{node}: {stated}");
-        let document: serde_json::Value =
-            serde_json::from_str(&read(&format!("plimsoll-1/{node}.json"))).unwrap();
+        assert!(page.contains(node) && read("plimsoll-2/hosts.txt").contains(node), "{node}: {stated}");
+        let document = json_of(cluster.dir.path(), &format!("plimsoll-2/{node}.json"));
         assert_eq!(document["nodes"][0]["name"], node);
     }
-    assert_eq!(
-        (stated.matches("is missing").count(), stated.matches("quick on 2 machines").count()),
-        (0, 1),
-        "{stated}"
-    );
+    let counts = ["is missing", "quick on 2 machines"].map(|words| stated.matches(words).count());
+    assert_eq!(counts, [0, 1], "{stated}");
 }

@@ -9,46 +9,28 @@ use std::process::{Command, Output};
 use plimsoll_history::{Location, Store};
 use plimsoll_result::document::RunStatus;
 
-use crate::disk::{in_own_mounts, possible};
-use crate::support::{ended, plimsoll, redacted, scratch, skipped};
+use crate::disk::in_own_mounts;
+use crate::support::{PROGRAM, done, ended, has, lossy, plimsoll, possible, redacted, scratch};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
+const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet";
 
-const NULL: [&str; 6] = ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet"];
-
-const STORE: [&str; 2] = ["--store", "history"];
-
-/// Whether strace is installed; otherwise the test is skipped.
-fn has_strace(test: &str) -> bool {
-    let found = Command::new("strace").arg("--version").output().is_ok();
-    if !found {
-        skipped(test, "needs strace");
-    }
-    found
+/// A command line with the history of the test's directory.
+#[track_caller]
+fn with_store(dir: &Path, line: &str, code: i32) -> (String, String) {
+    done(dir, &format!("{line} --store history"), code)
 }
 
 fn run(dir: &Path) {
-    ended(plimsoll(dir).args(NULL).args(STORE), 0);
+    with_store(dir, NULL, 0);
 }
 
-fn injected(dir: &Path, call: &str, fault: &str, words: &[&str]) -> Output {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-    let first: String = allowed.trim().chars().take_while(char::is_ascii_digit).collect();
+fn injected(dir: &Path, call: &str, fault: &str, line: &str) -> Output {
+    let first = plimsoll_metal::affinity::allowed().unwrap()[0].to_string();
     let mut command = Command::new("taskset");
-    command.args([
-        "-c",
-        &first,
-        "strace",
-        "-o",
-        "trace",
-        "-e",
-        &format!("trace={call}"),
-        "-e",
-        &format!("inject={call}:{fault}"),
-    ]);
-    command.env("XDG_STATE_HOME", dir.join("state"));
-    command.arg(PROGRAM).args(words).args(STORE).current_dir(dir).output().unwrap()
+    command.args(["-c", &first, "strace", "-o", "trace", "-e", &format!("trace={call}")]);
+    command.args(["-e", &format!("inject={call}:{fault}"), PROGRAM]).args(line.split(' '));
+    command.args(["--store", "history"]).env("XDG_STATE_HOME", dir.join("state"));
+    command.current_dir(dir).output().unwrap()
 }
 
 fn stored(dir: &Path) -> Store {
@@ -76,7 +58,7 @@ fn killed_at_each(call: &str, prepare: impl Fn(&Path), check: impl Fn(&Path, boo
     for nth in 1.. {
         let dir = scratch();
         prepare(dir.path());
-        let output = injected(dir.path(), call, &format!("signal=KILL:when={nth}"), &NULL);
+        let output = injected(dir.path(), call, &format!("signal=KILL:when={nth}"), NULL);
         check(dir.path(), output.status.success());
         if output.status.success() {
             return nth - 1;
@@ -88,9 +70,7 @@ fn killed_at_each(call: &str, prepare: impl Fn(&Path), check: impl Fn(&Path, boo
 
 #[test]
 fn a_kill_at_any_call_that_writes_loses_no_run_and_lists_nothing_half() {
-    if !has_strace("a kill at any write") {
-        return;
-    }
+    let Some(()) = has(&["strace"]) else { return };
     let before = scratch();
     run(before.path());
     let old = stored(before.path()).load("last").unwrap();
@@ -119,9 +99,7 @@ fn a_kill_at_any_call_that_writes_loses_no_run_and_lists_nothing_half() {
 
 #[test]
 fn a_kill_while_the_first_history_is_made_leaves_one_that_works() {
-    if !has_strace("a kill while a history is made") {
-        return;
-    }
+    let Some(()) = has(&["strace"]) else { return };
     let check = |dir: &Path, _| {
         if dir.join("history").exists() {
             assert!(stored(dir).list().unwrap().len() <= 1);
@@ -134,9 +112,7 @@ fn a_kill_while_the_first_history_is_made_leaves_one_that_works() {
 
 #[test]
 fn a_read_that_fails_is_named_and_no_damage() {
-    if !has_strace("reads of the history that fail") {
-        return;
-    }
+    let Some(()) = has(&["strace"]) else { return };
     let dir = scratch();
     (0..3).for_each(|_| run(dir.path()));
     let mut failing = 0;
@@ -144,11 +120,11 @@ fn a_read_that_fails_is_named_and_no_damage() {
         let here = scratch();
         copied(dir.path(), here.path());
         fs::remove_file(here.path().join("history/index.json")).unwrap();
-        let output = injected(here.path(), "read", &format!("error=EIO:when={nth}"), &["history"]);
+        let output = injected(here.path(), "read", &format!("error=EIO:when={nth}"), "history");
         if fs::read_to_string(here.path().join("trace")).unwrap().matches("INJECTED").count() == 0 {
             break;
         }
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let (out, err) = (lossy(&output.stdout), lossy(&output.stderr));
         // The loader's own reads are not the history's.
         if err.matches("shared libraries").count() > 0 {
             continue;
@@ -168,10 +144,6 @@ fn is_shown(out: &str) -> bool {
     out.lines().any(|line| line.starts_with("1 case in "))
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 #[test]
 fn a_damaged_document_is_named_by_each_command_and_costs_itself_alone() {
     let dir = scratch();
@@ -182,46 +154,34 @@ fn a_damaged_document_is_named_by_each_command_and_costs_itself_alone() {
     bytes[middle] ^= 0x40;
     fs::write(&file, &bytes).unwrap();
     let name = file.file_name().unwrap().to_str().unwrap();
-    for words in [
-        &["history"][..],
-        &["history", "show", "last"],
-        &["compare", "last", "last~1"],
-        &["history", "show", "null"],
-    ] {
-        let (out, err) = ended(plimsoll(dir.path()).args(words).args(STORE), 0);
-        assert!(!out.is_empty() && err.contains(name) && err.lines().count() == 1, "{words:?}: {err}");
+    for line in ["history", "history show last", "compare last last~1", "history show null"] {
+        let (out, err) = with_store(dir.path(), line, 0);
+        assert!(!out.is_empty() && err.contains(name) && err.lines().count() == 1, "{line}: {err}");
     }
-    assert_eq!(ended(plimsoll(dir.path()).args(["history"]).args(STORE), 0).0.matches(" ok").count(), 2);
+    assert_eq!(with_store(dir.path(), "history", 0).0.matches(" ok").count(), 2);
     assert_eq!(fs::read(&file).unwrap(), bytes);
     fs::remove_file(&file).unwrap();
-    assert_eq!(ended(plimsoll(dir.path()).args(["history"]).args(STORE), 0).1, "");
+    assert_eq!(with_store(dir.path(), "history", 0).1, "");
 }
 
 #[test]
 fn a_history_is_deleted_pruned_and_copied_by_hand() {
     let dir = scratch();
     (0..3).for_each(|_| run(dir.path()));
-    let command = |words: &[&str], code| ended(plimsoll(dir.path()).args(words).args(STORE), code);
-    command(&["history", "tag", "last~2", "kept"], 0);
-    assert_eq!(command(&["history", "delete", "last"], 0).0, "1 run deleted\n");
-    assert_eq!(command(&["history", "prune", "--older", "1y"], 0).0, "0 runs deleted\n");
+    let command = |line: &str| with_store(dir.path(), line, 0).0;
+    command("history tag last~2 kept");
+    assert_eq!(command("history delete last"), "1 run deleted\n");
+    assert_eq!(command("history prune --older 1y"), "0 runs deleted\n");
     // All are older than the shortest time.
-    let pruned = ["history", "prune", "--older", "1ns", "--keep-tagged"];
-    assert_eq!(command(&pruned, 0).0, "1 run deleted, 1 kept for a tag\n");
+    assert_eq!(command("history prune --older 1ns --keep-tagged"), "1 run deleted, 1 kept for a tag\n");
     assert_eq!(documents(dir.path()).len(), 1);
     let other = scratch();
     run(other.path());
-    let status = Command::new("cp")
-        .arg("-r")
-        .arg(other.path().join("history/runs"))
-        .arg(dir.path().join("history"))
-        .status();
-    assert!(status.unwrap().success());
+    copied(other.path(), dir.path());
     fs::remove_file(dir.path().join("history/index.json")).unwrap();
-    assert_eq!(command(&["history"], 0).0.matches(" ok").count(), 2);
-    assert!(!dir.path().join("none").exists());
-    for words in [&["history", "delete", "last"][..], &["history", "prune", "--older", "1y"]] {
-        ended(plimsoll(dir.path()).args(words).args(["--store", "none-yet"]), 2);
+    assert_eq!(command("history").matches(" ok").count(), 2);
+    for line in ["history delete last", "history prune --older 1y"] {
+        done(dir.path(), &format!("{line} --store none-yet"), 2);
     }
     assert!(!dir.path().join("none-yet").exists(), "deleting makes nothing");
 }
@@ -237,31 +197,29 @@ fn a_run_that_ended_before_its_first_case_is_told() {
         .unwrap()
         .begin(&run)
         .unwrap();
-    ended(plimsoll(dir.path()).args(["history", "tag", "last", "empty"]).args(STORE), 0);
+    with_store(dir.path(), "history tag last empty", 0);
     fs::write(dir.path().join("empty.json"), serde_json::to_string(&run).unwrap()).unwrap();
     let mut stated = String::new();
-    for words in [
-        &["report", "last"][..],
-        &["export", "last"],
-        &["compare", "last~1", "last"],
-        &["report", "ffffffff"],
-        &["compare", "last~1", "empty"],
-        &["compare", "./empty.json", "last~1"],
+    for line in [
+        "report last",
+        "export last",
+        "compare last~1 last",
+        "report ffffffff",
+        "compare last~1 empty",
+        "compare ./empty.json last~1",
     ] {
-        let (out, err) = ended(plimsoll(dir.path()).args(words).args(STORE), 2);
+        let (out, err) = with_store(dir.path(), line, 2);
         assert_eq!(out, "");
-        stated += &format!("{}: {err}", words.join(" "));
+        stated += &format!("{line}: {err}");
     }
     insta::assert_snapshot!(stated);
-    ended(plimsoll(dir.path()).args(["report", "last~1"]).args(STORE), 0);
+    with_store(dir.path(), "report last~1", 0);
 }
 
 /// The calls by which the history is written, on a disk that is full or fails from then on.
 #[test]
 fn when_the_disk_fails_the_result_is_shown_and_the_old_runs_stay() {
-    if !has_strace("a full disk") {
-        return;
-    }
+    let Some(()) = has(&["strace"]) else { return };
     let mut stated = String::new();
     for (call, fault) in [
         ("fsync", "error=ENOSPC:when=1+"),
@@ -272,8 +230,8 @@ fn when_the_disk_fails_the_result_is_shown_and_the_old_runs_stay() {
         let dir = scratch();
         run(dir.path());
         let old = stored(dir.path()).load("last").unwrap();
-        let output = injected(dir.path(), call, fault, &NULL);
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let output = injected(dir.path(), call, fault, NULL);
+        let (out, err) = (lossy(&output.stdout), lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(4), "{call} {fault}: {out} {err}");
         assert!(is_shown(&out), "{out}");
         // Up to the name of a file of this run.
@@ -288,8 +246,8 @@ fn when_the_disk_fails_the_result_is_shown_and_the_old_runs_stay() {
         let (file, store) = file.split_once(' ').unwrap();
         assert_eq!(store.trim(), "--store history");
         for entered in ["1 entered\n", "0 entered, 1 here already\n"] {
-            let words = ["history", "import", file];
-            assert_eq!(ended(plimsoll(dir.path()).args(words).args(STORE), 0).0, entered, "{call} {fault}");
+            let line = format!("history import {file}");
+            assert_eq!(with_store(dir.path(), &line, 0).0, entered, "{call} {fault}");
         }
         fs::remove_file(dir.path().join(file)).unwrap();
         let lines = stored(dir.path()).list().unwrap();
@@ -300,45 +258,39 @@ fn when_the_disk_fails_the_result_is_shown_and_the_old_runs_stay() {
 
 #[test]
 fn a_power_cut_does_not_undo_what_was_said_to_be_kept() {
-    if !possible("a power cut", &["unshare", "mkfs.ext4", "python3"]) {
-        return;
-    }
+    let Some(()) = possible(&["unshare", "mkfs.ext4", "python3"]) else { return };
     let dir = scratch();
     // FS_IOC_SHUTDOWN with NOLOGFLUSH (linux/fs.h, ext4): unwritten data is lost. At once, as the
     // kernel writes data back within seconds.
     let cut = "import fcntl, os, struct; mnt = os.open('mnt', os.O_RDONLY); \
                lost = os.open('mnt/lost', os.O_WRONLY | os.O_CREAT); os.write(lost, b'never synced'); \
                fcntl.ioctl(mnt, 0x8004587d, struct.pack('I', 2))";
-    let run = NULL.join(" ");
     let script = format!(
         "truncate -s 64M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; \
-         for i in 1 2 3; do \"$1\" {run} --store mnt/history > out.$i; done; \
+         for i in 1 2 3; do \"$1\" {NULL} --store mnt/history > out.$i; done; \
          python3 -c \"{cut}\"; umount mnt; \
          mount -o loop image mnt; cp -r mnt/history .; test -s mnt/lost && echo kept > synced; umount mnt"
     );
-    let output = in_own_mounts(dir.path(), &script, &[]);
-    let _ = &output;
+    let output = in_own_mounts(dir.path(), &script);
     let lines = stored(dir.path()).list().unwrap();
-    assert_eq!(lines.len(), 3, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(lines.len(), 3, "{}", lossy(&output.stderr));
     assert!(lines.iter().all(|line| line.status == RunStatus::Complete && line.counts.ok == 1));
     assert!(!dir.path().join("synced").exists(), "what was not synced was to be lost, or nothing was cut");
 }
 
 #[test]
 fn a_history_that_cannot_be_opened_is_told_before_the_run_if_it_was_named() {
-    if !has_strace("a directory that refuses") {
-        return;
-    }
+    let Some(()) = has(&["strace"]) else { return };
     let dir = scratch();
-    let output = injected(dir.path(), "mkdir,mkdirat", "error=ENOSPC:when=1+", &NULL);
-    let err = text(&output.stderr);
+    let output = injected(dir.path(), "mkdir,mkdirat", "error=ENOSPC:when=1+", NULL);
+    let err = lossy(&output.stderr);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(4), &b""[..]), "{err}");
     assert_eq!((err.matches("history").count(), err.lines().count()), (2, 1), "{err}");
 }
 
 fn at_home(dir: &Path, home: &str) -> assert_cmd::Command {
     let mut command = plimsoll(dir);
-    command.env_remove("XDG_DATA_HOME").env("HOME", home).args(NULL);
+    command.env_remove("XDG_DATA_HOME").env("HOME", home).args(NULL.split(' '));
     command
 }
 
@@ -381,28 +333,18 @@ fn the_usual_history_is_private_and_shown_again() {
 /// Without locks, as on some network file systems.
 #[test]
 fn a_history_needs_no_locks() {
-    if !has_strace("a file system without locks") {
-        return;
-    }
+    let Some(()) = has(&["strace"]) else { return };
     let dir = scratch();
     run(dir.path());
-    let output = injected(dir.path(), "flock", "error=EBADF", &["history", "tag", "last", "x"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = injected(dir.path(), "flock", "error=EBADF", "history tag last x");
+    assert!(output.status.success(), "{}", lossy(&output.stderr));
     assert_eq!(stored(dir.path()).tagged("x").unwrap().len(), 1);
-}
-
-/// A directory of root below the test's, which other users may own.
-fn roots_own(test: &str) -> Option<tempfile::TempDir> {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        skipped(test, "needs root");
-    }
-    root.then(scratch)
 }
 
 #[test]
 fn root_takes_no_history_that_another_user_has_or_could_exchange() {
-    let Some(dir) = roots_own("root and the history of another user") else { return };
+    let Some(()) = possible(&[]) else { return };
+    let dir = scratch();
     let nobody = Some(65534);
     let place = |name: &str, mode: u32, owner: Option<u32>| {
         let path = dir.path().join(name);
@@ -422,38 +364,27 @@ fn root_takes_no_history_that_another_user_has_or_could_exchange() {
     symlink(dir.path().join("mine"), dir.path().join("link")).unwrap();
     std::os::unix::fs::lchown(dir.path().join("link"), nobody, None).unwrap();
     let mut stated = String::new();
-    for store in [
-        "theirs",
-        "theirs/new",
-        "open",
-        "open/new",
-        "group/new",
-        "link/new",
-        "open/below",
-        "group",
-        "link",
-        "planted",
-    ] {
+    let stores = "theirs theirs/new open open/new group/new link/new open/below group link planted";
+    for store in stores.split(' ') {
         let listed = || {
-            let of =
-                |dir: &Path| fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+            let of = |name| fs::read_dir(dir.path().join(name)).unwrap().map(|e| e.unwrap().file_name());
             ["theirs", "planted/runs", "open", "open/below", "group", "mine"]
-                .map(|name| of(&dir.path().join(name)))
+                .map(|name| of(name).collect::<Vec<_>>())
         };
         let before = listed();
-        let reading: &[&[&str]] = &[&["history"], &["history", "delete", "last"]];
-        let reading = reading.iter().filter(|_| !store.ends_with("new"));
-        for words in reading.chain([&&NULL[..]]) {
-            let (out, err) = ended(plimsoll(dir.path()).args(*words).args(["--store", store]), 3);
+        let reading = ["history", "history delete last"].into_iter().filter(|_| !store.ends_with("new"));
+        for line in reading.chain([NULL]) {
+            let (out, err) = done(dir.path(), &format!("{line} --store {store}"), 3);
             assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{store}: {err}");
-            stated += &format!("{} --store {store}: {}", words[0], redacted(&err, dir.path()));
+            let command = line.split(' ').next().unwrap();
+            stated += &format!("{command} --store {store}: {}", redacted(&err, dir.path()));
         }
         assert_eq!(listed(), before, "{store}");
     }
     insta::assert_snapshot!(stated);
     // In a sticky directory, such as /tmp, no other user can replace it.
     for store in ["sticky/own", "sticky"] {
-        ended(plimsoll(dir.path()).args(NULL).args(["--store", store]), 0);
-        ended(plimsoll(dir.path()).args(["history", "--store", store]), 0);
+        done(dir.path(), &format!("{NULL} --store {store}"), 0);
+        done(dir.path(), &format!("history --store {store}"), 0);
     }
 }

@@ -3,14 +3,17 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::quota::Group;
-use crate::support::{redacted, scratch, skipped, until, valid_operation, without_numbers};
+use crate::groups::Group;
+use crate::support::{
+    coded, command, cpu_times, json_of, list, lossy, redacted, scratch, signal, start, until,
+    valid_operation, without_numbers,
+};
 
 /// A minimal probe.
 fn plan(dir: &Path, operation: &str) {
@@ -38,47 +41,25 @@ fn until_probes(dir: &Path, child: &mut Child, wanted: usize) {
     });
 }
 
-fn document(dir: &Path) -> Value {
-    serde_json::from_slice(&fs::read(dir.join("run.json")).unwrap()).unwrap()
-}
-
-fn finding<'a>(run: &'a Value, code: &str) -> Option<&'a Value> {
-    run["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == code)
-}
-
 fn reported(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    lossy(&output.stdout) + &lossy(&output.stderr)
 }
 
-fn words(dir: &Path, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    command.args(words.split(' ')).current_dir(dir).env("NO_COLOR", "1").stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+fn words(dir: &Path, line: &str) -> Command {
+    let mut command = command(line);
+    command.current_dir(dir).env("NO_COLOR", "1");
     command
-}
-
-/// CPU seconds of a process and of its children that have ended (proc_pid_stat(5)).
-fn cpu_seconds(pid: u32) -> Option<f64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<f64> =
-        text.rsplit_once(')')?.1.split_whitespace().map(|f| f.parse().unwrap_or(0.0)).collect();
-    let second = rustix::param::clock_ticks_per_second() as f64;
-    Some(fields.get(11..15)?.iter().sum::<f64>() / second)
 }
 
 #[test]
 fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share() {
-    let name = "a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share";
-    let group = match Group::make("watch") {
-        Ok(group) => group,
-        Err(why) => return skipped(name, &format!("no group: {why}")),
-    };
-    let Some(operation) = valid_operation(name) else { return };
+    let Some(group) = Group::make("cpu") else { return };
+    let Some(operation) = valid_operation() else { return };
     let dir = scratch();
     plan(dir.path(), &operation);
     let words = "watch probe.toml --for 120s --every 2s --cpu-share 2% --store h --json run.json --quiet";
     let begun = Instant::now();
-    let mut child = group.run(dir.path(), words).spawn().unwrap();
+    let mut child = start(&mut group.run(dir.path(), words));
     // Half of the probes that the CPU share allows.
     until_probes(dir.path(), &mut child, 2);
     let (mut used, mut set) = (None, None);
@@ -87,33 +68,31 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
             group.limit(0.3);
             set = Some(probes(dir.path()).len());
         }
-        used = cpu_seconds(child.id()).map(|cpu| (cpu, begun.elapsed().as_secs_f64())).or(used);
+        let ticks = cpu_times(child.id()).map(|times| times.iter().sum::<u64>() as f64);
+        let cpu = ticks.map(|ticks| ticks / rustix::param::clock_ticks_per_second() as f64);
+        used = cpu.map(|cpu| (cpu, begun.elapsed().as_secs_f64())).or(used);
         child.try_wait().unwrap().is_some()
     });
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", reported(&output));
-    let run = document(dir.path());
+    let run = json_of(dir.path(), "run.json");
     let set = set.unwrap();
-    let quota = finding(&run, "quota-changed").unwrap_or_else(|| panic!("{}", reported(&output)));
+    let quota = coded(&run["findings"], "quota-changed").unwrap_or_else(|| panic!("{}", reported(&output)));
     assert_eq!((&quota["evidence"]["before"], &quota["evidence"]["after"]), (&Value::Null, &0.3.into()));
     // The probes around the moment at which it was set; one more where that was during a probe.
-    let times: Vec<f64> = finding(&run, "watched").unwrap()["evidence"]["at_s"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|at| at.as_f64().unwrap())
-        .collect();
+    let watched = &coded(&run["findings"], "watched").unwrap()["evidence"];
+    let times: Vec<f64> = list(&watched["at_s"]).iter().map(|at| at.as_f64().unwrap()).collect();
     let around = |pair: &Value| {
         let at = times.iter().rposition(|at| *at <= pair[1].as_f64().unwrap()).unwrap();
         assert!(at.abs_diff(set) <= 1, "{pair} is not around probe {set} of {times:?}");
     };
     around(&quota["evidence"]["between_s"]);
-    let level = finding(&run, "level-changed").unwrap_or_else(|| panic!("{}", reported(&output)));
+    let level = coded(&run["findings"], "level-changed").unwrap_or_else(|| panic!("{}", reported(&output)));
     assert_eq!(level["evidence"]["cause"], "quota", "{level}");
     around(&level["evidence"]["between_s"]);
     // The reported CPU share is the kernel's, and within the limit.
     let (cpu, seconds) = used.unwrap();
-    let stated = finding(&run, "watched").unwrap()["evidence"]["cpu_share"].as_f64().unwrap();
+    let stated = watched["cpu_share"].as_f64().unwrap();
     assert!((cpu / seconds - stated).abs() < 0.004, "{cpu} s in {seconds} s, {stated} said");
     assert!(stated <= 0.021, "{stated}");
     assert!(!dir.path().join("h/watch").exists());
@@ -121,19 +100,18 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
 
 #[test]
 fn a_kill_and_a_boot_lose_one_probe_at_most() {
-    let name = "a_kill_and_a_boot_lose_one_probe_at_most";
-    let Some(operation) = valid_operation(name) else { return };
+    let Some(operation) = valid_operation() else { return };
     let dir = scratch();
     plan(dir.path(), &operation);
     let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
-    let mut child = words(dir.path(), begin).spawn().unwrap();
+    let mut child = start(&mut words(dir.path(), begin));
     until_probes(dir.path(), &mut child, 5);
     // While it runs, no other one begins.
     let second = words(dir.path(), begin).output().unwrap();
     assert_eq!(second.status.code(), Some(2));
     let status = words(dir.path(), "watch --status --store h").output().unwrap();
     assert!(reported(&status).contains(&format!("running, process {}", child.id())), "{}", reported(&status));
-    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    signal(child.id(), Signal::KILL);
     child.wait().unwrap();
     let before = probes(dir.path());
     let unfinished = words(dir.path(), begin).output().unwrap();
@@ -143,23 +121,19 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     fs::write(dir.path().join("h/watch"), text.replace(boot.trim(), "another") + "{\"probe\":{\"at\":")
         .unwrap();
-    let mut child = words(dir.path(), "watch --resume --store h --quiet").spawn().unwrap();
+    let mut child = start(&mut words(dir.path(), "watch --resume --store h --quiet"));
     until_probes(dir.path(), &mut child, before.len() + 3);
     let output = words(dir.path(), "watch --stop --store h --json run.json").output().unwrap();
     assert!(output.status.success(), "{}", reported(&output));
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    let run = document(dir.path());
-    let measured: Vec<f64> = run["measurements"][0]["metrics"][0]["series"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|point| point["t"].as_f64().unwrap())
-        .collect();
+    let run = json_of(dir.path(), "run.json");
+    let series = list(&run["measurements"][0]["metrics"][0]["series"]);
+    let measured: Vec<f64> = series.iter().map(|point| point["t"].as_f64().unwrap()).collect();
     // Every probe that was written is there, once, in the order of time.
     assert!(measured.len() >= before.len() + 3);
     assert!(measured.windows(2).all(|pair| pair[0] < pair[1]), "{measured:?}");
     assert!(measured.iter().zip(&before).all(|(sample, probe)| (0.0..60.0).contains(&(sample - probe))));
-    let unwatched = finding(&run, "unwatched").unwrap_or_else(|| panic!("{}", reported(&output)));
+    let unwatched = coded(&run["findings"], "unwatched").unwrap_or_else(|| panic!("{}", reported(&output)));
     assert_eq!(unwatched["evidence"]["boots"], 1);
     // It is in the history, and another one may begin.
     assert!(!dir.path().join("h/watch").exists());
@@ -172,8 +146,7 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
 
 #[test]
 fn a_watch_gives_way_to_who_uses_the_machine() {
-    let name = "a_watch_gives_way_to_who_uses_the_machine";
-    let Some(operation) = valid_operation(name) else { return };
+    let Some(operation) = valid_operation() else { return };
     let dir = scratch();
     plan(dir.path(), &operation);
     // Ended by its own id below; it cannot outlive the test by more.
@@ -184,11 +157,11 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
     )
     .output()
     .unwrap();
-    kill_process(Pid::from_child(&busy), Signal::TERM).unwrap();
+    signal(busy.id(), Signal::TERM);
     busy.wait().unwrap();
     // Nothing was measured, which is no success.
     assert_eq!(output.status.code(), Some(4), "{}", reported(&output));
-    insta::assert_snapshot!(without_numbers(&String::from_utf8_lossy(&output.stderr)));
+    insta::assert_snapshot!(without_numbers(&lossy(&output.stderr)));
     assert!(!dir.path().join("h/watch").exists());
 }
 
@@ -196,18 +169,16 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
 /// once.
 #[test]
 fn many_who_end_a_watch_make_one_result() {
-    let name = "many_who_end_a_watch_make_one_result";
-    let Some(operation) = valid_operation(name) else { return };
+    let Some(operation) = valid_operation() else { return };
     let dir = scratch();
     plan(dir.path(), &operation);
     let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
-    let mut child = words(dir.path(), begin).spawn().unwrap();
+    let mut child = start(&mut words(dir.path(), begin));
     until_probes(dir.path(), &mut child, 2);
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    signal(child.id(), Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let journal = fs::read(dir.path().join("h/watch")).unwrap();
-    let all: Vec<Child> =
-        (0..4).map(|_| words(dir.path(), "watch --stop --store h").spawn().unwrap()).collect();
+    let all: Vec<Child> = (0..4).map(|_| start(&mut words(dir.path(), "watch --stop --store h"))).collect();
     let ended: Vec<Output> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
     for output in &ended {
         let text = reported(output);

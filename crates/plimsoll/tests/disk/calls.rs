@@ -3,26 +3,28 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::{PROGRAM, QUICK, measurements, names, possible, with_code};
-use crate::support::{reason, scratch};
+use super::{QUICK, measurements, names, possible, with_code};
+use crate::support::{PROGRAM, coded, list, reason, scratch, text, warns};
 
-/// plimsoll under strace, which makes system calls fail: (what to inject, further arguments).
-fn injected(dir: &Path, injections: &[&str], arguments: &[&str]) -> Output {
+/// plimsoll under strace, which makes system calls fail, with the words of a command line.
+fn injected(dir: &Path, calls: &str, injections: &[&str], line: &str) -> Output {
+    traced(dir, "/dev/null", calls, injections, line)
+}
+
+fn traced(dir: &Path, log: &str, calls: &str, injections: &[&str], line: &str) -> Output {
     let mut command = Command::new("strace");
-    command.args(
-        "-f -o /dev/null -e trace=preadv2,pwritev2,fallocate,fdatasync,io_uring_setup,io_setup".split(' '),
-    );
+    command.args(["-f", "-o", log, "-e", &format!("trace={calls}")]);
     for injection in injections {
         command.arg("-e").arg(format!("inject={injection}"));
     }
-    command.arg(PROGRAM).args(arguments).current_dir(dir).output().unwrap()
+    command.arg(PROGRAM).args(line.split_whitespace()).current_dir(dir).output().unwrap()
 }
+
+const DATA: &str = "preadv2,pwritev2,fallocate,fdatasync,io_uring_setup,io_setup";
 
 #[test]
 fn without_io_uring_libaio_does_the_work_aloud_or_else_psync() {
-    if !possible("no io_uring", &["strace"]) {
-        return;
-    }
+    let Some(()) = possible(&["strace"]) else { return };
     for (errno, cause, aio, engine) in [
         ("ENOSYS", "no io_uring", "", "libaio"),
         ("EPERM", "forbids io_uring", "", "libaio"),
@@ -32,9 +34,7 @@ fn without_io_uring_libaio_does_the_work_aloud_or_else_psync() {
         let refused = format!("io_uring_setup:error={errno}");
         let refused: Vec<&str> =
             [refused.as_str(), aio].into_iter().filter(|call| !call.is_empty()).collect();
-        let output = injected(dir.path(), &refused, QUICK);
-        let (out, _) = with_code(&output, 0);
-        let measurement = &measurements(&out)[0];
+        let measurement = &measurements(&injected(dir.path(), DATA, &refused, QUICK), 0)[0];
         if measurement["status"] == "skipped" {
             continue;
         }
@@ -42,17 +42,14 @@ fn without_io_uring_libaio_does_the_work_aloud_or_else_psync() {
             (&measurement["case"]["params"]["engine"], &measurement["achieved"]["engine"]),
             (&"io_uring".into(), &engine.into())
         );
-        let warnings = measurement["warnings"].as_array().unwrap();
-        let reported = warnings.iter().find(|warning| warning["code"] == "engine-fell-back").unwrap();
-        assert!(reported["text"].as_str().unwrap().contains(cause), "{reported}");
+        let reported = coded(&measurement["warnings"], "engine-fell-back").unwrap();
+        assert!(text(&reported["text"]).contains(cause), "{reported}");
     }
 }
 
 #[test]
 fn failing_calls_fail_the_case_and_interrupted_and_short_ones_do_not() {
-    if !possible("failing system calls", &["strace"]) {
-        return;
-    }
+    let Some(()) = possible(&["strace"]) else { return };
     let cases: &[(&str, Option<[&str; 2]>)] = &[
         ("preadv2:error=EIO:when=5", Some(["read of 4 KiB at offset", "os error 5"])),
         ("pwritev2:error=EIO:when=2", Some(["at offset 65536 ", "os error 5"])),
@@ -66,14 +63,12 @@ fn failing_calls_fail_the_case_and_interrupted_and_short_ones_do_not() {
     for (injection, expected) in cases {
         let dir = scratch();
         // psync has one transfer in flight.
-        let quick = QUICK.iter().map(|word| if *word == "4" { "1" } else { word });
-        let arguments: Vec<&str> = quick.chain(["--engine", "psync"]).collect();
-        let output = injected(dir.path(), &[injection, "io_uring_setup:error=ENOSYS"], &arguments);
-        let (out, _) = with_code(&output, if expected.is_some() { 4 } else { 0 });
-        let measurement = &measurements(&out)[0];
+        let line = format!("{} --engine psync", QUICK.replace("--depth 4", "--depth 1"));
+        let output = injected(dir.path(), DATA, &[injection, "io_uring_setup:error=ENOSYS"], &line);
+        let measurement = &measurements(&output, if expected.is_some() { 4 } else { 0 })[0];
         if let Some(words) = expected {
             assert_eq!(measurement["status"], "failed", "{injection}");
-            let reason = measurement["reason"].as_str().unwrap();
+            let reason = reason(measurement);
             assert!(words.iter().all(|word| reason.contains(word)), "{injection}: {reason}");
         }
         assert_eq!(names(dir.path()), 0);
@@ -82,65 +77,25 @@ fn failing_calls_fail_the_case_and_interrupted_and_short_ones_do_not() {
 
 #[test]
 fn a_failed_sync_is_final() {
-    if !possible("failing fdatasync", &["strace"]) {
-        return;
-    }
+    let Some(()) = possible(&["strace"]) else { return };
     let dir = scratch();
-    let arguments = [
-        "disk",
-        "--only",
-        "disk.fsync",
-        "--samples",
-        "2",
-        "--sample-time",
-        "200ms",
-        "--store",
-        "none",
-        "--json",
-        "-",
-    ];
+    let line = "disk --only disk.fsync --samples 2 --sample-time 200ms --store none --json -";
     // Only the third call fails: a retry would succeed, with lost data.
-    let output = injected(dir.path(), &["fdatasync:error=EIO:when=3"], &arguments);
-    let (out, _) = with_code(&output, 4);
-    let measurement = &measurements(&out)[0];
-    assert_eq!(
-        (measurement["status"].as_str(), measurement["metrics"].as_array().map(Vec::len)),
-        (Some("failed"), Some(0))
-    );
+    let output = injected(dir.path(), DATA, &["fdatasync:error=EIO:when=3"], line);
+    let measurement = &measurements(&output, 4)[0];
+    assert_eq!((text(&measurement["status"]), list(&measurement["metrics"]).len()), ("failed", 0));
     // strace counts per thread, and each sample has its own: the first thread with three calls.
-    let reason = measurement["reason"].as_str().unwrap();
+    let reason = reason(measurement);
     let offset = reason.split_once("fdatasync at offset ").and_then(|(_, rest)| rest.split_once(' '));
     let offset: u64 = offset.expect(reason).0.parse().expect(reason);
     assert!(offset >= 8192 && offset.is_multiple_of(4096), "{measurement}");
 }
 
-/// Which `openat` of the worker, counted from 1, makes the nameless file.
-fn nameless_open(dir: &Path) -> usize {
-    open_of_worker(dir, &[], |line| line.contains("O_TMPFILE"))
-}
-
-/// Which `openat` of the worker makes the named file if the nameless one (the `nth`) is refused.
-fn named_open(dir: &Path, nth: usize) -> usize {
-    let refused = format!("inject=openat:error=EINVAL:when={nth}");
-    open_of_worker(dir, &["-e", &refused], |line| line.contains("O_CREAT") && line.contains("O_DIRECT|"))
-}
-
 /// Which `openat` of the process that makes the nameless file matches first, counted from 1.
-fn open_of_worker(dir: &Path, injection: &[&str], is: fn(&str) -> bool) -> usize {
-    let log = dir.join("strace.log");
-    let traced = Command::new("strace")
-        .args(["-f", "-e", "trace=openat"])
-        .args(injection)
-        .arg("-o")
-        .arg(&log)
-        .arg(PROGRAM)
-        .args(QUICK)
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    with_code(&traced, 0);
-    let text = std::fs::read_to_string(&log).unwrap();
-    std::fs::remove_file(&log).unwrap();
+fn open_of_worker(dir: &Path, injections: &[&str], is: fn(&str) -> bool) -> usize {
+    with_code(&traced(dir, "log", "openat", injections, QUICK), 0);
+    let text = std::fs::read_to_string(dir.join("log")).unwrap();
+    std::fs::remove_file(dir.join("log")).unwrap();
     let process = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
     let made = text.lines().find(|line| line.contains("O_TMPFILE")).expect("no O_TMPFILE in the trace");
     let worker = process(made);
@@ -149,37 +104,22 @@ fn open_of_worker(dir: &Path, injection: &[&str], is: fn(&str) -> bool) -> usize
 }
 
 #[test]
-fn a_file_system_without_nameless_files_gets_one_whose_name_is_gone_at_once_and_that_is_said() {
-    if !possible("no O_TMPFILE", &["strace"]) {
-        return;
-    }
+fn a_file_system_without_nameless_files_or_direct_transfers_is_named() {
+    let Some(()) = possible(&["strace"]) else { return };
     let dir = scratch();
-    let nth = nameless_open(dir.path());
-    let mut command = Command::new("strace");
-    command.args(["-f", "-o", "/dev/null", "-e", "trace=openat", "-e"]);
-    command.arg(format!("inject=openat:error=EOPNOTSUPP:when={nth}"));
-    let (out, _) = with_code(&command.arg(PROGRAM).args(QUICK).current_dir(dir.path()).output().unwrap(), 0);
-    let measurement = &measurements(&out)[0];
+    let nth = open_of_worker(dir.path(), &[], |line| line.contains("O_TMPFILE"));
+    let refused = format!("openat:error=EOPNOTSUPP:when={nth}");
+    let measurement = &measurements(&injected(dir.path(), "openat", &[&refused], QUICK), 0)[0];
     assert_eq!(measurement["status"], "ok", "{measurement}");
-    let warnings = measurement["warnings"].as_array().unwrap();
-    assert!(warnings.iter().any(|warning| warning["code"] == "named-file"), "{warnings:?}");
+    // The name of its file is gone at once.
+    assert!(warns(measurement, "named-file"), "{measurement}");
     assert_eq!(names(dir.path()), 0);
-}
-
-#[test]
-fn where_o_direct_is_refused_the_case_is_skipped_with_the_remedy() {
-    if !possible("O_DIRECT refused", &["strace"]) {
-        return;
-    }
-    let dir = scratch();
-    // The nameless file, then the named one.
-    let nth = nameless_open(dir.path());
-    let named = named_open(dir.path(), nth);
-    let mut command = Command::new("strace");
-    command.args(["-f", "-o", "/dev/null", "-e", "trace=openat", "-e"]);
-    command.arg(format!("inject=openat:error=EINVAL:when={nth}..{named}+{}", named - nth));
-    let (out, _) = with_code(&command.arg(PROGRAM).args(QUICK).current_dir(dir.path()).output().unwrap(), 4);
-    let measurement = &measurements(&out)[0];
+    // O_DIRECT is refused for the nameless file, then for the named one.
+    let refused = format!("openat:error=EINVAL:when={nth}");
+    let is_named = |line: &str| line.contains("O_CREAT") && line.contains("O_DIRECT|");
+    let named = open_of_worker(dir.path(), &[&refused], is_named);
+    let refused = format!("openat:error=EINVAL:when={nth}..{named}+{}", named - nth);
+    let measurement = &measurements(&injected(dir.path(), "openat", &[&refused], QUICK), 4)[0];
     assert_eq!(measurement["status"], "skipped", "{measurement}");
     let end = "does not support direct I/O (O_DIRECT); use --cache buffered or another --dir";
     assert!(reason(measurement).ends_with(end), "{measurement}");

@@ -1,70 +1,39 @@
 //! Killed in the middle: neither a file nor its space stays behind.
 
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
-use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use super::{PROGRAM, in_own_mounts, names, possible, with_code};
-use crate::support::{scratch, skipped, until};
-
-struct Reaped(Child);
-
-impl Drop for Reaped {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn worker_of(parent: u32) -> Option<Pid> {
-    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
-    Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
-}
+use super::{in_own_mounts, names, possible, with_code};
+use crate::support::{Running, command, gone, scratch, skip};
 
 #[test]
 fn killed_in_mid_run_nothing_stays_behind() {
     let dir = scratch();
-    let mut command = Command::new(PROGRAM);
-    command.args("disk --op write --pattern random --block 4K --depth 4 --size 8M".split(' '));
-    command.args("--samples 1000 --sample-time 20ms --store none --quiet --events -".split(' '));
-    let child = command.current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut run = Reaped(child);
+    let line = "disk --op write --pattern random --block 4K --depth 4 --size 8M --samples 1000 --sample-time 20ms --quiet";
+    let mut run = Running::start(&mut command(line), dir.path());
     let mut sampled = 0;
-    for line in BufReader::new(run.0.stdout.take().unwrap()).lines() {
-        let line = line.unwrap();
-        if line.contains("\"skipped\"") {
-            skipped("killed in mid-run", &line);
-            return;
+    while sampled < 3 {
+        let Some(event) = run.next_event() else { break };
+        if event["event"] == "skipped" {
+            return skip(&event.to_string());
         }
-        sampled += usize::from(line.contains("sampled"));
-        if sampled == 3 {
-            break;
-        }
+        sampled += usize::from(event["event"] == "sampled");
     }
     assert_eq!(sampled, 3, "the run ended before it was sampled three times");
-    let worker = worker_of(run.0.id()).expect("a worker");
+    let worker = run.workers()[0];
     // While it runs, its file is there and has no name.
-    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", worker.as_raw_nonzero())).unwrap();
+    let descriptors = std::fs::read_dir(format!("/proc/{worker}/fd")).unwrap();
     let unlinked = descriptors
         .filter_map(|fd| fd.ok()?.path().metadata().ok())
         .filter(|m| m.is_file() && m.nlink() == 0);
     assert!(unlinked.count() >= 1);
     assert_eq!(names(dir.path()), 0);
-    kill_process(Pid::from_raw(run.0.id().cast_signed()).unwrap(), Signal::KILL).unwrap();
-    run.0.wait().unwrap();
+    run.signal(Signal::KILL);
+    assert_eq!(run.end().0, None);
     // The worker goes with its parent, and the file with the worker.
-    until("the end of the worker after its parent's", || {
-        rustix::process::test_kill_process(worker).is_err() || is_zombie(worker)
-    });
+    gone(worker);
     assert_eq!(names(dir.path()), 0);
-}
-
-fn is_zombie(process: Pid) -> bool {
-    let stat =
-        std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
-    stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with(['Z', 'X']))
 }
 
 /// Killed at many system calls of a run: no file name or space is left, and the next run works.
@@ -72,9 +41,7 @@ fn is_zombie(process: Pid) -> bool {
 /// dead ring a moment later.
 #[test]
 fn killed_at_any_moment_neither_a_name_nor_space_stays() {
-    if !possible("killed at any moment", &["unshare", "mkfs.ext4", "strace"]) {
-        return;
-    }
+    let Some(()) = possible(&["unshare", "mkfs.ext4", "strace"]) else { return };
     let dir = scratch();
     let script = "truncate -s 1300M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; sync -f mnt; \
         free() { sync -f mnt; stat -f -c %f mnt; }; before=$(free); kills=0; \
@@ -91,6 +58,6 @@ fn killed_at_any_moment_neither_a_name_nor_space_stays() {
             [ $((now + 64)) -ge $before ] || { echo \"$call left $((before - now)) blocks\" >&2; exit 79; }; \
         done; [ $kills -ge 8 ] || { echo \"only $kills of them hit\" >&2; exit 78; }; run env";
     let script = format!("PLIMSOLL=$1; {script}");
-    let (out, err) = with_code(&in_own_mounts(dir.path(), &script, &[]), 0);
+    let (out, err) = with_code(&in_own_mounts(dir.path(), &script), 0);
     assert_eq!((out.as_str(), err.as_str()), ("", ""));
 }

@@ -15,59 +15,25 @@ mod steady;
 mod target;
 mod verify;
 
-use std::io::{BufRead, BufReader, Lines};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use serde_json::Value;
 
-use crate::support::{skipped, until};
-
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
+use crate::support::{Owned, PROGRAM, Running, command, json, list, lossy, possible, skip, until};
 
 /// A small case and a short one: 8 MiB of file, two samples.
-pub(crate) const QUICK: &[&str] = &[
-    "disk",
-    "--op",
-    "read",
-    "--pattern",
-    "random",
-    "--block",
-    "4K",
-    "--depth",
-    "4",
-    "--size",
-    "8M",
-    "--samples",
-    "2",
-    "--sample-time",
-    "10ms",
-    "--store",
-    "none",
-    "--quiet",
-    "--json",
-    "-",
-];
-
-/// Whether the test is possible here; otherwise it is skipped with the reason.
-pub(crate) fn possible(test: &str, tools: &[&str]) -> bool {
-    let found = |tool: &&str| Command::new(tool).arg("--version").output().is_ok();
-    let missing: Vec<_> = tools.iter().filter(|tool| !found(tool)).collect();
-    let root = rustix::process::geteuid().is_root();
-    if !root || !missing.is_empty() {
-        skipped(test, &format!("needs root and {tools:?}; root: {root}, missing: {missing:?}"));
-    }
-    root && missing.is_empty()
-}
+pub(crate) const QUICK: &str = "disk --op read --pattern random --block 4K --depth 4 --size 8M --samples 2 \
+                                --sample-time 10ms --store none --quiet --json -";
 
 /// Runs a shell script in a mount namespace of its own; `$1` is plimsoll, `$2` the directory.
-pub(crate) fn in_own_mounts(dir: &Path, script: &str, arguments: &[&str]) -> Output {
+pub(crate) fn in_own_mounts(dir: &Path, script: &str) -> Output {
     Command::new("unshare")
         .args(["--mount", "--propagation", "private", "timeout", "300", "sh", "-euc", script, "sh", PROGRAM])
         .arg(dir)
-        .args(arguments)
         .current_dir(dir)
         .output()
         .unwrap()
@@ -76,8 +42,7 @@ pub(crate) fn in_own_mounts(dir: &Path, script: &str, arguments: &[&str]) -> Out
 /// The output of a run that must end with `code`.
 #[track_caller]
 pub(crate) fn with_code(output: &Output, code: i32) -> (String, String) {
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (out, err) = (lossy(&output.stdout), lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "stdout: {out}\nstderr: {err}");
     (out, err)
 }
@@ -106,57 +71,112 @@ pub(crate) fn one_line(output: &Output, code: i32, says: &[&str]) {
     assert!(says.iter().all(|word| err.contains(word)), "{err:?} does not say all of {says:?}");
 }
 
-/// A run on a device whose bytes it may destroy, followed by its events.
-pub(crate) struct Told {
-    child: Child,
-    events: Lines<BufReader<ChildStdout>>,
-    document: PathBuf,
+/// The measurements of a run that must end with `code`.
+#[track_caller]
+pub(crate) fn measurements(output: &Output, code: i32) -> Vec<Value> {
+    list(&json(&with_code(output, code).0)["measurements"]).clone()
 }
 
-impl Told {
-    /// Starts plimsoll on a device of `bytes` bytes, with the command's `words` and `more` options.
-    pub(crate) fn new(words: &[&str], more: &[&str], (device, bytes): (&str, u64), dir: &Path) -> Self {
-        let document = dir.join("run.json");
-        let consent = format!("{device}:{bytes}");
-        let mut child = Command::new(PROGRAM)
-            .args(words)
-            .args(more)
-            .args(["--target", device, "--destroy-data-on", &consent])
-            .args(["--store", "none", "--quiet", "--events", "-", "--json"])
-            .arg(&document)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let events = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, events, document }
-    }
-
-    /// Waits for its first sample.
-    #[track_caller]
-    pub(crate) fn until_sampled(&mut self) {
-        let sampled = self.events.any(|line| line.unwrap().contains("sampled"));
-        assert!(sampled, "it ended before it was sampled");
-    }
-
-    /// Reads the rest of its events.
-    pub(crate) fn until_it_ends(&mut self) {
-        self.events.by_ref().for_each(|line| drop(line.unwrap()));
-    }
-
-    /// Returns the exit code and document.
-    pub(crate) fn document(mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().unwrap().code();
-        (code, std::fs::read_to_string(&self.document).unwrap())
-    }
+/// The size of a block device, by its name below /dev.
+fn bytes_of(device: &str) -> u64 {
+    let sectors = std::fs::read_to_string(format!("/sys/block/{}/size", device.trim_start_matches("/dev/")));
+    sectors.unwrap().trim().parse::<u64>().unwrap() * 512
 }
 
-pub(crate) fn measurements(document: &str) -> Vec<Value> {
-    let run: Value = serde_json::from_str(document).unwrap();
-    run["measurements"].as_array().unwrap().clone()
+/// Options that name a device and consent to the loss of its data.
+fn consent(device: &str) -> String {
+    format!("--target {device} --destroy-data-on {device}:{}", bytes_of(device))
+}
+
+/// Short cases of transfers, on a device that `line` names.
+fn on_device(line: &str) -> Output {
+    let usual = "disk --only disk.io --samples 1 --sample-time 10ms --store none --quiet --json -";
+    command(&format!("{usual} {line}")).output().unwrap()
+}
+
+fn destroying(device: &str) -> Output {
+    on_device(&format!("{} --op write --size 4M", consent(device)))
+}
+
+/// Asserts that writing is refused with these words, and that the file behind the device stays as
+/// it is.
+#[track_caller]
+fn refused(device: &str, behind: &Path, says: &[&str]) {
+    let bytes = || {
+        assert!(run("sync", &[device]));
+        std::fs::read(behind).unwrap()
+    };
+    let before = bytes();
+    one_line(&destroying(device), 3, &[says, &["nothing was written"]].concat());
+    assert!(bytes() == before, "what is behind the refused device was written to");
+}
+
+/// Whether a program of the administrator succeeds.
+fn run(program: &str, arguments: &[&str]) -> bool {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+    let ran = Command::new(program).args(arguments).env("PATH", path).output();
+    ran.is_ok_and(|ran| ran.status.success())
+}
+
+/// A process that has a file open, and the words that name it.
+fn holding(open: std::fs::File) -> (Owned, String) {
+    let holder = Owned(Command::new("sleep").arg("900").stdin(open).spawn().unwrap());
+    let named = format!("held open by process {} (sleep)", holder.0.id());
+    (holder, named)
+}
+
+/// A run with the words of a command line on a device whose bytes it may destroy.
+fn followed(line: &str, device: &str, dir: &Path) -> Running {
+    Running::start(&mut command(&format!("{line} --quiet {}", consent(device))), dir)
 }
 
 pub(crate) fn names(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().count()
+}
+
+/// A mount, taken down again.
+struct Mounted<'a>(&'a Path);
+
+impl<'a> Mounted<'a> {
+    fn new(device: &str, place: &'a Path) -> Self {
+        std::fs::create_dir_all(place).unwrap();
+        assert!(run("mount", &[device, place.to_str().unwrap()]));
+        Mounted(place)
+    }
+}
+
+/// The mount may be copied by a test in another mount namespace: it ends when no process sees it.
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+        if !std::thread::panicking() {
+            until("the end of a mount in every namespace", || !seen_by_a_process(self.0));
+        }
+    }
+}
+
+fn seen_by_a_process(place: &Path) -> bool {
+    let place = place.as_os_str().as_encoded_bytes();
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let mut tables = processes.filter_map(|process| std::fs::read(process.path().join("mountinfo")).ok());
+    tables.any(|table| table.split(u8::is_ascii_whitespace).any(|word| word == place))
+}
+
+/// Mounts a device to be read in a namespace of its own, as long as its standard input is open.
+/// Returns the words that name it, too.
+fn mounted_elsewhere(device: &str, place: &Path) -> (Owned, String) {
+    std::fs::create_dir(place).unwrap();
+    let script = "mount -o ro \"$1\" \"$2\"; echo mounted; read -r _";
+    let holder = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-euc", script, "sh", device])
+        .arg(place)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut holder = Owned(holder.unwrap());
+    holder.0.stdout.as_mut().unwrap().read_exact(&mut [0; 7]).unwrap();
+    let named = format!("/mnt in the mount namespace of process {} (sh)", holder.0.id());
+    (holder, named)
 }
 
 /// Users of writable devices: a number of tests, or the one thread whose test makes all devices
@@ -216,31 +236,41 @@ pub(crate) struct Loop {
 impl Loop {
     /// A device of `bytes` zeros; `options` go to losetup. A failure skips the test with the
     /// reason.
-    pub(crate) fn new(test: &str, dir: &Path, bytes: u64, options: &[&str]) -> Option<Loop> {
+    #[track_caller]
+    pub(crate) fn new(dir: &Path, bytes: u64, options: &[&str]) -> Option<Loop> {
         let image = dir.join("image");
         std::fs::File::create(&image).unwrap().set_len(bytes).unwrap();
-        Loop::on(test, &image, options)
+        Loop::on(&image, options)
     }
 
-    pub(crate) fn on(test: &str, image: &Path, options: &[&str]) -> Option<Loop> {
-        if !possible(test, &["losetup"]) {
-            return None;
-        }
+    #[track_caller]
+    pub(crate) fn on(image: &Path, options: &[&str]) -> Option<Loop> {
+        possible(&["losetup"])?;
         let shared = Shared::enter();
         let made =
             Command::new("losetup").args(["--find", "--show"]).args(options).arg(image).output().unwrap();
         if !made.status.success() {
-            skipped(test, &format!("no loop device: {}", String::from_utf8_lossy(&made.stderr).trim()));
+            skip(&format!("no loop device: {}", lossy(&made.stderr).trim()));
             return None;
         }
-        let device = String::from_utf8(made.stdout).unwrap().trim().to_owned();
-        Some(Loop { device, image: image.to_owned(), _shared: shared })
+        Some(Loop { device: lossy(&made.stdout).trim().to_owned(), image: image.into(), _shared: shared })
+    }
+
+    /// The name below /dev.
+    fn name(&self) -> &str {
+        self.device.strip_prefix("/dev/").unwrap()
     }
 
     /// All bytes that are on it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        assert!(Command::new("sync").arg(&self.device).status().unwrap().success());
+        assert!(run("sync", &[&self.device]));
         std::fs::read(&self.image).unwrap()
+    }
+
+    /// [`refused`] for a device on its own image.
+    #[track_caller]
+    fn refused(&self, says: &[&str]) {
+        refused(&self.device, &self.image, says);
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, RenameFlags, Uid, renameat_with};
 
 use super::{QUICK, names, possible};
-use crate::support::{plimsoll, scratch, skipped};
+use crate::support::{plimsoll, scratch, skip};
 
 /// Debian's unprivileged user.
 const RACER: u32 = 65534;
@@ -38,12 +38,9 @@ fn state(path: &Path) -> [i64; 4] {
 
 #[test]
 fn a_racer_of_another_user_has_nothing_of_its_victim_written() {
-    const TEST: &str = "a racer of another user";
     const LONGEST: Duration = Duration::from_secs(4);
     const STARTS: usize = 10;
-    if !possible(TEST, &[]) {
-        return;
-    }
+    let Some(()) = possible(&[]) else { return };
     let home = scratch();
     let base = tempfile::tempdir_in("/var/tmp").unwrap();
     let (place, victim) = (base.path().join("place"), base.path().join("victim"));
@@ -56,7 +53,7 @@ fn a_racer_of_another_user_has_nothing_of_its_victim_written() {
         chown(path, Some(RACER), None).unwrap();
     }
     if let Err(errno) = swap(&directory, &link) {
-        return skipped(TEST, &format!("two names cannot change places in {}: {errno}", place.display()));
+        return skip(&format!("two names cannot change places in {}: {errno}", place.display()));
     }
     let before = [&victim, &victim.join("data")].map(|path| state(path));
     let (stop, swaps) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -66,7 +63,7 @@ fn a_racer_of_another_user_has_nothing_of_its_victim_written() {
         let begun = Instant::now();
         while codes.len() < STARTS && (codes.is_empty() || begun.elapsed() < LONGEST) {
             let mut command = plimsoll(home.path());
-            let output = command.args(QUICK).arg("--dir").arg(&directory).output();
+            let output = command.args(QUICK.split_whitespace()).arg("--dir").arg(&directory).output();
             codes.push(output.ok().and_then(|output| output.status.code()));
         }
         stop.store(true, Ordering::Relaxed);

@@ -2,18 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{done, json_of, scratch, warns};
 
 /// The table and the one measurement of a search up to depth 4 of a small file in the page cache.
 fn searched(target: &str) -> (String, Value) {
     let dir = scratch();
-    let mut command = plimsoll(dir.path());
-    command.args("disk --op read --pattern random --block 4K --depth 4 --size 1M".split(' '));
-    command.args(["--cache", "buffered", "--samples", "2", "--sample-time", "20ms", "--store", "none"]);
-    command.args(["--latency-target", target, "--json", "run.json"]);
-    let (table, _) = ended(&mut command, 0);
-    let run: Value = serde_json::from_slice(&std::fs::read(dir.path().join("run.json")).unwrap()).unwrap();
-    (table, run["measurements"][0].clone())
+    let line = format!(
+        "disk --op read --pattern random --block 4K --depth 4 --size 1M --cache buffered --samples 2 \
+         --sample-time 20ms --store none --latency-target {target} --json run.json"
+    );
+    let (table, _) = done(dir.path(), &line, 0);
+    (table, json_of(dir.path(), "run.json")["measurements"][0].clone())
 }
 
 #[test]
@@ -32,6 +31,5 @@ fn a_bound_that_always_holds_and_one_that_never_does() {
     let (table, missed) = searched("p90=1ns");
     assert_eq!((achieved("deepest", &missed), achieved("target_held", &missed)), (Value::Null, json!(false)));
     assert_eq!(achieved("within_target", &missed), json!(0.0));
-    let warned = missed["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "latency-target-missed");
-    assert!(warned && table.contains("1ns at no depth"), "{table}");
+    assert!(warns(&missed, "latency-target-missed") && table.contains("1ns at no depth"), "{table}");
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use plimsoll_bench::Prepared;
 use plimsoll_bench_network::{EndPlacement, NetworkJob, NetworkSetup, RoundTrips, Streams};
@@ -13,12 +13,15 @@ use plimsoll_model::case::Case;
 use plimsoll_model::sample::{FailureCause, SampleAmount};
 use rustix::process::Signal;
 
-use super::{AT_WORK, program, signal, ticks};
-use crate::support::{ended, plimsoll, reason, scratch, until};
+use super::AT_WORK;
+use crate::support::{
+    PROGRAM, command, json, list, lossy, metric, parent, processes, reason, run_of, scratch, signal, skip,
+    start, text, ticks, until,
+};
 
 /// A private server, with unpinned threads.
 fn anywhere() -> NetworkSetup {
-    NetworkSetup::private(program(), EndPlacement::default())
+    NetworkSetup::private(PROGRAM.into(), EndPlacement::default())
 }
 
 fn stream() -> Streams {
@@ -35,111 +38,83 @@ fn job(case: &Case) -> NetworkJob {
     NetworkJob::of(&Machine::discover(&Root::live()), case, 1).unwrap()
 }
 
-fn parent(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
-}
-
 /// The server of a running `plimsoll`: its grandchild, below the worker.
 fn far_end_of(run: u32) -> Option<u32> {
-    let pids = fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
-    pids.into_iter().find(|pid: &u32| {
-        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        arguments.split(|b| *b == 0).nth(1) == Some(b"private-server")
-            && parent(*pid).and_then(parent) == Some(run)
-    })
+    let is_its = |pid: u32| parent(pid).and_then(parent) == Some(run);
+    processes().find(|(pid, words)| words.contains("\0private-server") && is_its(*pid)).map(|(pid, _)| pid)
 }
 
 /// The achieved placement, the places that were tried, and the first CPU of each end.
-fn seats(arguments: &[&str], allowed: Option<&str>) -> (String, usize, [u64; 2]) {
-    let dir = scratch();
-    let mut command = match allowed {
-        Some(cpus) => {
-            let mut command = assert_cmd::Command::new("taskset");
-            command.current_dir(dir.path()).args(["-c", cpus]).arg(program());
-            command
-        }
-        None => plimsoll(dir.path()),
-    };
-    command.args(["network", "--only", "network.latency", "--samples", "2", "--sample-time", "20ms"]);
-    command.args(["--json", "-", "--store", "none"]).args(arguments);
-    let (out, _) = ended(&mut command, 0);
-    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
+fn seats(arguments: &str, allowed: &str) -> (String, usize, [u64; 2]) {
+    let output = Command::new("taskset")
+        .args(["-c", allowed, PROGRAM])
+        .args(
+            "network --only network.latency --samples 2 --sample-time 20ms --json - --store none".split(' '),
+        )
+        .args(arguments.split_whitespace())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let run = json(&lossy(&output.stdout));
     let achieved = &run["measurements"][0]["achieved"];
-    let first = |end: &str| achieved[end][0].as_u64().unwrap();
     let tried = achieved["placements"].as_object().map_or(0, serde_json::Map::len);
-    let placement = achieved["placement"].as_str().unwrap().to_owned();
-    (placement, tried, [first("client_cpus"), first("server_cpus")])
+    let ends = ["client_cpus", "server_cpus"].map(|end| achieved[end][0].as_u64().unwrap());
+    (text(&achieved["placement"]).to_owned(), tried, ends)
 }
 
 #[test]
 fn the_place_of_both_ends_is_tried_and_named_and_one_that_is_asked_for_is_kept() {
-    let machine = Machine::discover(&Root::live());
-    let allowed: Vec<usize> = machine.cpu.allowed.iter().collect();
+    let allowed: Vec<u64> =
+        plimsoll_metal::affinity::allowed().unwrap().iter().map(|cpu| *cpu as u64).collect();
+    let all = allowed.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
     let one = allowed[0].to_string();
-    assert_eq!(seats(&[], Some(&one)), ("same-cpu".to_owned(), 0, [allowed[0] as u64; 2]));
-    assert_eq!(seats(&["--affinity", &one], None), ("same-cpu".to_owned(), 0, [allowed[0] as u64; 2]));
+    assert_eq!(seats("", &one), ("same-cpu".to_owned(), 0, [allowed[0]; 2]));
+    assert_eq!(seats(&format!("--affinity {one}"), &all), ("same-cpu".to_owned(), 0, [allowed[0]; 2]));
     if let [first, second, ..] = allowed[..] {
-        let (placement, tried, [near, far]) = seats(&[], None);
+        let (placement, tried, [near, far]) = seats("", &all);
         assert!(tried >= 2, "{placement}");
         assert_eq!(placement == "same-cpu", near == far);
-        let list = format!("{first},{second}");
-        let (placement, tried, ends) = seats(&["--affinity", &list], None);
-        assert_eq!((tried, ends), (0, [first as u64, second as u64]), "{placement}");
+        let (placement, tried, ends) = seats(&format!("--affinity {first},{second}"), &all);
+        assert_eq!((tried, ends), (0, [first, second]), "{placement}");
         // Ends that poll would take the CPU from each other.
-        let (placement, _, [near, far]) = seats(&["--mode", "poll"], None);
+        let (placement, _, [near, far]) = seats("--mode poll", &all);
         assert!(placement != "same-cpu" && near != far, "{placement}");
     }
 }
 
 #[test]
 fn a_run_over_loopback_is_whole_and_labelled() {
-    let dir = scratch();
-    let mut command = plimsoll(dir.path());
-    command.args(["network", "--samples", "2", "--sample-time", "50ms", "--json", "-", "--store", "none"]);
-    let (out, _) = ended(&mut command, 0);
-    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let names = |m: &serde_json::Value| {
-        let metrics = m["metrics"].as_array().unwrap();
-        metrics.iter().map(|metric| metric["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    let [tcp, udp, latency] = run["measurements"].as_array().unwrap().as_slice() else { panic!("{out}") };
+    let run = run_of("network --samples 2 --sample-time 50ms");
+    let [tcp, udp, latency] = list(&run["measurements"]).as_slice() else { panic!("{run}") };
     assert_eq!(tcp["case"]["id"], "network.tcp/message=128K/streams=1/direction=up");
-    assert_eq!(names(tcp), ["goodput", "messages", "loss", "cpu"]);
-    assert_eq!(names(udp), ["goodput", "messages", "loss", "cpu", "jitter"]);
-    assert_eq!(names(latency), ["rtt", "rate", "goodput", "loss"]);
-    assert!(tcp["metrics"][0]["limit"]["reason"].as_str().unwrap().starts_with("over loopback a CPU copies"));
-    for measurement in [tcp, udp, latency] {
+    for (measurement, wanted) in [
+        (tcp, &["goodput", "messages", "loss", "cpu"][..]),
+        (udp, &["goodput", "messages", "loss", "cpu", "jitter"]),
+        (latency, &["rtt", "rate", "goodput", "loss"]),
+    ] {
+        let names: Vec<&str> = list(&measurement["metrics"]).iter().map(|one| text(&one["name"])).collect();
+        assert_eq!(names, wanted);
         assert_eq!(measurement["status"], "ok", "{measurement}");
         assert_eq!(measurement["achieved"]["link"], "loopback");
         assert!(measurement["metrics"][0]["summary"]["median"].as_f64().unwrap() > 0.0);
     }
+    assert!(reason(&tcp["metrics"][0]["limit"]).starts_with("over loopback a CPU copies"));
     let rtt = &latency["metrics"][0];
     assert!(rtt["percentiles"]["p50"].as_f64().unwrap() <= rtt["percentiles"]["p99"].as_f64().unwrap());
 }
 
 #[test]
 fn a_volume_is_divided_among_streams_or_each_streams_own() {
-    let dir = scratch();
-    let mut command = plimsoll(dir.path());
-    command.args(["network", "--only", "network.tcp,network.udp", "--message", "1000", "--streams", "1,4"]);
-    command.args(["--volume", "400kB", "--scaling", "strong,weak", "--samples", "2"]);
-    let (out, _) = ended(command.args(["--json", "-", "--store", "none"]), 0);
-    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let messages: Vec<(String, u64)> = run["measurements"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|m| (m["case"]["id"].as_str().unwrap().to_owned(), m["achieved"]["messages"].as_u64().unwrap()))
-        .collect();
-    assert_eq!(messages.len(), 8);
-    for (id, messages) in messages {
-        let parts: Vec<&str> = id.split('/').collect();
+    let streams = "--streams 1,4 --volume 400kB --scaling strong,weak --samples 2";
+    let run = run_of(&format!("network --only network.tcp,network.udp --message 1000 {streams}"));
+    let all = list(&run["measurements"]);
+    assert_eq!(all.len(), 8);
+    for measurement in all {
+        let parts: Vec<&str> = text(&measurement["case"]["id"]).split('/').collect();
         let wide = parts.contains(&"streams=4") && parts.contains(&"scaling=weak");
-        assert_eq!(messages, if wide { 1600 } else { 400 }, "{id}");
+        assert_eq!(measurement["achieved"]["messages"], if wide { 1600 } else { 400 }, "{parts:?}");
     }
-    let tcp = &run["measurements"][0]["metrics"][0];
-    let course = tcp["curve"].as_array().unwrap();
+    let course = list(&all[0]["metrics"][0]["curve"]);
     for name in ["t", "tcp_rtt", "tcp_cwnd", "tcp_retransmits", "tcp_busy"] {
         assert!(course.iter().all(|point| point[name].is_number()), "{name}: {course:?}");
     }
@@ -147,24 +122,13 @@ fn a_volume_is_divided_among_streams_or_each_streams_own() {
 
 #[test]
 fn round_trips_are_held_against_the_best_echo_of_the_run() {
-    let dir = scratch();
-    let mut command = plimsoll(dir.path());
-    command.args(["network", "--protocol", "icmp,udp", "--count", "50", "--samples", "2"]);
-    let (out, _) = ended(command.args(["--json", "-", "--store", "none"]), 0);
-    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let [icmp, udp] = run["measurements"].as_array().unwrap().as_slice() else { panic!("{out}") };
+    let run = run_of("network --protocol icmp,udp --count 50 --samples 2");
+    let [icmp, udp] = list(&run["measurements"]).as_slice() else { panic!("{run}") };
     if icmp["status"] == "skipped" {
-        return crate::support::skipped(
-            "round_trips_are_held_against_the_best_echo_of_the_run",
-            "no ICMP here",
-        );
+        return skip("no ICMP here");
     }
-    let limit = &udp["metrics"][0]["limit"];
-    assert_eq!(
-        (limit["kind"].as_str(), limit["source"].as_str()),
-        (Some("floor"), Some("derived")),
-        "{limit}"
-    );
+    let limit = &metric(udp, "rtt")["limit"];
+    assert_eq!((text(&limit["kind"]), text(&limit["source"])), ("floor", "derived"), "{limit}");
     assert!(limit["value"].as_f64().unwrap() <= icmp["metrics"][0]["percentiles"]["p50"].as_f64().unwrap());
 }
 
@@ -234,15 +198,8 @@ fn a_far_end_that_stops_answering_is_given_up() {
 #[test]
 fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
     let dir = scratch();
-    let child = Command::new(program())
-        .current_dir(dir.path())
-        .args(["network", "--only", "network.tcp", "--samples", "1", "--sample-time", "1h"])
-        .args(["--json", "-", "--store", "none"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let line = "network --only network.tcp --samples 1 --sample-time 1h --json - --store none";
+    let child = start(command(line).current_dir(dir.path()));
     let run = child.id();
     let mut private_server = None;
     until("a busy server", || {
@@ -252,33 +209,23 @@ fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
     let private_server = private_server.unwrap();
     signal(private_server, Signal::KILL);
     let output = child.wait_with_output().unwrap();
-    let stated = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(5), "{stated}");
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", lossy(&output.stderr));
+    let document = json(&lossy(&output.stdout));
     let measurement = &document["measurements"][0];
     assert_eq!(measurement["status"], "failed");
     is_lost(reason(measurement), "it was killed (signal 9)");
-    assert_eq!(measurement["metrics"].as_array().unwrap().len(), 0);
-}
-
-fn far_end_by_hand() -> (Child, String) {
-    let mut child = Command::new(program())
-        .arg("private-server")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let orders = format!("{{\"key\":\"{}\",\"cpus\":[]}}", "0f".repeat(32));
-    writeln!(child.stdin.as_mut().unwrap(), "{orders}").unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    (child, line)
+    assert_eq!(list(&measurement["metrics"]).len(), 0);
 }
 
 #[test]
 fn a_far_end_ends_when_its_parent_is_gone() {
-    let (mut child, line) = far_end_by_hand();
+    let mut command = Command::new(PROGRAM);
+    command.arg("private-server").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let orders = format!("{{\"key\":\"{}\",\"cpus\":[]}}", "0f".repeat(32));
+    writeln!(child.stdin.as_mut().unwrap(), "{orders}").unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with("{\"port\":"), "{line}");
     let arguments = fs::read(format!("/proc/{}/cmdline", child.id())).unwrap();
     assert!(!arguments.windows(4).any(|w| w == b"0f0f"), "the token must not be in the argument list");

@@ -11,28 +11,14 @@ mod spoofed;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-pub(crate) fn program() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_plimsoll"))
-}
-
-pub(crate) fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
-}
+use crate::support::{PROGRAM, signal};
 
 /// Clock ticks that a server uses only for a transfer: to begin takes it some of them.
 pub(crate) const AT_WORK: u64 = 50;
-
-/// CPU time of a process in clock ticks; none when it is gone.
-pub(crate) fn ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
-}
 
 /// A running `plimsoll serve`; killed when dropped.
 pub(crate) struct Serving {
@@ -72,7 +58,7 @@ impl Serving {
 
     /// On a loopback port of the kernel's choice, with these further flags.
     pub(crate) fn here(flags: &[&str]) -> Self {
-        let mut command = Command::new(program());
+        let mut command = Command::new(PROGRAM);
         Self::start(command.args(["serve", "--allow-root", "--bind", "127.0.0.1", "--port", "0"]).args(flags))
     }
 

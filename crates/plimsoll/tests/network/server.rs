@@ -9,16 +9,38 @@ use plimsoll_model::sample::FailureCause;
 use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, SharedKey, Sockets, TcpOrder};
 use rustix::process::Signal;
 
-use super::{Serving, program, signal, ticks};
-use crate::support::{ended, plimsoll, reason, scratch, until, without_numbers};
+use super::Serving;
+use crate::support::{
+    PROGRAM, done, ended, has, json, lossy, plimsoll, reason, repository, scratch, signal, ticks, until,
+    warns, without_numbers,
+};
+
+fn location(server: &Serving) -> ServerLocation {
+    let key = SharedKey::from_hex(&server.key, "the announcement").unwrap();
+    ServerLocation::Server { address: Address::parse(&server.address).unwrap(), key }
+}
 
 fn open(server: &Serving) -> ServerSession {
-    let key = SharedKey::from_hex(&server.key, "the announcement").unwrap();
-    ServerSession::open(
-        &ServerLocation::Server { address: Address::parse(&server.address).unwrap(), key },
-        None,
-    )
-    .unwrap()
+    ServerSession::open(&location(server), None).unwrap()
+}
+
+/// Leaves the server with six further descriptors.
+fn with_few_descriptors(flags: &[&str]) -> Serving {
+    let server = Serving::here(flags);
+    let limit = format!("--nofile={0}:{0}", server.descriptors() + 6);
+    let pid = server.child.id().to_string();
+    assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    server
+}
+
+/// The measurements of a short run with `key` against `address`, which must end with `code`.
+#[track_caller]
+fn measurements(key: &str, address: &str, line: &str, code: i32) -> Vec<serde_json::Value> {
+    let dir = scratch();
+    let mut command = plimsoll(dir.path());
+    command.env("PLIMSOLL_KEY", key).args(["network", "--server", address]).args(line.split_whitespace());
+    command.args("--store none --json - --quiet".split(' '));
+    serde_json::from_value(json(&ended(&mut command, code).0)["measurements"].take()).unwrap()
 }
 
 fn work(streams: u16) -> TcpOrder {
@@ -50,7 +72,7 @@ fn many_sessions_and_streams_beside_a_silent_crowd_leave_nothing() {
     (0..50).for_each(|_| session(1));
     settled();
     let (descriptors, memory) = (server.descriptors(), server.resident());
-    (0..1000).for_each(|_| session(1));
+    (0..300).for_each(|_| session(1));
     settled();
     drop(crowd);
     session(64);
@@ -67,10 +89,10 @@ fn a_client_killed_in_each_direction_is_noticed_and_the_next_is_served() {
     let server = Serving::here(&["--max-duration", "1h"]);
     for direction in ["up", "down", "both"] {
         let before = ticks(server.child.id()).unwrap();
-        let mut client = Command::new(program())
+        let mut client = Command::new(PROGRAM)
             .env("PLIMSOLL_KEY", &server.key)
-            .args(["network", "--only", "network.tcp", "--direction", direction, "--server", &server.address])
-            .args(["--samples", "1", "--sample-time", "10m", "--store", "none", "--quiet"])
+            .args(["network", "--direction", direction, "--server", &server.address])
+            .args("--only network.tcp --samples 1 --sample-time 10m --store none --quiet".split(' '))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -89,10 +111,7 @@ fn a_client_killed_in_each_direction_is_noticed_and_the_next_is_served() {
 
 #[test]
 fn few_descriptors_neither_stop_nor_spin_the_server() {
-    let server = Serving::here(&[]);
-    let limit = format!("--nofile={}:{}", server.descriptors() + 6, server.descriptors() + 6);
-    let pid = server.child.id().to_string();
-    assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    let server = with_few_descriptors(&[]);
     let crowd: Vec<_> = (0..40).filter_map(|_| TcpStream::connect(&server.address).ok()).collect();
     assert!(crowd.len() > 20);
     let before = ticks(server.child.id()).unwrap();
@@ -101,29 +120,18 @@ fn few_descriptors_neither_stop_nor_spin_the_server() {
     let mut first = crowd.first().unwrap().try_clone().unwrap();
     until("a closed connection", || matches!(std::io::Read::read(&mut first, &mut reply), Ok(0) | Err(_)));
     drop(crowd);
-    until("a session", || {
-        let key = SharedKey::from_hex(&server.key, "key").unwrap();
-        let address = Address::parse(&server.address).unwrap();
-        ServerSession::open(&ServerLocation::Server { address, key }, None).is_ok()
-    });
+    until("a session", || ServerSession::open(&location(&server), None).is_ok());
     // A loop that spins would have used hundreds.
     assert!(ticks(server.child.id()).unwrap() - before < 200);
 }
 
 #[test]
 fn a_server_without_descriptors_says_so_and_accuses_no_key() {
-    let server = Serving::here(&["--max-sessions", "1000"]);
-    let limit = format!("--nofile={}:{}", server.descriptors() + 6, server.descriptors() + 6);
-    let pid = server.child.id().to_string();
-    assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
-    let place = || ServerLocation::Server {
-        key: SharedKey::from_hex(&server.key, "key").unwrap(),
-        address: Address::parse(&server.address).unwrap(),
-    };
+    let server = with_few_descriptors(&["--max-sessions", "1000"]);
     let mut sessions = Vec::new();
     // A descriptor that the server had in use for a moment may be free for the next.
     let mut refusal = || loop {
-        match ServerSession::open(&place(), None) {
+        match ServerSession::open(&location(&server), None) {
             Ok(session) => sessions.push(session),
             Err(why) => break why.reason,
         }
@@ -137,33 +145,28 @@ fn a_server_without_descriptors_says_so_and_accuses_no_key() {
     let ports = session.open_udp(20).unwrap_err().reason;
     insta::assert_debug_snapshot!((why, without_numbers(&streams), without_numbers(&ports)));
     sessions.clear();
-    until("a session", || ServerSession::open(&place(), None).is_ok());
+    until("a session", || ServerSession::open(&location(&server), None).is_ok());
 }
 
 #[test]
 fn a_client_without_descriptors_says_that_it_has_none() {
-    let dir = scratch();
     let server = Serving::here(&[]);
-    let mut command = assert_cmd::Command::new("prlimit");
-    command.current_dir(dir.path()).env("PLIMSOLL_KEY", &server.key).arg("--nofile=40:40").arg(program());
-    command.args(["network", "--only", "network.tcp", "--server", &server.address, "--streams", "64"]);
-    command.args(["--samples", "1", "--sample-time", "10ms", "--store", "none", "--json", "-"]);
-    let (out, _) = ended(&mut command, 4);
-    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-    insta::assert_snapshot!(run["measurements"][0]["reason"].as_str().unwrap());
+    let mut command = Command::new("prlimit");
+    command.env("PLIMSOLL_KEY", &server.key).args(["--nofile=40:40", PROGRAM, "network"]);
+    command
+        .args(["--server", &server.address])
+        .args("--only network.tcp --streams 64 --samples 1".split(' '));
+    let output = command.args("--sample-time 10ms --store none --json -".split(' ')).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    insta::assert_snapshot!(reason(&json(&lossy(&output.stdout))["measurements"][0]));
 }
 
 #[test]
 fn wrong_keys_and_wrong_places_end_with_5_and_one_line() {
-    let dir = scratch();
     let server = Serving::here(&[]);
     let run = |key: &str, name: &str| {
-        let mut command = plimsoll(dir.path());
-        command.env("PLIMSOLL_KEY", key).args(["network", "--only", "network.tcp", "--server", name]);
-        command.args(["--samples", "1", "--sample-time", "10ms", "--store", "none", "--json", "-"]);
-        let (out, _) = ended(&mut command, 5);
-        let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-        run["measurements"][0]["reason"].as_str().unwrap().to_owned()
+        let line = "--only network.tcp --samples 1 --sample-time 10ms";
+        reason(&measurements(key, name, line, 5)[0]).to_owned()
     };
     let (address, wrong) = (server.address.clone(), "ab".repeat(32));
     let mut reasons = vec![run(&wrong, &address)];
@@ -178,35 +181,32 @@ fn wrong_keys_and_wrong_places_end_with_5_and_one_line() {
 #[test]
 fn root_and_a_port_in_use_are_refused_before_anything_is_served() {
     let dir = scratch();
-    let refused = |arguments: &[&str], code: i32| {
-        let (out, err) = ended(plimsoll(dir.path()).args(arguments), code);
-        assert!(out.is_empty(), "{out}");
-        err
-    };
     let server = Serving::here(&[]);
-    let busy = refused(&["serve", "--allow-root", "--bind", "127.0.0.1", "--port", server.port()], 5);
-    let address = &server.address;
-    assert_eq!(
-        busy,
-        format!("plimsoll: cannot listen on {address}: Address already in use; use another --port\n")
+    let line = format!("serve --allow-root --bind 127.0.0.1 --port {}", server.port());
+    let busy = format!(
+        "plimsoll: cannot listen on {}: Address already in use; use another --port\n",
+        server.address
     );
+    assert_eq!(done(dir.path(), &line, 5), (String::new(), busy));
     if rustix::process::geteuid().is_root() {
-        insta::assert_snapshot!(refused(&["serve"], 3));
+        let (out, err) = done(dir.path(), "serve", 3);
+        assert_eq!(out, "");
+        insta::assert_snapshot!(err);
     }
 }
 
 #[test]
 fn a_key_file_made_by_key_new_lets_a_client_in() {
     let dir = scratch();
-    ended(plimsoll(dir.path()).args(["key", "new", "secret"]), 0);
+    done(dir.path(), "key new secret", 0);
     let file = dir.path().join("secret");
     let server = Serving::here(&["--key", file.to_str().unwrap()]);
-    let mut command = plimsoll(dir.path());
-    command.args(["network", "--server", &server.address, "--key", "secret", "--samples", "1"]);
-    command.args(["--only", "network.tcp", "--sample-time", "20ms", "--store", "none", "--json", "-"]);
-    let (out, _) = ended(&mut command, 0);
-    let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let measurement = &run["measurements"][0];
+    let line = format!(
+        "network --server {} --key secret --samples 1 --only network.tcp --sample-time 20ms --store none --json -",
+        server.address
+    );
+    let (out, _) = done(dir.path(), &line, 0);
+    let measurement = &json(&out)["measurements"][0];
     assert_eq!(measurement["achieved"]["link"], "loopback", "its own address, so no link");
     assert_eq!(measurement["case"]["params"]["server"], server.address.as_str());
     let key = std::fs::read_to_string(&file).unwrap();
@@ -237,19 +237,16 @@ fn a_far_end_that_is_something_else_is_a_far_end_failure() {
 
 #[test]
 fn the_unit_is_sound_and_hardened() {
-    if Command::new("systemd-analyze").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return crate::support::skipped("the_unit_is_sound_and_hardened", "needs systemd-analyze of systemd");
-    }
-    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/plimsoll-serve.service");
-    let unit = std::fs::read_to_string(shipped).unwrap();
+    let Some(()) = has(&["systemd-analyze"]) else { return };
+    let unit = std::fs::read_to_string(repository("packaging/plimsoll-serve.service")).unwrap();
     let dir = scratch();
     let file = dir.path().join("plimsoll-serve.service");
-    std::fs::write(&file, unit.replace("/usr/bin/plimsoll", program().to_str().unwrap())).unwrap();
+    std::fs::write(&file, unit.replace("/usr/bin/plimsoll", PROGRAM)).unwrap();
     // 20 is an exposure of 2.0 of 10.
-    for words in [&["verify"][..], &["security", "--offline=true", "--threshold=20"]] {
-        let output = Command::new("systemd-analyze").args(words).arg(&file).output().unwrap();
-        let stated = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words:?}: {stated}{}", String::from_utf8_lossy(&output.stdout));
+    for line in ["verify", "security --offline=true --threshold=20"] {
+        let output = Command::new("systemd-analyze").args(line.split(' ')).arg(&file).output().unwrap();
+        let stated = lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {stated}{}", lossy(&output.stdout));
         assert_eq!(stated.matches("plimsoll-serve.service:").count(), 0, "{stated}");
     }
     // The unit's command is valid.
@@ -260,30 +257,17 @@ fn the_unit_is_sound_and_hardened() {
 #[test]
 fn the_servers_cap_is_the_limit_and_is_named_in_every_direction() {
     let server = Serving::here(&["--max-rate", "40M"]);
-    for (benchmark, streams) in [("network.tcp", "1"), ("network.tcp", "3"), ("network.udp", "2")] {
-        let dir = scratch();
-        let mut command = plimsoll(dir.path());
-        command
-            .env("PLIMSOLL_KEY", &server.key)
-            .args(["network", "--only", benchmark, "--server", &server.address, "--streams", streams])
-            .args(["--direction", "up,down,both", "--samples", "2", "--sample-time", "400ms"])
-            .args(["--store", "none", "--json", "-", "--quiet"]);
-        let (out, _) = ended(&mut command, 0);
-        let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-        for measurement in run["measurements"].as_array().unwrap() {
+    for case in ["network.tcp --streams 1", "network.tcp --streams 3", "network.udp --streams 2"] {
+        let line = format!("--only {case} --direction up,down,both --samples 2 --sample-time 400ms");
+        for measurement in measurements(&server.key, &server.address, &line, 0) {
             let (metric, id) = (&measurement["metrics"][0], &measurement["case"]["id"]);
             let ways = if measurement["case"]["params"]["direction"] == "both" { 2.0 } else { 1.0 };
-            let limit = &metric["limit"];
-            assert_eq!(
-                (&limit["source"], limit["value"].as_f64().unwrap()),
-                (&"documented".into(), ways * 40e6),
-                "{id}"
-            );
+            let limit = (&metric["limit"]["source"], metric["limit"]["value"].as_f64().unwrap());
+            assert_eq!(limit, (&"documented".into(), ways * 40e6), "{id}");
             // The cap is held at both ends; a machine that is busy may stay below it.
             let share = metric["of_limit"].as_f64().unwrap();
             assert!(share < 1.05, "{id}: {share}");
-            let named = measurement["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "server-cap");
-            assert!(named || share < 0.97, "{id}: {measurement}");
+            assert!(warns(&measurement, "server-cap") || share < 0.97, "{id}: {measurement}");
         }
     }
 }
@@ -291,22 +275,14 @@ fn the_servers_cap_is_the_limit_and_is_named_in_every_direction() {
 #[test]
 fn a_low_cap_does_not_cut_the_check_and_accuses_no_path() {
     let server = Serving::here(&["--max-rate", "400k"]);
-    let with = |streams: &str, message: &str| {
-        let dir = scratch();
-        let mut command = plimsoll(dir.path());
-        command
-            .env("PLIMSOLL_KEY", &server.key)
-            .args(["network", "--only", "network.tcp", "--server", &server.address, "--streams", streams])
-            .args(["--message", message, "--samples", "1", "--sample-time", "100ms"])
-            .args(["--store", "none", "--json", "-", "--quiet"]);
-        let output = command.output().unwrap();
-        let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        run["measurements"][0].clone()
+    let with = |how: &str, code| {
+        let line = format!("--only network.tcp {how} --samples 1 --sample-time 100ms");
+        measurements(&server.key, &server.address, &line, code).remove(0)
     };
-    let measured = with("2", "4K");
+    let measured = with("--streams 2 --message 4K", 0);
     assert_eq!(measured["status"], "ok", "{measured}");
     // 168 s of the 60 s that a transfer may take.
-    insta::assert_snapshot!(without_numbers(reason(&with("64", "128K"))));
+    insta::assert_snapshot!(without_numbers(reason(&with("--streams 64 --message 128K", 5))));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
-use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,7 +9,8 @@ use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
-use super::links::{FAR, Link, document};
+use crate::namespaces::{FAR, Link, first};
+use crate::support::{start, warns};
 
 /// The local and the remote port of each connected UDP socket of a process's network namespace.
 fn ports(pid: u32) -> Vec<(u16, u16)> {
@@ -67,15 +67,15 @@ fn attack(own: u32, addresses: [Ipv4Addr; 2], size: usize, stop: &AtomicBool) {
 }
 
 /// Measures while both ends get datagrams of the right size under each other's address.
-fn attacked(link: &Link, arguments: &[&str], size: usize) -> Value {
+fn attacked(link: &Link, line: &str, size: usize) -> Value {
     let server = link.server(&[]);
-    let client: Child = link.client_of(&server, arguments);
+    let client = start(&mut link.client(&server, line));
     let stop = AtomicBool::new(false);
     let [near, far] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)];
     std::thread::scope(|scope| {
         scope.spawn(|| attack(link.near.pid(), [near, far], size, &stop));
         scope.spawn(|| attack(link.far.pid(), [far, near], size, &stop));
-        let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| document(client, 0)));
+        let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| first(client, 0)));
         stop.store(true, Ordering::Relaxed);
         run.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -83,21 +83,17 @@ fn attacked(link: &Link, arguments: &[&str], size: usize) -> Value {
 
 #[test]
 fn spoofed_datagrams_are_somebody_elses_and_no_corruption() {
-    let Some(link) = Link::new("spoofed_datagrams_are_somebody_elses_and_no_corruption") else { return };
-    let how = ["--server", FAR, "--samples", "4", "--sample-time", "300ms"];
+    let Some(link) = Link::new() else { return };
     for (what, message) in [
-        (&["--only", "network.latency", "--protocol", "udp"][..], 64),
-        (&["--only", "network.latency", "--protocol", "udp"], 1),
-        (&["--only", "network.udp", "--rate", "5M"], 64),
-        (&["--only", "network.udp", "--rate", "5M"], 4),
+        ("network.latency --protocol udp", 64),
+        ("network.latency --protocol udp", 1),
+        ("network.udp --rate 5M", 64),
+        ("network.udp --rate 5M", 4),
     ] {
-        let bytes = message.to_string();
-        let arguments: Vec<&str> = how.iter().chain(what).copied().chain(["--message", &bytes]).collect();
-        let run = attacked(&link, &arguments, message);
-        let measurement = &run["measurements"][0];
-        assert_eq!(measurement["status"], "ok", "{what:?} {message}: {}", measurement["reason"]);
-        let warnings = measurement["warnings"].as_array().unwrap();
-        let reported = warnings.iter().any(|warning| warning["code"] == "foreign-datagrams");
-        assert!(reported, "{what:?} {message}: {warnings:?} {}", measurement["conditions"]);
+        let line =
+            format!("--server {FAR} --samples 4 --sample-time 300ms --only {what} --message {message}");
+        let measurement = attacked(&link, &line, message);
+        assert_eq!(measurement["status"], "ok", "{line}: {measurement}");
+        assert!(warns(&measurement, "foreign-datagrams"), "{line}: {measurement}");
     }
 }
