@@ -17,7 +17,6 @@ mod limit;
 mod lost_link;
 mod part;
 mod path;
-mod path_fault;
 mod process;
 mod server;
 mod session;

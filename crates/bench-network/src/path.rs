@@ -1,5 +1,7 @@
 //! The path between the two ends, as far as limits need it.
 
+pub(crate) mod fault;
+
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 

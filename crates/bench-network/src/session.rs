@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::lost_link::{LostLink, lost_links};
-use crate::path_fault::PathDirection;
-use crate::path_fault::{self, PathFault};
+use crate::path::fault::PathDirection;
+use crate::path::fault::{self, PathFault};
 use crate::process::ServerProcess;
 use crate::server::Address;
 use plimsoll_bench_api::prelude::*;
@@ -327,7 +327,7 @@ impl ServerSession {
             LostTransfer::Unacknowledged { segment, sender } => {
                 let direction = PathDirection::from(*sender);
                 let unknown = PathFault::BlackHole { direction, segment: *segment, passes: None };
-                let probed = path_fault::probe_segments(self, direction, *segment);
+                let probed = fault::probe_segments(self, direction, *segment);
                 Some(probed.map_or(unknown, |hole| hole.unwrap_or(PathFault::Interrupted)))
             }
             LostTransfer::Silent | LostTransfer::Wire(WireError::Silent) => self.probe_after_loss(true),

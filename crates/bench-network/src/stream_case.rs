@@ -86,7 +86,7 @@ impl StreamCase {
 }
 
 /// A prepared case whose samples are transfers.
-pub(super) trait Transfers {
+pub(super) trait StreamTransfers {
     fn case(&mut self) -> &mut StreamCase;
 
     fn transfer(&mut self, amount: SampleAmount) -> Result<JudgedSample, CannotMeasure>;
@@ -112,12 +112,12 @@ pub(super) trait Transfers {
 }
 
 /// Returns the results of the sender and of the receiver in each direction, upload first.
-pub(super) fn ways<'a, S, R>(
+pub(super) fn directions<'a, S, R>(
     here: &'a EndReport<S, R>,
     there: &'a EndReport<S, R>,
 ) -> impl Iterator<Item = (&'a S, &'a R)> {
-    let way = |from: &'a EndReport<S, R>, to: &'a EndReport<S, R>| {
+    let direction = |from: &'a EndReport<S, R>, to: &'a EndReport<S, R>| {
         Some((from.sent.as_ref()?, to.received.as_ref()?))
     };
-    [way(here, there), way(there, here)].into_iter().flatten()
+    [direction(here, there), direction(there, here)].into_iter().flatten()
 }

@@ -10,7 +10,7 @@ mod share;
 pub(crate) mod tile;
 
 pub use blocking::{Blocking, CoreCaches};
-pub use matrix::{Matrix, MatrixMut, MatrixView, ShapeError};
+pub use matrix::{ColumnMatrix, MatrixMut, MatrixView, ShapeError};
 pub use product::{Gemm, GemmError, Multiplied, ProductShape};
 pub use tile::Update;
 

@@ -226,8 +226,8 @@ impl ProofTeam {
         }
     }
 
-    /// Runs the kernel of a wrong answer on one CPU. Returns the number of wrong answers, and whether
-    /// the right answer, computed again there, is the known one.
+    /// Runs the kernel of a wrong answer on one CPU. Returns the number of wrong answers, and
+    /// whether the right answer, computed again there, is the known one.
     fn trial(&self, cpu: usize, wrong: &WrongKernel) -> Result<(u64, bool), CannotMeasure> {
         let mut team = Team::new(&[cpu]).map_err(CannotMeasure::environment)?;
         let (seed, maker) = (self.seed, &self.makers[wrong.index..=wrong.index]);

@@ -8,7 +8,8 @@ use tempfile::TempDir;
 
 use super::{AllocationEffect, PageCacheMode, TestFile, check_dir};
 
-/// Makes a buffered test file of `bytes` bytes in a directory of its own, which ends with the value.
+/// Makes a buffered test file of `bytes` bytes in a directory of its own, which ends with the
+/// value.
 pub(crate) fn test_file(bytes: u64) -> (Arc<TestFile>, TempDir) {
     let dir = tempfile::tempdir().expect("temporary directory");
     let facts = check_dir(dir.path()).expect("usable");

@@ -18,8 +18,8 @@ use crate::job::NetworkJob;
 use crate::job::Protocol;
 use crate::lost_link::lost_links;
 use crate::path::Path as ServerPath;
-use crate::path_fault::PathDirection;
-use crate::path_fault::{self, PathFault};
+use crate::path::fault::PathDirection;
+use crate::path::fault::{self, PathFault};
 use crate::session::ServerSession;
 use crate::session::{ServerLocation, dropped_here};
 use crate::setup::NetworkSetup;
@@ -299,13 +299,12 @@ impl RoundTrips {
             Ways::Udp(sockets) => {
                 session.finish_trips().ok()?;
                 let mut faults =
-                    ways.map(|direction| path_fault::probe_datagrams(session, sockets, direction, bytes));
+                    ways.map(|direction| fault::probe_datagrams(session, sockets, direction, bytes));
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Tcp => {
                 let segment = TcpInfo::of(session.streams.first()?).ok()?.send_mss;
-                let mut faults =
-                    ways.map(|direction| path_fault::probe_segments(session, direction, segment));
+                let mut faults = ways.map(|direction| fault::probe_segments(session, direction, segment));
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Icmp(_) => None,

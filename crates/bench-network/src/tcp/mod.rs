@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::job::{NetworkJob, omitted};
 use crate::server::ServerAddress;
 use crate::setup::{NetworkSetup, candidates, streaming, with_options};
-use crate::stream_case::{self, JudgedSample, StreamCase, Transfers};
+use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
 use crate::{CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, message_sizes, random_bytes, seed};
 use crate::{STREAM, amount};
 use plimsoll_bench_api::fixed::AveragePace;
@@ -228,7 +228,7 @@ fn timelines<'a>(ways: &[TcpDirection<'a>]) -> Vec<&'a ArrivalTimeline> {
 /// Returns the reports per direction; none if the server's is missing.
 fn ways<'a>(work: &TcpOrder, outcome: &'a TcpOutcome) -> Vec<TcpDirection<'a>> {
     let there = outcome.there.iter();
-    let ways = there.flat_map(|there| stream_case::ways(&outcome.here, there));
+    let ways = there.flat_map(|there| stream_case::directions(&outcome.here, there));
     ways.map(|(sent, received)| TcpDirection { sent, received, omitted: work.omit }).collect()
 }
 
@@ -265,12 +265,15 @@ fn sample_of(work: &TcpOrder, outcome: &TcpOutcome, ways: &[TcpDirection<'_>]) -
         elapsed: ways.iter().map(TcpDirection::seconds).fold(0.0, f64::max),
         values: values.map(|(name, value)| (name.to_owned(), value)).into(),
         conditions: Conditions { more: more.unwrap_or_default(), ..Conditions::default() },
-        curve: ways.first().map(|way| super::end_conditions::timeline(way.sent)).unwrap_or_default(),
+        curve: ways
+            .first()
+            .map(|direction| super::end_conditions::timeline(direction.sent))
+            .unwrap_or_default(),
         ..Sample::default()
     }
 }
 
-impl Transfers for Streams {
+impl StreamTransfers for Streams {
     fn case(&mut self) -> &mut StreamCase {
         &mut self.case
     }
@@ -285,8 +288,10 @@ impl Transfers for Streams {
         if let Some((fixed, sent)) = self.case.fixed.as_mut().zip(sent) {
             fixed.moved(sent / u64::from(work.message));
         }
-        let rates: Vec<(&ArrivalTimeline, f64)> =
-            ways.iter().map(|way| (&way.received.timeline, way.bits_per_second())).collect();
+        let rates: Vec<(&ArrivalTimeline, f64)> = ways
+            .iter()
+            .map(|direction| (&direction.received.timeline, direction.bits_per_second()))
+            .collect();
         let sample = sample_of(&work, &outcome, &ways);
         Ok(self.case.judge(sample, began, &rates, f64::from(work.message) * 8.0))
     }

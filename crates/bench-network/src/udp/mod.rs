@@ -15,13 +15,13 @@ use crate::condition::{
 };
 use crate::fact::SEGMENTATION;
 use crate::job::NetworkJob;
-use crate::path_fault::PathDirection;
+use crate::path::fault::{self, PathDirection};
 use crate::server::ServerAddress;
 use crate::setup::{NetworkSetup, candidates, streaming, with_options};
-use crate::stream_case::{self, JudgedSample, StreamCase, Transfers};
+use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
 use crate::warning::NetworkWarning;
 use crate::{CPU_METRIC, GOODPUT, LOSS, MESSAGES_METRIC, check_echoes, message_sizes, random_bytes, seed};
-use crate::{JITTER, STREAM, amount, fit_a_datagram, path_fault};
+use crate::{JITTER, STREAM, amount, fit_a_datagram};
 use plimsoll_bench_api::Curve;
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::fixed::{self};
@@ -199,8 +199,10 @@ impl Datagrams {
         let (mut sample, trial) = sample_of(&work, &ways, &done);
         sample.conditions.more.add(self.case.path.conditions());
         let bits = f64::from(work.datagram) * 8.0;
-        let rates: Vec<(&ArrivalTimeline, f64)> =
-            ways.iter().map(|way| (&way.received.timeline, way.bits_per_second(bits))).collect();
+        let rates: Vec<(&ArrivalTimeline, f64)> = ways
+            .iter()
+            .map(|direction| (&direction.received.timeline, direction.bits_per_second(bits)))
+            .collect();
         // In a search, only transfers at full speed show the behaviour of the path.
         let shows = !self.searches || rate.is_none();
         let judged = match shows {
@@ -222,12 +224,8 @@ impl Datagrams {
             if is_private || done.sent.datagrams == 0 || done.received.received > 0 {
                 continue;
             }
-            let fault = path_fault::probe_datagrams(
-                &mut self.case.session,
-                &self.sockets,
-                *direction,
-                work.datagram,
-            )?;
+            let fault =
+                fault::probe_datagrams(&mut self.case.session, &self.sockets, *direction, work.datagram)?;
             if let Some(fault) = fault {
                 return Err(fault.of_server(self.case.session.address));
             }
@@ -369,7 +367,7 @@ fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
 fn ways<'a>(work: &UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirection<'a>>, CannotMeasure> {
     let bits = f64::from(work.datagram) * 8.0;
     let interval = work.rate.filter(|rate| *rate > 0).map_or(0.0, |rate| bits / rate as f64);
-    let ways = done.there.iter().flat_map(|there| stream_case::ways(&done.here, there));
+    let ways = done.there.iter().flat_map(|there| stream_case::directions(&done.here, there));
     let ways: Vec<UdpDirection<'a>> =
         ways.map(|(sent, received)| UdpDirection { sent, received, interval }).collect();
     let is_plausible = |direction: &UdpDirection<'_>| direction.is_plausible(work.datagram.into());
@@ -428,7 +426,7 @@ fn sample_of(work: &UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome) -> (
     (sample, RateTrial { offered, each, goodput, loss, arriving: arriving.unwrap_or(most), growth })
 }
 
-impl Transfers for Datagrams {
+impl StreamTransfers for Datagrams {
     fn case(&mut self) -> &mut StreamCase {
         &mut self.case
     }
@@ -444,7 +442,7 @@ impl Transfers for Datagrams {
             let amount = OrderedAmount::Nanos(nanos);
             let work = UdpOrder { amount, tag: tag(), ..self.work.clone() };
             let done = session.transfer_udp(&work, &self.sockets, &self.filler, &placement.near)?;
-            Ok(ways(&work, &done)?.iter().map(|way| way.received.timeline.clone()).collect())
+            Ok(ways(&work, &done)?.iter().map(|direction| direction.received.timeline.clone()).collect())
         });
         if found {
             held.forget();

@@ -193,8 +193,8 @@ pub struct Common {
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
     /// Continue a run that was interrupted: its id or the first characters of it, or last, if it is
-    /// the newest run. plimsoll run --resume RUN takes plan and options from the run; other commands
-    /// need the same options again
+    /// the newest run. plimsoll run --resume RUN takes plan and options from the run; other
+    /// commands need the same options again
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
     /// TOML file with your own limits, such as figures of a data sheet (see examples/limits.toml,

@@ -1,9 +1,9 @@
 //! Options and words of other tools with their equivalents in plimsoll. They are only answered, not
 //! accepted, as their meaning is not always the same.
 
-/// Another tool, its options as typed (divided by blanks), what it is here, and an example, to whose
-/// command the row applies. A typed word that ends in `=` or `/` is a prefix, one that begins with `.`
-/// a suffix.
+/// Another tool, its options as typed (divided by blanks), what it is here, and an example, to
+/// whose command the row applies. A typed word that ends in `=` or `/` is a prefix, one that begins
+/// with `.` a suffix.
 type OptionRow = (&'static str, &'static str, &'static str, &'static str);
 
 /// Returns the command of a row's example.

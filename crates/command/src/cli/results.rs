@@ -94,8 +94,8 @@ pub struct ReportCommand {
     /// Write one HTML page to FILE instead of a table to stdout
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: for runs of a published plan (plimsoll plan list), print the tables of that report
-    /// with the figures of RUN; of several runs, the latest figure of each case
+    /// published: for runs of a published plan (plimsoll plan list), print the tables of that
+    /// report with the figures of RUN; of several runs, the latest figure of each case
     #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
     /// Print at most 14 short lines for a forum or a pull request: machine, main results with their

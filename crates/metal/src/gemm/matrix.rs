@@ -5,7 +5,7 @@ use super::Real;
 /// The slice is too short for the matrix, or columns overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{elements} elements cannot be a matrix of {rows} rows and {columns} columns, {stride} elements apart: \
+    "{elements} elements cannot be a matrix of {rows} rows and {columns} columns, with a stride of {stride} elements: \
      the stride must be at least the rows and the slice reach to the last element"
 )]
 pub struct ShapeError {
@@ -21,7 +21,7 @@ pub struct ShapeError {
 
 /// A column-major matrix in a slice.
 #[derive(Debug, Clone, Copy)]
-pub struct Matrix<D> {
+pub struct ColumnMatrix<D> {
     pub(super) data: D,
     pub(super) rows: usize,
     pub(super) columns: usize,
@@ -29,12 +29,12 @@ pub struct Matrix<D> {
 }
 
 /// A read-only column-major matrix.
-pub type MatrixView<'a, T> = Matrix<&'a [T]>;
+pub type MatrixView<'a, T> = ColumnMatrix<&'a [T]>;
 
 /// A mutable column-major matrix.
-pub type MatrixMut<'a, T> = Matrix<&'a mut [T]>;
+pub type MatrixMut<'a, T> = ColumnMatrix<&'a mut [T]>;
 
-impl<T: Real, D: Deref<Target = [T]>> Matrix<D> {
+impl<T: Real, D: Deref<Target = [T]>> ColumnMatrix<D> {
     /// Views column-major `data`, `stride` elements per column; fails if it is below `rows` or if
     /// `data` is too short.
     pub fn new(data: D, rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {

@@ -123,9 +123,9 @@ impl Vectors {
     }
 }
 
-/// Returns constants a and b that keep a recurrence changing: `FusedScale` is half way to its limit,
-/// between 3 and 4, after 90 000 steps. A sum grows by 1 in 260 000 steps, a product by a factor of
-/// e in 400 000, a root's square by 1 in 30 000.
+/// Returns constants a and b that keep a recurrence changing: `FusedScale` is half way to its
+/// limit, between 3 and 4, after 90 000 steps. A sum grows by 1 in 260 000 steps, a product by a
+/// factor of e in 400 000, a root's square by 1 in 30 000.
 fn constants(kernel: &ComputeKernel, lane: usize) -> [u64; 2] {
     let part = lane as f64 / f64::from(kernel.lanes);
     let nearest = |a: f64, b: f64| [a, b].map(|value| Number::nearest(kernel.result(), value).bits());

@@ -1,4 +1,5 @@
-//! Patterns of cases: leading components of ids (`network.udp`, `cpu.peak/op=fma`), or globs on ids.
+//! Patterns of cases: leading components of ids (`network.udp`, `cpu.peak/op=fma`), or globs on
+//! ids.
 
 /// A glob on case ids: `*`, `?`, `[a-z]` and `{a,b}`; `*` and `?` also match `/`.
 #[derive(Clone, Debug, PartialEq)]

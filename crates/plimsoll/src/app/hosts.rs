@@ -79,7 +79,7 @@ pub(super) fn measure(
     let id = earlier.map_or_else(plimsoll_system::wall::run_id, |run| run.id.clone());
     let _held = earlier.is_none().then(|| resume::lock(&id)).transpose()?;
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
-    let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
+    let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, reports: !common.quiet };
     let mut kept = JointRun::new(&mut outputs, id, earlier);
     let (mut run, mut codes, interrupted) =
         measure_fleet(&call, &fleet, (what, common), typed.at_once(), &mut kept)?;
@@ -133,11 +133,11 @@ pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Re
     let interrupts = interrupts()?;
     raise_descriptors();
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
-    let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !quiet };
+    let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, reports: !quiet };
     let work = |index: usize| run_on_node(&launcher, &hosts[index], &programs, &order, &holds[index]);
     let mut ended = BTreeMap::new();
     let interrupted = fleet.each(typed.at_once(), work, |index, outcome| {
-        fleet.say(&format!("{}: ended ({} of {})", hosts[index].name, ended.len() + 1, hosts.len()));
+        fleet.report(&format!("{}: ended ({} of {})", hosts[index].name, ended.len() + 1, hosts.len()));
         ended.insert(index, outcome);
     })?;
     let mut worst = if ended.len() < hosts.len() { code::SERVER_FAILED } else { 0 };
@@ -380,7 +380,7 @@ struct Fleet<'a> {
     hosts: &'a [HostName],
     holds: &'a [Hold],
     interrupts: &'a Receiver<()>,
-    says: bool,
+    reports: bool,
 }
 
 /// The joint run of all nodes, their exit codes, and those that wait for further orders.
@@ -546,14 +546,14 @@ impl<'a> Fleet<'a> {
             };
             let thread = std::thread::Builder::new().name("together".to_owned()).spawn_scoped(scope, works);
             let Ok(thread) = thread else { return (T::default(), false) };
-            let interrupted = self.follow(&lines, stop, |line: String| self.say(&line));
+            let interrupted = self.follow(&lines, stop, |line: String| self.report(&line));
             (thread.join().unwrap_or_default(), interrupted)
         })
     }
 
     /// Prints a line unless the command line has `--quiet`.
-    fn say(&self, line: &str) {
-        if self.says {
+    fn report(&self, line: &str) {
+        if self.reports {
             complain(line);
         }
     }
@@ -572,7 +572,7 @@ impl<'a> Fleet<'a> {
         if seconds < PROGRESS_SECONDS || now == last {
             return (seconds + 1, last);
         }
-        self.say(&format!("{} of {} measured", now.done, format_count(now.of, "case")));
+        self.report(&format!("{} of {} measured", now.done, format_count(now.of, "case")));
         (0, now)
     }
 
@@ -583,7 +583,7 @@ impl<'a> Fleet<'a> {
                 if let Some(line) = &answer.ended.line {
                     complain(&format!("{name}: {}", shown_within(line, 400)));
                 }
-                self.say(&format!(
+                self.report(&format!(
                     "{name}: {} in {:.0} s ({ended} of {} ended)",
                     format_count(answer.run.measurements.len(), "case"),
                     answer.run.elapsed_s,

@@ -51,8 +51,9 @@ pub(super) trait TransferStreams: Sync {
         Ok(())
     }
 
-    /// Returns whether a stream has progressed. Fails if one that should progress is stuck; `awaited`
-    /// is whether this end still receives, and then whether the other end has reported already.
+    /// Returns whether a stream has progressed. Fails if one that should progress is stuck;
+    /// `awaited` is whether this end still receives, and then whether the other end has reported
+    /// already.
     fn look(&self, _: &mut Self::Watch, _awaited: Option<bool>) -> Result<bool, LostTransfer> {
         Ok(false)
     }
@@ -79,8 +80,8 @@ pub(super) trait TransferStreams: Sync {
 type StreamsOutcome<T> =
     TransferOutcome<EndReport<<T as TransferStreams>::AllSent, <T as TransferStreams>::AllReceived>>;
 
-/// Performs the transfer `streams` that the client requested; the server sends `Ready`. Returns this
-/// end's report, and at the client also the server's. After an error the streams are unusable.
+/// Performs the transfer `streams` that the client requested; the server sends `Ready`. Returns
+/// this end's report, and at the client also the server's. After an error the streams are unusable.
 pub(super) fn exchange<T: TransferStreams, S: Sync>(
     channel: &mut Channel,
     mut streams: T,

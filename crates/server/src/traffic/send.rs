@@ -52,8 +52,8 @@ pub(super) fn page_aligned_copy(message: &[u8]) -> io::Result<Buffer> {
     Ok(copy)
 }
 
-/// Sends copies of `message` until `until` or a stop, at most `most` bytes/s. The last one is cut if
-/// the path is slow.
+/// Sends copies of `message` until `until` or a stop, at most `most` bytes/s. The last one is cut
+/// if the path is slow.
 pub fn send(
     socket: &TcpStream,
     message: &[u8],

@@ -434,8 +434,8 @@ pub(super) fn time(nanos: u64) -> Result<(), &'static str> {
 }
 
 impl OrderedAmount {
-    /// Returns the part of stream number `stream` of `streams`: the same time, or an equal number of
-    /// messages, up to 1.
+    /// Returns the part of stream number `stream` of `streams`: the same time, or an equal number
+    /// of messages, up to 1.
     #[must_use]
     pub const fn share(self, streams: usize, stream: usize) -> Self {
         let Self::Messages(all) = self else { return self };
@@ -443,8 +443,8 @@ impl OrderedAmount {
         Self::Messages(all / streams + if stream < all % streams { 1 } else { 0 })
     }
 
-    /// Returns whether a stream that has `sent` this many messages is done after `elapsed`. A number
-    /// of messages is cut after [`MAX_FIXED_DURATION`].
+    /// Returns whether a stream that has `sent` this many messages is done after `elapsed`. A
+    /// number of messages is cut after [`MAX_FIXED_DURATION`].
     pub fn is_over(self, sent: u64, elapsed: Duration) -> bool {
         match self {
             Self::Messages(all) => sent >= all || elapsed >= MAX_FIXED_DURATION,

@@ -78,7 +78,8 @@ pub(super) fn steady(typed: &SteadyCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if typed.fail_unless_steady && !is_steady { code::UNDECIDED } else { code }))
 }
 
-/// The runs of a command, what could not be observed, and the share of a CPU that the observation took.
+/// The runs of a command, what could not be observed, and the share of a CPU that the observation
+/// took.
 type CommandRuns = (Vec<ObservedRun>, Vec<String>, Option<f64>);
 
 /// Runs the command as often as wanted. Fails with env's exit code if it cannot be started.

@@ -88,6 +88,16 @@ impl TripResults {
     }
 }
 
+/// Returns when the pause before the message at `due` ends: at the end of the time of a sample at
+/// the latest, so that it does not take longer.
+fn pause_end(until: OrderedAmount, started: Instant, due: Instant) -> Instant {
+    let end = match until {
+        OrderedAmount::Nanos(time) => started.checked_add(Duration::from_nanos(time)),
+        OrderedAmount::Messages(_) => None,
+    };
+    end.map_or(due, |end| due.min(end))
+}
+
 /// Makes round trips over `path` until the end condition of `manner` or `stop`. Messages are
 /// numbered from `first`. Fails with `TimedOut` if the peer does not answer.
 pub fn round_trips(
@@ -106,12 +116,7 @@ pub fn round_trips(
     let is_over = |sent, now: Instant| sent > 0 && manner.until.is_over(sent, now.duration_since(started));
     'all: while !is_over(trips.sent, now) && !stop.load(Ordering::Relaxed) {
         if !manner.interval.is_zero() {
-            // The end of the time also ends the pause, so that a sample does not take longer.
-            let end = match manner.until {
-                OrderedAmount::Nanos(time) => started.checked_add(Duration::from_nanos(time)),
-                OrderedAmount::Messages(_) => None,
-            };
-            now = pause(end.map_or(due, |end| due.min(end)), now, manner, stop);
+            now = pause(pause_end(manner.until, started, due), now, manner, stop);
             if is_over(trips.sent, now) {
                 break;
             }

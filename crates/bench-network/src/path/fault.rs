@@ -28,13 +28,13 @@ const DATAGRAM_COUNT: u64 = 5;
 const DATAGRAM_SECONDS: f64 = 0.1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PathDirection {
+pub(crate) enum PathDirection {
     Up,
     Down,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PathFault {
+pub(crate) enum PathFault {
     /// Segments of `segment` bytes are lost. `passes` is the largest tried `--mss` that arrives.
     BlackHole {
         direction: PathDirection,
@@ -122,7 +122,7 @@ impl fmt::Display for PathFault {
 
 impl PathFault {
     /// Returns the error that names this fault of the path to the server at `address`.
-    pub(super) fn of_server(&self, address: std::net::SocketAddr) -> CannotMeasure {
+    pub(crate) fn of_server(&self, address: std::net::SocketAddr) -> CannotMeasure {
         CannotMeasure::server_failed(format!("the path to the server at {address}: {self}"))
     }
 }
@@ -138,7 +138,7 @@ impl From<TransferEnd> for PathDirection {
 
 /// Probes in a new session which TCP segments smaller than `segment` bytes arrive, after those of
 /// that size were lost. `None` if segments of the size that the kernel chooses arrive.
-pub(super) fn probe_segments(
+pub(crate) fn probe_segments(
     session: &ServerSession,
     direction: PathDirection,
     segment: u32,
@@ -213,7 +213,7 @@ fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, 
 
 /// Probes which datagrams arrive on connected `sockets` in `direction`. `None` if those of `bytes`
 /// bytes do; else the fault has the largest tried size that does.
-pub(super) fn probe_datagrams(
+pub(crate) fn probe_datagrams(
     session: &mut ServerSession,
     sockets: &[UdpSocket],
     direction: PathDirection,
