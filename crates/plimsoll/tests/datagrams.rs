@@ -186,13 +186,15 @@ fn echoes_by_icmp_are_measured_by_a_group_or_root_and_else_it_is_told_what_is_ne
     is_measured();
 }
 
+type Harm<'a> = &'a dyn Fn(&Serving);
+
 /// Measurements of an hour end soon with exit code 5 after the path was harmed.
 #[test]
 fn a_server_that_is_killed_and_a_link_that_goes_down_under_datagrams_are_noticed() {
     let Some(link) = Link::new() else { return };
     let kill = |server: &Serving| signal(server.child.id(), Signal::KILL);
     let cut = |_: &Serving| link.far.must("ip link set far0 down");
-    let harms: [(&str, &dyn Fn(&Serving)); 4] = [
+    let harms: [(&str, Harm<'_>); 4] = [
         ("network.udp --rate 100M", &kill),
         ("network.udp --rate 100M --direction down", &kill),
         ("network.latency --protocol udp", &kill),

@@ -209,7 +209,8 @@ fn checks() -> Vec<Check> {
     let last_writes = |c: &[Call]| pass(c, WRITES, (named(c, WRITES, BLOCK).len() / RECORDS).checked_sub(1)?);
     // The thirteen operations: write, rewrite, read, reread, single ones, and fwrite to freread.
     // The file is made by two passes of writes.
-    let iozone: [(&str, &str, &str, &str, fn(&[Call]) -> Option<f64>); 13] = [
+    type OfCalls = fn(&[Call]) -> Option<f64>;
+    let iozone: [(&str, &str, &str, &str, OfCalls); 13] = [
         ("iozone write", "write", "sequential", "direct", |c| pass(c, WRITES, 0)),
         ("iozone", "write", "sequential", "direct", |c| pass(c, WRITES, 1)),
         ("iozone", "read", "sequential", "direct", |c| pass(c, READS, 0)),
