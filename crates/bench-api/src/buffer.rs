@@ -7,6 +7,11 @@ use plimsoll_model::sample::{CannotMeasure, CaseFact, Facts};
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 
+/// Bytes of a case's memory in huge pages.
+pub const HUGE_BYTES: CaseFact<u64> = CaseFact::new("huge_bytes", "bytes that lie in huge pages");
+/// Page sizes that the kernel gave for a case's memory.
+pub const PAGES: CaseFact<String> = CaseFact::new("pages", "pages that the kernel gave");
+
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("the kernel gave {got} instead of {wanted} pages; see /sys/kernel/mm/transparent_hugepage/enabled")]
 struct PagesDiffer {
@@ -19,11 +24,6 @@ impl Warn for PagesDiffer {
         "pages-differ"
     }
 }
-
-/// Bytes of a case's memory in huge pages.
-pub const HUGE_BYTES: CaseFact<u64> = CaseFact::new("huge_bytes", "bytes that lie in huge pages");
-/// Page sizes that the kernel gave for a case's memory.
-pub const PAGES: CaseFact<String> = CaseFact::new("pages", "pages that the kernel gave");
 
 /// Largest share of other pages than requested without a warning (unaligned ends).
 const OTHER_PAGES: f64 = 0.02;

@@ -1,4 +1,4 @@
-//! What prepared cases of streams and of datagrams have in common.
+//! State and sampling that prepared cases of streams and of datagrams share.
 
 use std::time::Instant;
 

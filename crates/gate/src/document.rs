@@ -1,13 +1,34 @@
-use serde_json::{Value, json};
+use plimsoll_model::metric::Better;
+use plimsoll_model::sample::WrongAnswer;
+use serde::Serialize;
 
 use crate::check::{CheckProgress, CheckedQuantity, FigureCheck};
-use crate::{Gate, LowCause, MISSED, ThresholdSource, Unjudged};
+use crate::{Gate, MISSED, ThresholdSource, Unjudged};
 
 /// Name and version of the schema.
 pub const GATE_SCHEMA: &str = "plimsoll.gate.v1";
 
+/// JSON document of a gate.
+#[derive(Debug, Serialize)]
+pub struct GateDocument<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    about: GateAbout<'a>,
+    answer: &'static str,
+    line: String,
+    cause: Option<&'static str>,
+    false_alarms: f64,
+    missed: f64,
+    differences: Vec<LossInDocument>,
+    faults: Vec<LossInDocument>,
+    wrong_answers: &'a [WrongAnswer],
+    proven: Vec<usize>,
+    checks: Vec<CheckInDocument<'a>>,
+    not_judged: Vec<NotJudged<'a>>,
+}
+
 /// Data about a gate that its checks do not contain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct GateAbout<'a> {
     /// Version of this program.
     pub version: &'a str,
@@ -23,47 +44,93 @@ pub struct GateAbout<'a> {
     pub level: u8,
 }
 
-/// Returns the JSON document of a gate.
-pub fn document(gate: &Gate, about: GateAbout<'_>) -> Value {
-    let GateAbout { version, started, elapsed_s, host, machine, level } = about;
-    let verdict = gate.verdict();
-    let lost = |code: &str, text: String| json!({ "code": code, "text": text });
-    let not_judged = |it: &Unjudged| json!({ "case": it.case.id(), "reason": it.why });
-    let differences = gate.differences.iter().map(|it| lost(it.code(), it.to_string()));
-    let faults = gate.faults.iter().map(|it| lost(it.code(), it.to_string()));
-    json!({
-        "schema": GATE_SCHEMA,
-        "version": version, "started": started, "elapsed_s": elapsed_s,
-        "host": host, "machine": machine, "level": level,
-        "answer": verdict.answer.word(), "line": verdict.line, "cause": verdict.cause,
-        "false_alarms": gate.rates.false_alarms, "missed": MISSED,
-        "differences": differences.collect::<Vec<Value>>(),
-        "faults": faults.collect::<Vec<Value>>(),
-        "wrong_answers": gate.wrong,
-        "proven": gate.proven.iter().collect::<Vec<usize>>(),
-        "checks": gate.checks.iter().map(row).collect::<Vec<Value>>(),
-        "not_judged": gate.unjudged.iter().map(not_judged).collect::<Vec<Value>>(),
-    })
+#[derive(Debug, Serialize)]
+struct LossInDocument {
+    code: &'static str,
+    text: String,
 }
 
-fn row(check: &FigureCheck) -> Value {
+#[derive(Debug, Serialize)]
+struct NotJudged<'a> {
+    case: String,
+    reason: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct CheckInDocument<'a> {
+    case: String,
+    what: &'static str,
+    state: &'static str,
+    reason: Option<&'a str>,
+    better: Better,
+    value: Option<f64>,
+    usual: f64,
+    threshold: f64,
+    from: &'static str,
+    figures: Option<usize>,
+    loss: f64,
+    low_by_chance: f64,
+    measured_again: usize,
+    low: usize,
+    fewest: usize,
+    cause: Option<&'static str>,
+    evidence: Option<String>,
+}
+
+impl<'a> GateDocument<'a> {
+    /// Creates the document of a gate.
+    pub fn of(gate: &'a Gate, about: GateAbout<'a>) -> Self {
+        let verdict = gate.verdict();
+        let not_judged = |it: &'a Unjudged| NotJudged { case: it.case.id().to_string(), reason: &it.why };
+        Self {
+            schema: GATE_SCHEMA,
+            about,
+            answer: verdict.answer.word(),
+            line: verdict.line,
+            cause: verdict.cause,
+            false_alarms: gate.rates.false_alarms,
+            missed: MISSED,
+            differences: gate.differences.iter().map(|it| lost(it.code(), it)).collect(),
+            faults: gate.faults.iter().map(|it| lost(it.code(), it)).collect(),
+            wrong_answers: &gate.wrong,
+            proven: gate.proven.iter().collect(),
+            checks: gate.checks.iter().map(row).collect(),
+            not_judged: gate.unjudged.iter().map(not_judged).collect(),
+        }
+    }
+}
+
+fn lost(code: &'static str, what: &dyn std::fmt::Display) -> LossInDocument {
+    LossInDocument { code, text: what.to_string() }
+}
+
+fn row(check: &FigureCheck) -> CheckInDocument<'_> {
     let (state, reason) = check.state.words();
-    let (threshold, cause) = (&check.threshold, check.cause());
-    let (from, figures) = match threshold.source {
+    let (from, figures) = match check.threshold.source {
         ThresholdSource::Limit => ("limit", None),
         ThresholdSource::History { runs } => ("history", Some(runs)),
         ThresholdSource::Fleet { machines } => ("fleet", Some(machines)),
         ThresholdSource::Whole => ("whole", None),
     };
-    json!({
-        "case": check.case.id(), "what": check.quantity.code(), "state": state, "reason": reason,
-        "better": threshold.better, "value": check.value_shown(), "usual": threshold.usual,
-        "threshold": threshold.low, "from": from, "figures": figures, "loss": threshold.loss,
-        "low_by_chance": threshold.false_alarm_rate, "measured_again": check.repetitions.len(),
-        "low": check.repetitions.iter().filter(|round| round.is_low).count(),
-        "fewest": check.min_low_count(), "cause": cause.map(LowCause::code),
-        "evidence": cause.map(ToString::to_string),
-    })
+    CheckInDocument {
+        case: check.case.id().to_string(),
+        what: check.quantity.code(),
+        state,
+        reason,
+        better: check.threshold.better,
+        value: check.value_shown(),
+        usual: check.threshold.usual,
+        threshold: check.threshold.low,
+        from,
+        figures,
+        loss: check.threshold.loss,
+        low_by_chance: check.threshold.false_alarm_rate,
+        measured_again: check.repetitions.len(),
+        low: check.repetitions.iter().filter(|round| round.is_low).count(),
+        fewest: check.min_low_count(),
+        cause: check.cause().map(crate::LowCause::code),
+        evidence: check.cause().map(ToString::to_string),
+    }
 }
 
 impl CheckedQuantity {

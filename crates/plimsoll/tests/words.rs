@@ -33,7 +33,7 @@ const IN_MESSAGES: &[(&str, &str)] = &[
 ];
 
 /// Literals that may contain such a word, by file.
-const RIGHT: &[(&str, &str)] = &[("command/cli/mod.rs", "peers"), ("model/plan/file.rs", "peers")];
+const RIGHT: &[(&str, &str)] = &[("command/cli/mod.rs", "peers")];
 
 /// Pages about the program's structure, which may have such words.
 const INTERNALS: [&str; 2] = ["docs/src/adding.md", "docs/src/architecture.md"];

@@ -129,7 +129,7 @@ struct CryptoUnits {
     bits: u32,
     lanes: f64,
     per_cycle: f64,
-    /// Dependent chains on a core and their latency in cycles, where they limit the rate.
+    /// Dependent chains on a core and their latency in cycles, if they limit the rate.
     waiting: Option<(f64, f64)>,
 }
 

@@ -209,7 +209,7 @@ struct PeakUnits {
     per_cycle: f64,
     operations: f64,
     name: &'static str,
-    /// Chains per core and the latency in cycles, where they limit the rate: each chain waits for
+    /// Chains per core and the latency in cycles, if they limit the rate: each chain waits for
     /// one latency (two if a step is two instructions).
     few_chains: Option<(f64, f64)>,
     is_latency_unlisted: bool,

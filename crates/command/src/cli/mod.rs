@@ -320,7 +320,7 @@ const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: t
     Drain a node only on 1: the other codes do not mean a fault of the machine. docs/src/recipes.md has examples for Slurm, Nagios and systemd.";
 
 const STEADY_EXIT_CODES: &str = "Exit code: that of COMMAND; 128 + N if signal N killed it; 127 not found, 126 cannot be run; 2 usage. \
-    With --fail-unless-steady 6, whatever COMMAND returned, if the verdict is disturbed or unknown. \
+    With --fail-unless-steady 6, whatever COMMAND returned, unless the verdict is held still. \
     Held still: nothing took 5 % of the command's time.";
 
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
@@ -481,7 +481,7 @@ pub fn command() -> Command {
         of::<WatchCommand>("watch", "Probe for hours: how steady, the worst hour, what changed and when");
     let steady = of::<SteadyCommand>(
         "steady",
-        "Run a command, and report whether other programs, the host or the clock disturbed it",
+        "Run a command, and report whether other programs, the host or the clock slowed it down",
     );
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));

@@ -70,7 +70,7 @@ pub struct Serve {
     /// Let clients measure at the same time [default: one after another]
     #[arg(long)]
     pub parallel: bool,
-    /// Slow each client down to this rate, in bit/s, such as 10G; its run says so
+    /// Slow each client down to this rate, in bit/s, such as 10G; the run of the client warns of it
     #[arg(long, value_name = "RATE", default_value = "100G", value_parser = rate, allow_hyphen_values = true)]
     pub max_rate: f64,
     /// Longest time of one transfer, from 100ms to 24h

@@ -84,7 +84,7 @@ pub const TOP_KEYS: &str =
 /// Names, with blanks between, that are refused with a reason.
 const REFUSED: &[(&str, &str)] = &[
     (
-        "reference-path reference-server references peer-path peer-server peers program command path exec shell",
+        "reference-path reference-server references peer-path peer-server program command path exec shell",
         "a plan cannot name programs, only reference tools by name (against); type --reference-path on the command line",
     ),
     (

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use plimsoll_bench::label::full;
 use plimsoll_gate::{
-    CheckProgress, CheckedQuantity, FigureCheck, Gate, GateAbout, GateAnswer, MISSED, document,
+    CheckProgress, CheckedQuantity, FigureCheck, Gate, GateAbout, GateAnswer, GateDocument, MISSED,
 };
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 use serde_json::to_string_pretty;
@@ -36,7 +36,7 @@ pub fn text(gate: &Gate, about: GateAbout<'_>, shape: AnswerShape, style: &Style
     match shape {
         AnswerShape::Text => for_people(gate, style),
         AnswerShape::Line => gate.verdict().line + "\n",
-        AnswerShape::Json => to_string_pretty(&document(gate, about)).unwrap_or_default() + "\n",
+        AnswerShape::Json => to_string_pretty(&GateDocument::of(gate, about)).unwrap_or_default() + "\n",
         AnswerShape::Nagios => nagios(gate),
         AnswerShape::OpenMetrics => metrics(gate, about),
     }

@@ -213,7 +213,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         format!("its output has no {order} {operation} of records of {record} kB")
     })?;
     let each = if job.is_small() { block as f64 } else { 1.0 };
-    // Of several processes, the others stop when the first is done.
+    // All processes stop as soon as one of them is done.
     let read = |figure: &IozoneFigure| {
         let account = Account::of(figure.file_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
         ToolFigure::of(figure.kib_per_second * KIB as f64 / each, account)

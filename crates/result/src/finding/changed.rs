@@ -420,7 +420,7 @@ mod tests {
                 "the wall-clock rate fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)",
                 "quota",
             ),
-            // What is in both is told of the value.
+            // A change of both is a finding about the value.
             (
                 |p| {
                     p.value *= 0.5;
@@ -438,7 +438,7 @@ mod tests {
                 "the wall-clock rate fell by 50 % after 212 s. Likely cause: other programs on this machine, or a hypervisor that does not report steal (clock unchanged, threads interrupted 2.0 % of the time before and 50 % after)",
                 "interrupted",
             ),
-            // Too small a loss is told, and is no cause.
+            // A small loss of time is reported, but not as the cause.
             (
                 |p| {
                     (p.value, p.point.steal) = (0.5 * p.value, Some(0.1));

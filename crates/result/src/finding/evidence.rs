@@ -81,7 +81,7 @@ pub struct SlowPairEvidence {
 pub struct SlowNodeEvidence {
     /// Node.
     pub node: String,
-    /// What it does slowly, such as "sending".
+    /// Slow direction, such as "sending".
     pub direction: String,
     /// Nodes at the other end of its slow pairs.
     pub others: Vec<String>,

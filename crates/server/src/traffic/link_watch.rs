@@ -45,7 +45,7 @@ pub struct LinkLoss {
 #[derive(Debug, Default)]
 pub struct LinkWatch {
     links: Arc<Mutex<Vec<WatchedLink>>>,
-    /// Its thread, which ends when the pipe is closed.
+    /// Thread that watches; it ends when the pipe is closed.
     thread: Option<(PipeWriter, JoinHandle<()>)>,
 }
 

@@ -1,4 +1,5 @@
-//! Where a published table prints its units: in the title, columns, rows or cells, each once.
+//! Place at which a published table prints its units: in the title, columns, rows or cells, each
+//! once.
 
 use plimsoll_published::tables::TableKind;
 

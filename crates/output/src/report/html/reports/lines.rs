@@ -73,7 +73,7 @@ impl ReportLines {
     }
 }
 
-/// Shifts series sideways so that they are `distance` apart, the middle one where it was.
+/// Shifts series sideways to a distance of `distance` from each other; the middle one stays.
 pub(super) fn shift(series: Vec<&mut ChartSeries>, distance: f64) {
     let middle = (series.len() as f64 - 1.0) / 2.0;
     for (place, one) in series.into_iter().enumerate() {
