@@ -55,7 +55,7 @@ fn metric((place, metric): (usize, &Metric)) -> String {
 }
 
 fn benchmark(one: &dyn Benchmark) -> String {
-    let named = if one.descriptor().by_default { "" } else { " Only if it is named." };
+    let named = if one.descriptor().by_default { "" } else { " Only if named." };
     let keys = if one.keys().is_empty() { "none".to_owned() } else { format!("`{}`", one.keys().join(" ")) };
     let metrics: String = one.all_metrics().iter().enumerate().map(metric).collect();
     format!("\n## {}\n\n{}.{named} Parameters: {keys}.\n\n{metrics}", one.name(), one.descriptor().about)
