@@ -224,6 +224,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             value_of_fio(&option, order).unwrap_or_else(|| unknown(&option, root, path))
         }
         ErrorKind::UnknownArgument => switched(&argument, path, order)
+            .or_else(|| without_value(&argument, path, order))
             .or_else(|| other_tools::answer(&argument, without_program(&command), |_| false))
             .or_else(|| positional(&argument, without_program(&command), order))
             .unwrap_or_else(|| unexpected(&argument, path.last().copied().unwrap_or(root), &command)),
@@ -259,6 +260,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             let missing: Vec<String> = missing.iter().map(|one| argument_name(one)).collect();
             let missing = Some(missing.join(" and ")).filter(|missing| !missing.is_empty())?;
             match EXAMPLES.iter().find(|(name, ..)| *name == command) {
+                _ if missing.starts_with("--") => format!("{command} requires {missing} with these options"),
                 Some((_, what, example)) => {
                     format!("{command} requires {what}: write, for example, {example}")
                 }
@@ -349,6 +351,17 @@ fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<St
     let known = other_tools::value(before, word).map(|here| foreign(before, word, here));
     let is_own = ["on", "off"].contains(&word);
     known.or_else(|| is_own.then(|| format!("{before} requires its value after '=': write {before}={word}")))
+}
+
+/// Returns the message if `word` follows two options, of which the first took the second as its
+/// value, as in `--block --depth 4`.
+fn without_value(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<String> {
+    let here = path.last()?;
+    let place = order.after.iter().position(|one| *one == word)?;
+    let (first, second) = (order.after.get(place.checked_sub(2)?)?, order.after.get(place - 1)?);
+    order::option(here, second).filter(|_| second.starts_with("--"))?;
+    order::option(here, first).filter(|arg| order::takes_value(arg))?;
+    Some(missing_value(first, here))
 }
 
 /// Returns the message for a word that is the value of an option: a host, directory or benchmark.

@@ -263,6 +263,11 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
         if common.only.is_empty() && is_command(name) {
             return Err(other(format!("'{shown}' is a command, not a plan: write plimsoll {shown}")));
         }
+        if benchmarks().any(|benchmark| benchmark.name() == name) {
+            return Err(other(format!(
+                "'{shown}' is a benchmark, not a plan: write plimsoll run --only {shown}"
+            )));
+        }
         let in_list = [
             ("only", &common.only, name.split(',').all(is_command)),
             ("against", &common.against, !common.against.is_empty() && is_tool(name)),
@@ -383,7 +388,15 @@ fn checked(group: &Group) -> Result<(), UsageError> {
     let known = || group.benchmarks.iter().filter_map(|b| plimsoll_bench::find(b)).flat_map(|b| b.keys());
     if let Some(key) = group.lists.keys().find(|key| !known().any(|known| known == *key)) {
         let hint = hint(nearest(key, known().copied()));
-        let why = format!("{key} is not supported on {}{hint}", group.benchmarks.join(", "));
+        let part = group.benchmarks.first().map(|name| subsystem_of(name));
+        let takes =
+            |b: &&dyn Benchmark| Some(subsystem_of(b.name())) == part && b.keys().contains(&key.as_str());
+        let takers: Vec<&str> = benchmarks().filter(takes).map(|benchmark| benchmark.name()).collect();
+        let takers = match takers.is_empty() {
+            true => String::new(),
+            false => format!(": it is a parameter of {}", takers.join(", ")),
+        };
+        let why = format!("{key} is not supported on {}{takers}{hint}", group.benchmarks.join(", "));
         return Err(in_group(&group.places, key, None, why));
     }
     if let Some(key) = SCALED_KEYS.into_iter().find(|key| group.asked(key))

@@ -190,7 +190,7 @@ fn advice(name: &str) -> Option<String> {
         return Some(match Run::read_all(Path::new(name)) {
             Ok(_) => format!("no run '{shown}' is in the history; for the file of that name write ./{shown}"),
             Err(_) => format!(
-                "{shown} is neither a stored run nor a run document; for a result of another tool use plimsoll check"
+                "{shown} is neither a stored run nor a run document (JSON or a page); for a result of another tool use plimsoll check"
             ),
         });
     }
