@@ -51,7 +51,7 @@ impl Benchmark for LoadedLatency {
             keys: &["op", "size", "pages", "delay", "threads"],
             help: &[(
                 "op",
-                "what the loading threads do: read, write, read-write (a copy) or all [default: read]",
+                "read, write, read-write or all: what the loading threads do (read-write: a copy) [default: read]",
             )],
             by_default: false,
             curves: &[Curve {
