@@ -56,9 +56,23 @@ pub(super) fn of(run: &Run) -> Vec<Chart> {
 /// Returns a copy of the run with the measurements of its first node only.
 pub(super) fn first(run: &Run) -> Run {
     let name = run.nodes.first().map(|node| node.name.as_str()).unwrap_or_default();
-    let mut own = run.clone();
-    own.measurements.retain(|m| run.nodes.len() < 2 || m.node == name);
-    own
+    let own = |m: &&Measurement| run.nodes.len() < 2 || m.node == name;
+    // The measurements of a thousand nodes are not copied.
+    let measurements = run.measurements.iter().filter(own).cloned().collect();
+    Run {
+        measurements,
+        nodes: run.nodes.clone(),
+        machine: run.machine.clone(),
+        clock_steps: run.clock_steps.clone(),
+        health: run.health.clone(),
+        plan: run.plan.clone(),
+        findings: run.findings.clone(),
+        schema: run.schema.clone(),
+        id: run.id.clone(),
+        started: run.started.clone(),
+        version: run.version.clone(),
+        ..*run
+    }
 }
 
 fn across(run: &Run) -> Vec<NodesOfCase<'_>> {
