@@ -54,7 +54,10 @@ impl Benchmark for Block {
                 "volume", "count", "scaling",
             ],
             help: &[
-                ("op", "read, write, read-write or all (read-write: a copy to a second array) [default: all]"),
+                (
+                    "op",
+                    "read, write, read-write or all (read-write: a copy to a second array) [default: all]",
+                ),
                 ("block", "size of a block [default: 8,8K,8M]"),
                 ("pattern", "order of the blocks: sequential, random or all [default: all]"),
                 (

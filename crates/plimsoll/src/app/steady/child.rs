@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -16,8 +16,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::super::Failure;
 use super::super::signals::{is_in_foreground, spawn_detached};
+use super::super::{Failure, code};
 use crate::output::complain;
 
 /// Exit codes of env(1) for a command that is not found, and one that cannot be run.
@@ -67,7 +67,7 @@ impl SignalRelay {
         if !matches!(signal, SIGUSR1 | SIGUSR2 | SIGALRM) {
             self.is_interrupted.store(true, Ordering::Relaxed);
         }
-        match &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.lock() {
             SignalTarget::Probe(sender) => drop(sender.send(())),
             // The terminal sends its signals to the command, too, if both are in its foreground.
             SignalTarget::Command(_) if matches!(signal, SIGINT | SIGQUIT) && is_in_foreground() => {}
@@ -80,8 +80,12 @@ impl SignalRelay {
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, SignalTarget> {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn set(&self, target: SignalTarget) {
-        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+        *self.lock() = target;
     }
 
     /// Returns whether a signal to end came, for plimsoll or the command.
@@ -107,7 +111,7 @@ impl SignalRelay {
     }
 }
 
-/// A command that ran, and what was observer.
+/// A command that ran, and what was observed.
 pub(super) struct RanCommand {
     pub(super) status: ExitStatusShown,
     pub(super) elapsed_s: f64,
@@ -117,7 +121,8 @@ pub(super) struct RanCommand {
     pub(super) observer_s: Option<f64>,
 }
 
-/// Runs `command` and observes until it ends. Fails with env's exit code if it cannot be started.
+/// Runs `command` and observes until it ends. Fails with env's exit code if it cannot be started, or
+/// with that of an interruption if a signal to end came before.
 pub(super) fn run(
     command: &[OsString],
     machine: &Machine,
@@ -126,6 +131,11 @@ pub(super) fn run(
     let Some((program, arguments)) = command.split_first() else { return Err(ExitCode::from(NOT_FOUND)) };
     let mut watch = CommandWatch::new(&Root::live(), &machine.cpu.allowed);
     let started = Instant::now();
+    // A signal waits for this lock, so none is lost between the start of the command and its entry.
+    let mut target = relay.lock();
+    if relay.is_interrupted() {
+        return Err(ExitCode::from(code::INTERRUPTED));
+    }
     let mut child = Command::new(program).args(arguments).spawn().map_err(|e| {
         let shown = super::shown(program);
         let is_line = command.len() == 1 && shown.contains(' ');
@@ -133,9 +143,10 @@ pub(super) fn run(
         complain(&format!("steady: {shown}: {e}{advice}"));
         ExitCode::from(if e.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
     })?;
-    watch.start(child.id());
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    relay.set(pid.map_or(SignalTarget::Nobody, SignalTarget::Command));
+    *target = pid.map_or(SignalTarget::Nobody, SignalTarget::Command);
+    drop(target);
+    watch.start(child.id());
     let ended = watch_end(pid);
     let _ = relay.take_continued();
     let mut observer = Observer { watch, relay, intervals: Vec::new(), pace: PACE };
