@@ -389,8 +389,7 @@ fn checked(group: &Group) -> Result<(), UsageError> {
     if let Some(key) = group.lists.keys().find(|key| !known().any(|known| known == *key)) {
         let hint = hint(nearest(key, known().copied()));
         let part = group.benchmarks.first().map(|name| subsystem_of(name));
-        let takes =
-            |b: &&dyn Benchmark| Some(subsystem_of(b.name())) == part && b.keys().contains(&key.as_str());
+        let takes = |b: &&dyn Benchmark| Some(subsystem_of(b.name())) == part && b.keys().contains(key);
         let takers: Vec<&str> = benchmarks().filter(takes).map(|benchmark| benchmark.name()).collect();
         let takers = match takers.is_empty() {
             true => String::new(),
