@@ -229,7 +229,7 @@ const NOT_NEEDED: &[(&str, &str, &str, &str)] = &[
     ("plimsoll run", "--dry-run --list", "watch", "write plimsoll run watch --dry-run"),
     ("plimsoll run", "--dry-run --list", "doctor", "--rounds 0 measures nothing"),
     ("plimsoll run", "--list", "references", "the command alone lists them"),
-    ("plimsoll run", "--only", "compare", "it compares all cases that the runs have in common"),
+    ("plimsoll run", "--only", "compare", "compare takes all cases that the runs have in common"),
     ("other tools", "--all", "history delete", "plimsoll history prune deletes all runs before a time"),
     ("sysbench", "run prepare cleanup", "", "the command alone measures"),
     ("stress-ng", "--metrics --metrics-brief", "", "figures are always printed"),

@@ -121,8 +121,8 @@ pub(super) struct RanCommand {
     pub(super) observer_s: Option<f64>,
 }
 
-/// Runs `command` and observes until it ends. Fails with env's exit code if it cannot be started, or
-/// with that of an interruption if a signal to end came before.
+/// Runs `command` and observes until it ends. Fails with env's exit code if it cannot be started,
+/// or with that of an interruption if a signal to end came before.
 pub(super) fn run(
     command: &[OsString],
     machine: &Machine,
