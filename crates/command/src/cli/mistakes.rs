@@ -260,7 +260,9 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             let missing: Vec<String> = missing.iter().map(|one| argument_name(one)).collect();
             let missing = Some(missing.join(" and ")).filter(|missing| !missing.is_empty())?;
             match EXAMPLES.iter().find(|(name, ..)| *name == command) {
-                _ if missing.starts_with("--") => format!("{command} requires {missing} with these options"),
+                Some((.., example)) if missing.starts_with("--") && !example.contains(&missing) => {
+                    format!("{command} requires {missing} with these options")
+                }
                 Some((_, what, example)) => {
                     format!("{command} requires {what}: write, for example, {example}")
                 }
