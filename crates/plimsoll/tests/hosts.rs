@@ -275,14 +275,14 @@ fn every_launcher_reaches_machines_and_leaves_nothing_on_them() {
         by(launcher, "n1,n2", "null", 0);
         let run = machines.document();
         assert_eq!((names(&run), &run["status"]), (vec!["n1", "n2"], &"complete".into()));
-        machines.nothing_was_left();
+        machines.nothing_is_left();
     }
     let err = by("kubectl", "n1,n2,n7", "network.tcp", 5);
     let wanted = "plimsoll: n7: kubectl ended with exit code 9 and no result: no machine n7";
     assert!(err.lines().any(|line| line == wanted), "{err}");
     let run = machines.document();
     assert!(pairs(&run).all(|pair| pair["status"] == "ok") && names(&run) == ["n1", "n2"], "{err}");
-    machines.nothing_was_left();
+    machines.nothing_is_left();
     if !exists("mpirun") || !exists("hpcc") {
         return skip("needs mpirun and hpcc");
     }
@@ -315,7 +315,7 @@ fn every_launcher_reaches_machines_and_leaves_nothing_on_them() {
     let barrier = of("mpi.barrier");
     assert_eq!((&barrier["status"], &barrier["cause"]), (&"skipped".into(), &"not-here".into()), "{barrier}");
     assert!(reason(barrier).starts_with("osu_barrier: not installed"), "{barrier}");
-    machines.nothing_was_left();
+    machines.nothing_is_left();
 }
 
 #[test]

@@ -396,8 +396,12 @@ fn the_visible_table_and_each_chart_are_kept_as_files() {
     let kept = dir.path().join("kept");
     fs::create_dir(&kept).unwrap();
     browser.keep_in(&kept);
+    // A chart has its buttons when it is drawn.
     let press = |browser: &mut Browser, within: &str, text: &str| {
-        browser.evaluate(&format!("[...document.querySelectorAll('{within} button')].find((one) => one.textContent === '{text}').click()"));
+        let script = format!(
+            "(() => {{ const button = [...document.querySelectorAll('{within} button')].find((one) => one.textContent === '{text}'); button?.click(); return button !== undefined; }})()"
+        );
+        until(text, || browser.evaluate(&script) == true);
     };
     let saved = |end: &str| {
         let mut found = Vec::new();
