@@ -118,7 +118,7 @@ impl Plot<'_> {
         let title = &self.table.title;
         let mut drawn = vec![figure(runs.baseline.machine, title, self.metric, &places)];
         if [ComparablePart::OwnShare, ComparablePart::ProgramShare].into_iter().any(|part| filled.has(part)) {
-            drawn.push(shares(&format!("{title}, efficiency"), self.metric, &places));
+            drawn.push(shares(runs.baseline.machine, &format!("{title}, efficiency"), self.metric, &places));
         }
         let with_axis = |mut chart: Chart| {
             chart.x.name.clone_from(&self.axis);

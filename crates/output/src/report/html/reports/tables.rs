@@ -46,7 +46,7 @@ pub(crate) fn charts(filled: &FilledTable<'_>) -> Vec<DrawnChart> {
             figure(filled.baseline.machine, &title, metric, &places)
         });
         if filled.has(ComparablePart::OwnShare) {
-            drawn.push(shares(&format!("{title}, efficiency"), metric, &places));
+            drawn.push(shares(filled.baseline.machine, &format!("{title}, efficiency"), metric, &places));
         }
     }
     drawn
@@ -223,7 +223,7 @@ fn range(place: &ChartPlace<'_, '_>) -> Option<[f64; 2]> {
 }
 
 /// Builds the chart of shares of the limit in percent; for latencies limit ÷ measured.
-pub(super) fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
+pub(super) fn shares(machine: &str, title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
     let mut lines = ReportLines::new(places.iter().map(|place| place.column.clone()).collect());
     for (column, place) in places.iter().enumerate() {
         let today = &place.own.today;
@@ -264,5 +264,5 @@ pub(super) fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -
         _ => "measured ÷ limit",
     };
     let y = ChartAxis::linear("share of the limit", "%");
-    Ok(lines.chart(title.to_owned(), note.to_owned(), axis(places), y))
+    Ok(lines.chart(title.to_owned(), format!("published: {machine}; {note}"), axis(places), y))
 }
