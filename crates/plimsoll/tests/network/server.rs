@@ -72,7 +72,7 @@ fn many_sessions_and_streams_beside_a_silent_crowd_leave_nothing() {
     (0..50).for_each(|_| session(1));
     settled();
     let (descriptors, memory) = (server.descriptors(), server.resident());
-    (0..300).for_each(|_| session(1));
+    (0..1000).for_each(|_| session(1));
     settled();
     drop(crowd);
     session(64);

@@ -97,6 +97,8 @@ impl IozoneCase {
 
     /// Returns the bytes of each process's file: enough records, at most what the case moves.
     fn file_bytes(&self) -> u64 {
+        const RECORDS: u64 = 2048;
+        const LEAST_RECORDS: u64 = 4;
         const MIN_FILE_BYTES: u64 = 1 << 20;
         const MAX_FILE_BYTES: u64 = 128 << 20;
         let block = self.block;
@@ -104,8 +106,8 @@ impl IozoneCase {
             TransferAmount::Bytes(bytes) => bytes,
             TransferAmount::Transfers(transfers) => transfers.saturating_mul(block),
         });
-        let all = (block * 2048).min(moved).clamp(MIN_FILE_BYTES, MAX_FILE_BYTES);
-        (all / self.job.threads.max(1)).max(block * 4).next_multiple_of(block)
+        let all = (block * RECORDS).min(moved).clamp(MIN_FILE_BYTES, MAX_FILE_BYTES);
+        (all / self.job.threads.max(1)).max(block * LEAST_RECORDS).next_multiple_of(block)
     }
 }
 
@@ -268,15 +270,38 @@ mod tests {
 
     const WITHOUT: &str = include_str!("../../tests/fixtures/peers/iozone-3.489-random-4k.txt");
 
-    const WRITES: &str = include_str!("../../tests/fixtures/peers/iozone-3.489-i0.txt");
-    const READS: &str = include_str!("../../tests/fixtures/peers/iozone-3.489-i1.txt");
     const STREAMS: &str = include_str!("../../tests/fixtures/peers/iozone-3.489-i0-i6-i7.txt");
 
+    /// Each test alone: title of its table, output, and the figure's index in the line of columns.
+    const ALONE: [(&str, &str, usize); 6] = [
+        ("Re-writer report", include_str!("../../tests/fixtures/peers/iozone-3.489-i0.txt"), 1),
+        ("Reader report", include_str!("../../tests/fixtures/peers/iozone-3.489-i1.txt"), 2),
+        ("Random read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i2.txt"), 2),
+        ("Backward read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i3.txt"), 2),
+        ("Record rewrite report", include_str!("../../tests/fixtures/peers/iozone-3.489-i4.txt"), 2),
+        ("Stride read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i5.txt"), 2),
+    ];
+
+    /// The figures in the line of columns.
+    fn columns(text: &str) -> Vec<f64> {
+        let head = text.lines().position(|line| line.trim_start().starts_with("kB  reclen")).unwrap();
+        let row = text.lines().nth(head + 1).unwrap().split_whitespace().skip(2);
+        row.map(|word| word.parse().unwrap()).collect()
+    }
+
     #[test]
-    fn a_figure_is_read_from_the_table_of_its_test_and_record() {
-        let found = |kib, report| in_report(&golden::body(WRITES), kib, report).is_some();
-        assert!(found(64, "Re-writer report") && !found(4, "Re-writer report"), "no such record");
-        assert!(!found(64, "Reader report") && !found(64, "Random read report"));
+    fn every_test_alone_is_read_from_its_own_table() {
+        for (report, recorded, at) in ALONE {
+            let text = golden::body(recorded);
+            let figure = in_report(&text, 64, report).expect(report);
+            assert_eq!(figure.kib_per_second, columns(&text)[at], "{report}");
+            assert_eq!(figure.file_kib, 4096);
+            for other in TESTS.iter().map(|test| test.report).filter(|other| *other != report) {
+                let elsewhere = in_report(&text, 64, other);
+                assert!(elsewhere.is_none() || ["Re-writer report", "Random write report"].contains(&other));
+            }
+            assert!(in_report(&text, 4, report).is_none(), "no such record");
+        }
     }
 
     #[test]
@@ -287,8 +312,8 @@ mod tests {
             format!("{id}/op={op}/cache={cache}/block={block}/threads={threads}").parse().unwrap()
         };
         for (text, case, name, kib) in [
-            (WRITES, of("write direct", "64K", 1), "write", 515_744.0),
-            (READS, of("read direct", "64K", 1), "reread", 329_654.0),
+            (ALONE[0].1, of("write direct", "64K", 1), "write", 515_744.0),
+            (ALONE[1].1, of("read direct", "64K", 1), "reread", 329_654.0),
             (STREAMS, of("write buffered", "64K", 1), "fwrite", 126_156.0),
             (STREAMS, of("read buffered", "64K", 1), "freread", 17_910_197.0),
         ] {
