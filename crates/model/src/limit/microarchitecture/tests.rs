@@ -347,6 +347,14 @@ fn a_name_without_a_number_may_hide_a_chip_that_providers_show_as_this_one() -> 
     Ok(())
 }
 
+#[test]
+fn clouds_parts_of_granite_rapids_have_their_own_memory() -> Result<(), Fault> {
+    let metal = Fixture::open("google-metal-seen-as-kvm")?.machine();
+    let row = SocketMemory::of(&metal)?.ok_or("no row")?;
+    assert_eq!((row.channels, row.megatransfers), (12, 6400));
+    Ok(())
+}
+
 fn measured(ability: Ability, isa: &str, bits: u32, measured: f64) -> Capability {
     Capability { cpu: 0, ability, isa: isa.to_owned(), bits, measured }
 }
