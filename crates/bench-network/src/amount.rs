@@ -6,10 +6,8 @@ use crate::fact::MESSAGE_COUNT;
 use crate::warning::NetworkWarning;
 use plimsoll_bench_api::fixed::{Scaling, scaling};
 use plimsoll_bench_api::prelude::*;
-use plimsoll_server::traffic::MAX_FIXED_DURATION;
-use plimsoll_server::traffic::nanos;
-use plimsoll_server::wire::MAX_MESSAGES;
-use plimsoll_server::wire::{OrderedAmount, Welcome};
+use plimsoll_server::traffic::{MAX_FIXED_DURATION, nanos};
+use plimsoll_server::wire::{MAX_MESSAGES, OrderedAmount, Welcome};
 use plimsoll_units::quantity::format_size;
 
 const FIXED_AMOUNT_KEYS: [&str; 2] = ["volume", "count"];

@@ -8,8 +8,7 @@ use crate::condition::{
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::sample::Numbers;
 use plimsoll_server::traffic::tcp::TcpOutcome;
-use plimsoll_server::wire::TcpOrder;
-use plimsoll_server::wire::{EndReport, SendingReport, TcpLook};
+use plimsoll_server::wire::{EndReport, SendingReport, TcpLook, TcpOrder};
 
 pub(super) fn conditions(work: &TcpOrder, outcome: &TcpOutcome, there: &EndReport) -> Numbers {
     let here = &outcome.here;

@@ -2,12 +2,10 @@
 
 use crate::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use crate::job::NetworkJob;
-use crate::warning::Holder;
-use crate::warning::NetworkWarning;
+use crate::warning::{Holder, NetworkWarning};
 use plimsoll_model::sample::Numbers;
 use plimsoll_server::serve::Caps;
-use plimsoll_server::wire::Shaping;
-use plimsoll_server::wire::{Direction, Welcome};
+use plimsoll_server::wire::{Direction, Shaping, Welcome};
 use plimsoll_stats::median;
 
 /// Share of a packet-based limit from which a result reaches it; headers take up to a tenth.

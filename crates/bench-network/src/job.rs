@@ -6,12 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::amount;
-use crate::server::ServerAddress;
-use crate::server::source_address;
+use crate::server::{ServerAddress, source_address};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::place::ThreadOrder;
-use plimsoll_server::wire::MAX_MESSAGE;
-use plimsoll_server::wire::{Direction, Receiving, Sending, Sockets, WaitMode};
+use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets, WaitMode};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -44,8 +44,7 @@ pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
 use warning::NetworkWarning;
 
-use plimsoll_bench_api::Context;
-use plimsoll_bench_api::spread_cpus;
+use plimsoll_bench_api::{Context, spread_cpus};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::metric::{Better, Form, Metric};

@@ -10,8 +10,7 @@ use crate::{GOODPUT, MESSAGES_METRIC};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::limit::LimitScope;
 use plimsoll_model::limit::device::{Burstable, NetworkPromise};
-use plimsoll_model::limit::frame::ETHERNET;
-use plimsoll_model::limit::frame::{IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
+use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 
 /// Returns the limits of goodput or message rate; `framed` is the payload share on the wire.

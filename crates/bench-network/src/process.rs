@@ -11,8 +11,7 @@ use rustix::event::PollFlags;
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_server::serve::{PrivateOrder, PrivateReply};
-use plimsoll_server::traffic::PinnedCpus;
-use plimsoll_server::traffic::{describe_io_error, is_out_of_descriptors, wait_for};
+use plimsoll_server::traffic::{PinnedCpus, describe_io_error, is_out_of_descriptors, wait_for};
 use plimsoll_server::wire::{HANDSHAKE, SharedKey};
 
 const MAX_LINE: u64 = 4096;

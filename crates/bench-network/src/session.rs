@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::lost_link::{LostLink, lost_links};
-use crate::path::fault::PathDirection;
-use crate::path::fault::{self, PathFault};
+use crate::path::fault::{self, PathDirection, PathFault};
 use crate::process::ServerProcess;
 use crate::server::Address;
 use plimsoll_bench_api::prelude::*;

@@ -5,13 +5,11 @@ use std::path::PathBuf;
 
 use plimsoll_units::text::shown;
 
-use crate::EndPlacement;
-use crate::amount;
 use crate::job::NetworkJob;
 use crate::path::Path;
-use crate::server::ServerAddress;
-use crate::server::source_address;
+use crate::server::{ServerAddress, source_address};
 use crate::session::ServerLocation;
+use crate::{EndPlacement, amount};
 use plimsoll_bench_api::counts_in_range;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_server::wire::SharedKey;

@@ -18,13 +18,12 @@ use plimsoll_system::leftover::{Registry, Scratch};
 
 use super::answers::CachedAnswers;
 use super::choice::{Choice, choose_tools};
-use super::fact;
 use super::process::{OUTPUT_CAP, ProcessError, ProgramOrder, RunningProgram, SelfLauncher, failed};
 use super::tools::huge_pages;
 use super::version::{ask_version, libraries, sha256_of_program};
 use super::{
     Account, Against, InstalledTool, Invocation, InvocationInput, Output, Pairing, Pass, ProgramSearch,
-    RefTool, ServerProgram, ToolFigure, ToolLauncher,
+    RefTool, ServerProgram, ToolFigure, ToolLauncher, fact,
 };
 
 const SERVER_PATIENCE: Duration = Duration::from_secs(5);

@@ -9,16 +9,12 @@ mod trips;
 
 pub use trips::RoundTrips;
 
-use crate::job::NetworkJob;
-use crate::job::Protocol;
-use crate::setup::streams;
-use crate::setup::{NetworkSetup, with_options};
-use crate::{EndPlacement, GOODPUT, LOSS, RATE_METRIC, RTT, message_sizes, seed};
-use crate::{LOAD, fit_a_datagram};
-use plimsoll_bench_api::fixed;
+use crate::job::{NetworkJob, Protocol};
+use crate::setup::{NetworkSetup, streams, with_options};
+use crate::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram, message_sizes, seed};
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
-use plimsoll_bench_api::{OfTransfers, check_affinities};
+use plimsoll_bench_api::{OfTransfers, check_affinities, fixed};
 use plimsoll_units::text::shown;
 
 const DEFAULT_MESSAGE_BYTES: u32 = 1;

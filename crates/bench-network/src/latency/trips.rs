@@ -14,28 +14,23 @@ use crate::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
 };
 use crate::fact::{PLACEMENT, PLACEMENTS};
-use crate::job::NetworkJob;
-use crate::job::Protocol;
+use crate::job::{NetworkJob, Protocol};
 use crate::lost_link::lost_links;
 use crate::path::Path as ServerPath;
-use crate::path::fault::PathDirection;
-use crate::path::fault::{self, PathFault};
-use crate::session::ServerSession;
-use crate::session::{ServerLocation, dropped_here};
+use crate::path::fault::{self, PathDirection, PathFault};
+use crate::session::{ServerLocation, ServerSession, dropped_here};
 use crate::setup::NetworkSetup;
 use crate::{EndPlacement, GOODPUT, LOSS, RATE_METRIC, RTT, check_echoes, random_bytes};
 use crate::{LOAD, amount, foreign_datagrams, lost_link};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
-use plimsoll_model::sample::Histogram;
-use plimsoll_model::sample::Numbers;
+use plimsoll_model::sample::{Histogram, Numbers};
 use plimsoll_server::traffic::link_watch::LinkWatch;
 use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath};
 use plimsoll_server::traffic::probe::payload::Payload;
 use plimsoll_server::traffic::probe::{RoundTripOptions, TripResults, round_trips};
 use plimsoll_server::traffic::{LostTransfer, PinnedCpus, nanos};
-use plimsoll_server::wire::{self, Echoed, Trip, WireError};
-use plimsoll_server::wire::{Message, OrderedAmount, Sockets, WaitMode};
+use plimsoll_server::wire::{self, Echoed, Message, OrderedAmount, Sockets, Trip, WaitMode, WireError};
 
 /// Duration of one trial of a placement; each is tried [`TRIALS`] times.
 const TRIAL: Duration = Duration::from_millis(20);

@@ -9,8 +9,7 @@ use crate::lost_link::LostLink;
 use crate::session::ServerSession;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
-use plimsoll_server::traffic::PinnedCpus;
-use plimsoll_server::traffic::TransferEnd;
+use plimsoll_server::traffic::{PinnedCpus, TransferEnd};
 use plimsoll_server::wire::{
     Direction, Message, OrderedAmount, Receiving, Sending, Sockets, TcpOrder, UdpOrder,
 };

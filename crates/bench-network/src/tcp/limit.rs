@@ -3,8 +3,7 @@
 use crate::condition::{TCP_MSS, TCP_TIMESTAMPS};
 use crate::limit::{Framed, headers, ip_header, throughput};
 use plimsoll_bench_api::prelude::*;
-use plimsoll_model::limit::frame::{ETHERNET, ETHERNET_HEADER};
-use plimsoll_model::limit::frame::{TCP_HEADER, TIMESTAMPS};
+use plimsoll_model::limit::frame::{ETHERNET, ETHERNET_HEADER, TCP_HEADER, TIMESTAMPS};
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     throughput(question, segments(question))

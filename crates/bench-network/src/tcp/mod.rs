@@ -10,13 +10,11 @@ use crate::setup::{NetworkSetup, candidates, streaming, with_options};
 use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
 use crate::{CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, message_sizes, random_bytes, seed};
 use crate::{STREAM, amount};
-use plimsoll_bench_api::fixed::AveragePace;
-use plimsoll_bench_api::fixed::{self};
+use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
-use plimsoll_server::traffic::Fnv;
-use plimsoll_server::traffic::nanos;
 use plimsoll_server::traffic::tcp::TcpOutcome;
+use plimsoll_server::traffic::{Fnv, nanos};
 use plimsoll_server::wire::{self, ReceivingReport, SendingReport};
 use plimsoll_server::wire::{ArrivalTimeline, Direction, OrderedAmount, Receiving, TcpOrder};
 

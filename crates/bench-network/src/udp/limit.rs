@@ -3,8 +3,7 @@
 use crate::condition::PATH_MTU;
 use crate::limit::{Framed, headers, ip_header, throughput};
 use plimsoll_bench_api::prelude::*;
-use plimsoll_model::limit::frame::{ETHERNET, ETHERNET_HEADER};
-use plimsoll_model::limit::frame::{IPV4_HEADER, MIN_FRAME_BYTES, UDP_HEADER};
+use plimsoll_model::limit::frame::{ETHERNET, ETHERNET_HEADER, IPV4_HEADER, MIN_FRAME_BYTES, UDP_HEADER};
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     throughput(question, datagrams(question))
