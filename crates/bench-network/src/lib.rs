@@ -49,7 +49,9 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::metric::{Better, Form, Metric};
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts, Offer, WrongAnswer, WrongAnswerSource};
+use plimsoll_model::sample::{
+    CannotMeasure, Conditions, Facts, Numbers, Offer, Sample, WrongAnswer, WrongAnswerSource,
+};
 use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::{Fnv, PinnedCpus};
 use plimsoll_system::program::OwnProgram;
@@ -75,6 +77,15 @@ pub const LOAD: &str = "load";
 const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower)
     .about("share of what was sent that did not arrive")
     .shown_after("loss", Form::ShareAboveZero);
+
+fn new_sample(elapsed: f64, values: impl IntoIterator<Item = (&'static str, f64)>, more: Numbers) -> Sample {
+    Sample {
+        elapsed,
+        values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        conditions: Conditions { more, ..Conditions::default() },
+        ..Sample::default()
+    }
+}
 
 /// Returns the path of this program, even if its file was replaced since the start.
 fn own_program() -> Result<PathBuf, CannotMeasure> {

@@ -91,9 +91,10 @@ impl Address {
         Ok(Address { host: host.to_owned(), port })
     }
 
-    /// Returns all addresses of the host, in the resolver's order. Fails if there are none.
-    pub fn resolve(&self) -> Result<Vec<SocketAddr>, CannotMeasure> {
-        let found = (self.host.as_str(), self.port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+    /// Returns the addresses of the host that can be reached from `from`: those of its IP version,
+    /// in the resolver's order. Fails if there are none.
+    pub fn resolve(&self, from: Option<IpAddr>) -> Result<Vec<SocketAddr>, CannotMeasure> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
         if let (Err(_), Some((address, interface))) = (&found, self.host.split_once('%'))
             && address.parse::<Ipv6Addr>().is_ok()
         {
@@ -102,16 +103,19 @@ impl Address {
                 self.host
             )));
         }
-        let none = |why: String| {
+        let found = found.map_err(|e| {
             CannotMeasure::server_failed(format!(
-                "the server's name {} has no address: {why}; see `getent hosts {}`, or give its address",
-                self.host, self.host
+                "the server's name {0} has no address: {e}; see `getent hosts {0}`, or give its address",
+                self.host
             ))
-        };
-        match found {
-            Ok(addresses) if addresses.is_empty() => Err(none("the name resolves to no address".to_owned())),
-            Ok(addresses) => Ok(addresses),
-            Err(e) => Err(none(e.to_string())),
+        })?;
+        let is_usable = |address: &SocketAddr| from.is_none_or(|from| from.is_ipv4() == address.is_ipv4());
+        let usable: Vec<SocketAddr> = found.filter(is_usable).collect();
+        match usable.is_empty() {
+            false => Ok(usable),
+            true => Err(CannotMeasure::server_failed(
+                "the server has no address of the same IP version as --bind; use a --bind address of the server's IP version",
+            )),
         }
     }
 }
@@ -149,9 +153,9 @@ mod tests {
             let error = Address::parse(text).unwrap_err();
             assert!(error.contains("%INTERFACE"), "{error}");
         }
-        let error = Address::parse("fe80::1%no-such").unwrap().resolve().unwrap_err();
+        let error = Address::parse("fe80::1%no-such").unwrap().resolve(None).unwrap_err();
         assert_eq!(error.cause, plimsoll_model::sample::FailureCause::Environment);
-        let found = Address::parse("fe80::1%lo").unwrap().resolve().unwrap();
+        let found = Address::parse("fe80::1%lo").unwrap().resolve(None).unwrap();
         assert!(matches!(found.as_slice(), [SocketAddr::V6(v6)] if v6.scope_id() > 0), "{found:?}");
     }
 
@@ -173,9 +177,9 @@ mod tests {
     #[test]
     fn a_name_without_an_address_is_a_far_end_failure() {
         // Reserved for this (RFC 6761).
-        let error = Address::parse("no-such-host.invalid").unwrap().resolve().unwrap_err();
+        let error = Address::parse("no-such-host.invalid").unwrap().resolve(None).unwrap_err();
         assert_eq!(error.cause, plimsoll_model::sample::FailureCause::ServerFailed);
         assert!(error.reason.contains("no-such-host.invalid has no address"), "{error}");
-        assert!(Address::parse("127.0.0.1").unwrap().resolve().unwrap()[0].ip().is_loopback());
+        assert!(Address::parse("127.0.0.1").unwrap().resolve(None).unwrap()[0].ip().is_loopback());
     }
 }

@@ -10,12 +10,11 @@ use crate::path::fault::{self, PathDirection, PathFault};
 use crate::process::ServerProcess;
 use crate::server::Address;
 use plimsoll_bench_api::prelude::*;
-use plimsoll_machine::Root;
 use plimsoll_server::traffic::account::CounterSource;
 use plimsoll_server::traffic::link_watch::LinkLoss;
 use plimsoll_server::traffic::socket::{self, dial};
 use plimsoll_server::traffic::tcp::{self, TcpOutcome};
-use plimsoll_server::traffic::{self, is_out_of_descriptors, raise_descriptors, route, udp};
+use plimsoll_server::traffic::{self, is_out_of_descriptors, raise_descriptors, udp};
 use plimsoll_server::traffic::{LostTransfer, PinnedCpus, TransferEnd, TransferMeans, TransferOutcome};
 use plimsoll_server::wire::handshake::HandshakeError;
 use plimsoll_server::wire::{Channel, Echoed, EndReport, Gone, Hex128, Join, RESULTS, WireError};
@@ -77,7 +76,7 @@ impl ServerSession {
                 let address = process.address()?;
                 (Some(process), key, vec![address])
             }
-            ServerLocation::Server { address, key } => (None, key.clone(), address.resolve()?),
+            ServerLocation::Server { address, key } => (None, key.clone(), address.resolve(from)?),
         };
         let (address, stream) = connect_to_first(&addresses, from)?;
         let session = open_session(stream, &key, None).map_err(|why| {
@@ -96,29 +95,29 @@ impl ServerSession {
         from: Option<IpAddr>,
         process: Option<ServerProcess>,
     ) -> Self {
-        let ledger = CounterSource::new(Root::live(), route::outgoing_interface(address));
+        let ledger = CounterSource::on_route(address);
         let (streams, server_links) = (Vec::new(), Vec::new());
         ServerSession { channel, address, key, welcome, streams, process, from, ledger, server_links }
     }
 
     /// Opens another session with the same server, to use both. Fails if another server answers.
-    pub fn second_session(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
+    pub fn second_session(&self) -> Result<Self, CannotMeasure> {
         let failed = |why: String| {
             CannotMeasure::server_failed(format!("cannot open a second session with {}: {why}", self.address))
         };
-        let (address, stream) = connect_to_first(&[self.address], from)?;
+        let (address, stream) = connect_to_first(&[self.address], self.from)?;
         let session = open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
         if session.1.server != self.welcome.server {
             return Err(PathFault::SeveralServers.of_server(address));
         }
-        Ok(Self::with(session, address, self.key.clone(), from, None))
+        Ok(Self::with(session, address, self.key.clone(), self.from, None))
     }
 
     /// Ends this session's failed connection and opens a new session with the server.
     pub(super) fn reopen(&self) -> Result<Self, CannotMeasure> {
         // The server ends the session, and its turn in the queue, when this connection closes.
         let _ = self.channel.stream().shutdown(std::net::Shutdown::Both);
-        self.second_session(self.from)
+        self.second_session()
     }
 
     /// Starts the transfer that was requested before. Fails if the connection is lost.
@@ -133,7 +132,7 @@ impl ServerSession {
 
     /// Connects `count` further streams with the options `sockets`, from the address `from` if
     /// given. Fails if the server allows fewer or the kernel refuses an option.
-    pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
+    pub fn join(&mut self, count: u16, sockets: &Sockets) -> Result<(), CannotMeasure> {
         if self.streams.len() + usize::from(count) > usize::from(self.welcome.max_streams) {
             return Err(CannotMeasure::server_failed(format!(
                 "--streams must be at most {} on the server at {}: {count} is not; or start the server with a higher --max-streams",
@@ -142,7 +141,7 @@ impl ServerSession {
         }
         let first = self.streams.len() as u16;
         for stream in first..first + count {
-            match self.joined(stream, sockets, from) {
+            match self.joined(stream, sockets) {
                 Ok(socket) => self.streams.push(socket),
                 Err(e) => return Err(self.lost("the opening of a stream", &e)),
             }
@@ -150,14 +149,9 @@ impl ServerSession {
         Ok(())
     }
 
-    fn joined(
-        &self,
-        stream: u16,
-        sockets: &Sockets,
-        from: Option<IpAddr>,
-    ) -> Result<TcpStream, LostTransfer> {
-        let socket = socket::create_socket(self.address, from, sockets).map_err(LostTransfer::Here)?;
-        let socket = socket::connect_socket(socket, self.address, HANDSHAKE).map_err(WireError::from)?;
+    fn joined(&self, stream: u16, sockets: &Sockets) -> Result<TcpStream, LostTransfer> {
+        let socket = socket::create_socket(self.address, self.from, sockets).map_err(LostTransfer::Here)?;
+        let socket = socket::connect_socket(socket, self.address, HANDSHAKE)?;
         let mut channel = Channel::connect(socket, &self.key).map_err(|e| match e {
             // A refusal, although the same key opened the session.
             WireError::Handshake(HandshakeError::Refused) if self.meets_several() => {
@@ -397,8 +391,7 @@ fn connect_to_first(
     from: Option<IpAddr>,
 ) -> Result<(SocketAddr, TcpStream), CannotMeasure> {
     let mut tried = Vec::new();
-    let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
-    for address in addresses.iter().filter(family) {
+    for address in addresses {
         match dial(*address, from, &CONTROL, HANDSHAKE) {
             Ok(stream) => return Ok((*address, stream)),
             Err(e) if is_out_of_descriptors(&e) => {
@@ -416,11 +409,6 @@ fn connect_to_first(
             Err(e) if Gone::of(&e) == Gone::Silent => tried.push(format!("{address}: no answer")),
             Err(e) => tried.push(format!("{address}: {e}")),
         }
-    }
-    if tried.is_empty() {
-        return Err(CannotMeasure::server_failed(
-            "the server has no address of the same IP version as --bind; use a --bind address of the server's IP version",
-        ));
     }
     Err(CannotMeasure::server_failed(format!(
         "cannot connect to the server ({}): check that `plimsoll serve` runs there and that its port is open",

@@ -78,12 +78,36 @@ pub(super) fn streams(group: &Group, most: u64) -> Result<Vec<u64>, String> {
 
 /// Returns a candidate per case, with its job; `usual` is the default size of a message, bytes.
 pub(super) fn candidates(machine: &Machine, cases: Vec<Case>, usual: u32) -> Result<Vec<Candidate>, String> {
-    cases.iter().try_for_each(crate::iperf3::check)?;
+    cases.iter().try_for_each(check_iperf3)?;
     let candidate = |case| {
         let job = NetworkJob::of(machine, &case, usual)?;
         Ok(Candidate::new(case, Ok(())).parsed(&job))
     };
     cases.into_iter().map(candidate).collect()
+}
+
+/// Smallest datagram, bytes: it must hold iperf3's header.
+const MIN_IPERF3_DATAGRAM_BYTES: u64 = 16;
+const IPERF3_OPTIONS: &[&str] = &["server", "message", "streams", "direction", "rate", "bind"];
+
+fn check_iperf3(case: &Case) -> Result<(), String> {
+    match case.params().iter().find(|(name, _)| !IPERF3_OPTIONS.contains(name)) {
+        _ if !crate::iperf3::is_for(case) => Ok(()),
+        Some((name, _)) => {
+            Err(format!("--{name} is not supported on an iperf3 server: leave it out, or use plimsoll serve"))
+        }
+        None if case.word("direction") == Some("both") => {
+            Err("--direction both is not supported on an iperf3 server: use up or down".to_owned())
+        }
+        None => match case.number("message") {
+            Some(bytes) if case.benchmark() == "network.udp" && bytes < MIN_IPERF3_DATAGRAM_BYTES => {
+                Err(format!(
+                    "message must be at least {MIN_IPERF3_DATAGRAM_BYTES} with an iperf3 server (its header): {bytes} is not"
+                ))
+            }
+            _ => Ok(()),
+        },
+    }
 }
 
 fn check_direction(word: &str) -> Result<(), String> {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::random_bytes;
 use crate::session::ServerSession;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_server::traffic::{PinnedCpus, nanos};
-use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, Sockets, TcpOrder};
+use plimsoll_server::wire::{Direction, OrderedAmount, Sockets, TcpOrder};
 
 /// Length in bytes that the message of a load must have.
 pub(super) const LOAD_MESSAGE_BYTES: u32 = 128 << 10;
@@ -23,28 +24,22 @@ impl NetworkLoad {
     /// in `direction`, with its local threads on `cpus`.
     pub(super) fn new(
         session: &ServerSession,
-        from: Option<std::net::IpAddr>,
         direction: Direction,
-        message: Vec<u8>,
-        cpus: PinnedCpus,
+        near: &PinnedCpus,
+        seed: u64,
     ) -> Result<Self, CannotMeasure> {
-        let mut session = session.second_session(from)?;
-        session.join(1, &Sockets::default(), from)?;
+        let mut session = session.second_session()?;
+        session.join(1, &Sockets::default())?;
+        // The last CPUs of the list: with enough CPUs, the load shares none with the round trips.
+        let cpus = PinnedCpus(near.0.iter().rev().copied().collect());
+        let message = random_bytes(LOAD_MESSAGE_BYTES as usize, seed);
         Ok(NetworkLoad { session, direction, message, cpus })
     }
 
     /// Loads the path for `time`. Returns the rate that arrived, bit/s, summed over the directions.
     pub(super) fn run(&mut self, time: Duration) -> Result<f64, CannotMeasure> {
-        let work = TcpOrder {
-            streams: 1,
-            message: LOAD_MESSAGE_BYTES,
-            direction: self.direction,
-            amount: OrderedAmount::Nanos(nanos(time)),
-            omit: 0,
-            sending: Sending::Copy,
-            receiving: Receiving::Copy,
-            place: 0,
-        };
+        let amount = OrderedAmount::Nanos(nanos(time));
+        let work = TcpOrder::new(1, LOAD_MESSAGE_BYTES, self.direction, amount);
         let done = self.session.transfer(&work, &self.message, &self.cpus)?;
         let there = done.there.and_then(|report| report.received);
         let received = [done.here.received, there].into_iter().flatten();

@@ -8,7 +8,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use super::end_cpus::{self, EndCpus};
-use super::load::{LOAD_MESSAGE_BYTES, NetworkLoad};
+use super::load::NetworkLoad;
 use crate::amount::FixedTransfer;
 use crate::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
@@ -20,8 +20,8 @@ use crate::path::Path as ServerPath;
 use crate::path::fault::{self, PathDirection, PathFault};
 use crate::session::{ServerLocation, ServerSession, dropped_here};
 use crate::setup::NetworkSetup;
-use crate::{EndPlacement, GOODPUT, LOSS, RATE_METRIC, RTT, check_echoes, random_bytes};
-use crate::{LOAD, amount, foreign_datagrams, lost_link};
+use crate::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, amount, check_echoes};
+use crate::{foreign_datagrams, lost_link, new_sample, random_bytes};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
 use plimsoll_model::sample::{Histogram, Numbers};
@@ -29,7 +29,7 @@ use plimsoll_server::traffic::link_watch::LinkWatch;
 use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath};
 use plimsoll_server::traffic::probe::payload::Payload;
 use plimsoll_server::traffic::probe::{RoundTripOptions, TripResults, round_trips};
-use plimsoll_server::traffic::{LostTransfer, PinnedCpus, nanos};
+use plimsoll_server::traffic::{LostTransfer, nanos};
 use plimsoll_server::wire::{self, Echoed, Message, OrderedAmount, Sockets, Trip, WaitMode, WireError};
 
 /// Duration of one trial of a placement; each is tried [`TRIALS`] times.
@@ -92,7 +92,7 @@ impl RoundTrips {
                     Protocol::Udp => Ways::Udp(session.open_udp(streams)?),
                     Protocol::Connect => Ways::Connect,
                     _ => {
-                        session.join(streams, &Sockets::default(), setup.from)?;
+                        session.join(streams, &Sockets::default())?;
                         Ways::Tcp
                     }
                 };
@@ -100,8 +100,12 @@ impl RoundTrips {
                 (Some(session), address, ways)
             }
         };
+        let load = job
+            .load
+            .zip(session.as_ref())
+            .map(|(direction, session)| NetworkLoad::new(session, direction, &setup.placement.near, seed));
         let mut round_trips = RoundTrips {
-            load: load_of(setup, job, seed, session.as_ref())?,
+            load: load.transpose()?,
             links: if session.is_none() { LinkWatch::start_on_route(address) } else { LinkWatch::default() },
             session,
             address,
@@ -381,13 +385,8 @@ impl RoundTrips {
         let counts = [(LOST, trips.lost), (LATE, trips.late), (FOREIGN, trips.foreign)];
         more.add(counts.into_iter().map(|(row, count)| (row, count as f64)).collect());
         more.set(&MESSAGE_BYTES, message);
-        Ok(Sample {
-            elapsed: seconds,
-            values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
-            histograms: vec![Histogram { metric: RTT.to_owned(), buckets: trips.times.buckets() }],
-            conditions: Conditions { more, ..Conditions::default() },
-            ..Sample::default()
-        })
+        let histograms = vec![Histogram { metric: RTT.to_owned(), buckets: trips.times.buckets() }];
+        Ok(Sample { histograms, ..new_sample(seconds, values, more) })
     }
 }
 
@@ -408,13 +407,7 @@ fn gone() -> io::Error {
 /// Returns the address for ICMP echoes: the server's, else loopback. Fails if not permitted.
 fn icmp_address(setup: &NetworkSetup) -> Result<SocketAddr, CannotMeasure> {
     let address = match &setup.place {
-        ServerLocation::Server { address, .. } => {
-            let addresses = address.resolve()?;
-            let family = |a: &&SocketAddr| setup.from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
-            let none =
-                || CannotMeasure::server_failed("the server has no address of the same IP version as --bind");
-            addresses.iter().find(family).copied().ok_or_else(none)?
-        }
+        ServerLocation::Server { address, .. } => address.resolve(setup.from)?[0],
         ServerLocation::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),
     };
     IcmpPath::new(address).map(|_| address).map_err(|e| match e.kind() {
@@ -423,20 +416,6 @@ fn icmp_address(setup: &NetworkSetup) -> Result<SocketAddr, CannotMeasure> {
         ),
         _ => CannotMeasure::not_here(format!("cannot open an ICMP socket to {}: {e}", address.ip())),
     })
-}
-
-fn load_of(
-    setup: &NetworkSetup,
-    job: &NetworkJob,
-    seed: u64,
-    session: Option<&ServerSession>,
-) -> Result<Option<NetworkLoad>, CannotMeasure> {
-    let (Some(direction), Some(session)) = (job.load, session) else { return Ok(None) };
-    // The last CPUs of the list: with enough CPUs, the load shares none with the round trips.
-    let mut cpus = setup.placement.near.0.clone();
-    cpus.reverse();
-    let message = random_bytes(LOAD_MESSAGE_BYTES as usize, seed);
-    NetworkLoad::new(session, setup.from, direction, message, PinnedCpus(cpus)).map(Some)
 }
 
 impl Prepared for RoundTrips {

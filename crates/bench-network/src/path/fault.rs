@@ -10,9 +10,7 @@ use crate::session::ServerSession;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
 use plimsoll_server::traffic::{PinnedCpus, TransferEnd};
-use plimsoll_server::wire::{
-    Direction, Message, OrderedAmount, Receiving, Sending, Sockets, TcpOrder, UdpOrder,
-};
+use plimsoll_server::wire::{Direction, Message, OrderedAmount, Sockets, TcpOrder, UdpOrder};
 
 /// Segment sizes of the probe, bytes: smallest path, common tunnels, Ethernet, jumbo frames.
 const SEGMENTS: [u16; 12] = [536, 1000, 1200, 1300, 1340, 1360, 1380, 1400, 1420, 1440, 4000, 8000];
@@ -147,7 +145,7 @@ pub(crate) fn probe_segments(
     let sizes = SEGMENTS.iter().copied().filter(|size| u32::from(*size) < segment).take(most);
     let sizes: Vec<Option<u16>> = sizes.map(Some).chain([None]).collect();
     for mss in &sizes {
-        probe.join(1, &Sockets { mss: *mss, ..Sockets::default() }, session.from)?;
+        probe.join(1, &Sockets { mss: *mss, ..Sockets::default() })?;
     }
     let carried = match direction {
         PathDirection::Up => carried_up(&probe.streams),
@@ -186,16 +184,8 @@ fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
 fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, CannotMeasure> {
     // At most the number of sizes.
     let count = streams as u16;
-    probe.begin(&Message::Tcp(TcpOrder {
-        streams: count,
-        message: CARRIED as u32,
-        direction: Direction::Down,
-        amount: OrderedAmount::Messages(u64::from(count)),
-        omit: 0,
-        sending: Sending::Copy,
-        receiving: Receiving::Copy,
-        place: 0,
-    }))?;
+    let amount = OrderedAmount::Messages(u64::from(count));
+    probe.begin(&Message::Tcp(TcpOrder::new(count, CARRIED as u32, Direction::Down, amount)))?;
     probe.go()?;
     let mut arrived = vec![0; streams];
     let mut bytes = vec![0; CARRIED];

@@ -9,7 +9,7 @@ use crate::server::ServerAddress;
 use crate::setup::{NetworkSetup, candidates, streaming, with_options};
 use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
 use crate::{CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, message_sizes, random_bytes, seed};
-use crate::{STREAM, amount};
+use crate::{STREAM, amount, end_conditions, new_sample};
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
@@ -117,7 +117,7 @@ impl Streams {
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message, streams, direction, sending, receiving, .. } = job;
         let mut case = StreamCase::open(setup, job)?;
-        case.session.join(streams, &job.sockets, setup.from)?;
+        case.session.join(streams, &job.sockets)?;
         let work = TcpOrder {
             streams,
             message,
@@ -258,17 +258,10 @@ fn sample_of(work: &TcpOrder, outcome: &TcpOutcome, ways: &[TcpDirection<'_>]) -
         (CPU_METRIC, cpu / received),
     ];
     let there = outcome.there.as_ref();
-    let more = there.map(|there| super::end_conditions::conditions(work, outcome, there));
-    Sample {
-        elapsed: ways.iter().map(TcpDirection::seconds).fold(0.0, f64::max),
-        values: values.map(|(name, value)| (name.to_owned(), value)).into(),
-        conditions: Conditions { more: more.unwrap_or_default(), ..Conditions::default() },
-        curve: ways
-            .first()
-            .map(|direction| super::end_conditions::timeline(direction.sent))
-            .unwrap_or_default(),
-        ..Sample::default()
-    }
+    let more = there.map(|there| end_conditions::conditions(work, outcome, there)).unwrap_or_default();
+    let elapsed = ways.iter().map(TcpDirection::seconds).fold(0.0, f64::max);
+    let curve = ways.first().map(|direction| end_conditions::timeline(direction.sent)).unwrap_or_default();
+    Sample { curve, ..new_sample(elapsed, values, more) }
 }
 
 impl StreamTransfers for Streams {

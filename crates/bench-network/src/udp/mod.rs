@@ -21,7 +21,7 @@ use crate::setup::{NetworkSetup, candidates, streaming, with_options};
 use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
 use crate::warning::NetworkWarning;
 use crate::{CPU_METRIC, GOODPUT, LOSS, MESSAGES_METRIC, check_echoes, message_sizes, random_bytes, seed};
-use crate::{JITTER, STREAM, amount, fit_a_datagram};
+use crate::{JITTER, STREAM, amount, fit_a_datagram, new_sample};
 use plimsoll_bench_api::Curve;
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::prelude::*;
@@ -413,12 +413,7 @@ fn sample_of(work: &UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome) -> (
         let Some(report) = report else { continue };
         more.set_of(&END_FULLEST_CPU_BUSY, end, f64::from(report.account.fullest_busy) * 1e-6);
     }
-    let sample = Sample {
-        elapsed: ways.iter().map(UdpDirection::spent).fold(0.0, f64::max),
-        values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        conditions: Conditions { more, ..Conditions::default() },
-        ..Sample::default()
-    };
+    let sample = new_sample(ways.iter().map(UdpDirection::spent).fold(0.0, f64::max), values, more);
     let most = ways.iter().map(|direction| direction.bits_per_second(bits)).fold(0.0, f64::max);
     let (arriving, growth) = tails(ways);
     let each = offered / ways.len().max(1) as f64;

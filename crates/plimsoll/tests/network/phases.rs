@@ -9,8 +9,7 @@ use plimsoll_bench_network::{Address, ServerLocation, ServerSession};
 use plimsoll_model::sample::{CannotMeasure, FailureCause};
 use plimsoll_server::wire::handshake::{LENGTH, respond};
 use plimsoll_server::wire::{
-    Channel, Direction, Hex128, Message, OrderedAmount, Receiving, Sending, Shaping, SharedKey, Sockets,
-    TcpOrder, Welcome,
+    Channel, Direction, Hex128, Message, OrderedAmount, Shaping, SharedKey, Sockets, TcpOrder, Welcome,
 };
 
 /// Phases after which it may end: it accepts a connection, shakes hands, welcomes the client,
@@ -74,17 +73,8 @@ fn play(listener: &TcpListener, key: &SharedKey, phases: usize) -> Option<()> {
 fn near_end(address: SocketAddr, key: &SharedKey, direction: Direction) -> Result<(), CannotMeasure> {
     let address = Address::parse(&address.to_string()).unwrap();
     let mut far = ServerSession::open(&ServerLocation::Server { address, key: key.clone() }, None)?;
-    far.join(1, &Sockets::default(), None)?;
-    let work = TcpOrder {
-        streams: 1,
-        message: 1000,
-        direction,
-        amount: OrderedAmount::Nanos(50_000_000_000),
-        omit: 0,
-        sending: Sending::Copy,
-        receiving: Receiving::Copy,
-        place: 0,
-    };
+    far.join(1, &Sockets::default())?;
+    let work = TcpOrder::new(1, 1000, direction, OrderedAmount::Nanos(50_000_000_000));
     far.transfer(&work, &[7; 1000], &Default::default()).map(|_| ())
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use plimsoll_bench_network::{Address, ServerLocation, ServerSession};
 use plimsoll_model::sample::FailureCause;
-use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, SharedKey, Sockets, TcpOrder};
+use plimsoll_server::wire::{Direction, OrderedAmount, SharedKey, Sockets, TcpOrder};
 use rustix::process::Signal;
 
 use super::Serving;
@@ -44,16 +44,7 @@ fn measurements(key: &str, address: &str, line: &str, code: i32) -> Vec<serde_js
 }
 
 fn work(streams: u16) -> TcpOrder {
-    TcpOrder {
-        streams,
-        message: 1000,
-        direction: Direction::Both,
-        amount: OrderedAmount::Messages(640),
-        omit: 0,
-        sending: Sending::Copy,
-        receiving: Receiving::Copy,
-        place: 0,
-    }
+    TcpOrder::new(streams, 1000, Direction::Both, OrderedAmount::Messages(640))
 }
 
 #[test]
@@ -62,7 +53,7 @@ fn many_sessions_and_streams_beside_a_silent_crowd_leave_nothing() {
     let crowd: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
     let session = |streams: u16| {
         let mut far = open(&server);
-        far.join(streams, &Sockets::default(), None).unwrap();
+        far.join(streams, &Sockets::default()).unwrap();
         let outcome = far.transfer(&work(streams), &[7; 1000], &Default::default()).unwrap();
         assert_eq!(outcome.there.unwrap().received.unwrap().bytes, 640_000);
     };
@@ -103,7 +94,7 @@ fn a_client_killed_in_each_direction_is_noticed_and_the_next_is_served() {
         // The worker ends with it, and the session with the worker.
         until("the session's end", || server.threads() == 1);
         let mut far = open(&server);
-        far.join(1, &Sockets::default(), None).unwrap();
+        far.join(1, &Sockets::default()).unwrap();
         far.transfer(&work(1), &[7; 1000], &Default::default()).unwrap();
     }
     assert_ne!(server.log().matches("aborted").count(), 0, "a client that vanishes is told of");
@@ -141,7 +132,7 @@ fn a_server_without_descriptors_says_so_and_accuses_no_key() {
     let why: BTreeSet<String> = (0..11).map(|_| without_numbers(&refusal())).collect();
     // A session that needs more than is left hears it as well.
     let session = sessions.last_mut().unwrap();
-    let streams = session.join(20, &Sockets::default(), None).unwrap_err().reason;
+    let streams = session.join(20, &Sockets::default()).unwrap_err().reason;
     let ports = session.open_udp(20).unwrap_err().reason;
     insta::assert_debug_snapshot!((why, without_numbers(&streams), without_numbers(&ports)));
     sessions.clear();
@@ -290,7 +281,7 @@ fn a_cap_below_one_message_each_tenth_of_a_second_is_held_as_well() {
     let server = Serving::here(&["--max-rate", "2M"]);
     for direction in [Direction::Up, Direction::Down] {
         let mut far = open(&server);
-        far.join(1, &Sockets::default(), None).unwrap();
+        far.join(1, &Sockets::default()).unwrap();
         // 262 ms each at that rate.
         let message = vec![7; 65_536];
         let work = TcpOrder { message: 65_536, direction, amount: OrderedAmount::Messages(4), ..work(1) };

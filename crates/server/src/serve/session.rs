@@ -73,7 +73,7 @@ impl OpenSession<'_> {
     }
 
     fn serve_requests(&mut self, transfers: &mut u64) -> Result<(), LostTransfer> {
-        let ledger = CounterSource::new(Root::live(), route::outgoing_interface(self.client));
+        let ledger = CounterSource::on_route(self.client);
         loop {
             let request = match self.channel.receive_request(Instant::now() + IDLE) {
                 // Sent when the transfer had just ended here, but not yet at the client.

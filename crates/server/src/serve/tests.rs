@@ -108,16 +108,7 @@ struct Near {
 const MESSAGE: &[u8] = &[0x5a; 1000];
 
 fn work(streams: u16) -> TcpOrder {
-    TcpOrder {
-        streams,
-        message: 1000,
-        direction: Direction::Up,
-        amount: OrderedAmount::Messages(300),
-        omit: 0,
-        sending: Sending::Copy,
-        receiving: Receiving::Copy,
-        place: 0,
-    }
+    TcpOrder::new(streams, 1000, Direction::Up, OrderedAmount::Messages(300))
 }
 
 impl Near {

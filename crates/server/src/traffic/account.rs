@@ -2,6 +2,7 @@
 //! and 4113) and `/sys/class/net/NAME/statistics`. Missing files count as zero.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::link_watch::{LinkLoss, LinkWatch};
@@ -34,6 +35,11 @@ impl CounterSource {
     pub fn new(root: Root, interface: Option<String>) -> Self {
         let links = interface.as_deref().map(|name| LinkWatch::start(&root, name)).unwrap_or_default();
         CounterSource { root, interface, links }
+    }
+
+    /// Creates a source of this machine's counters; the interface is that of the route to `address`.
+    pub fn on_route(address: SocketAddr) -> Self {
+        Self::new(Root::live(), super::route::outgoing_interface(address))
     }
 
     /// Returns the monitored links that were lost since this source was created.

@@ -100,6 +100,38 @@ pub(super) fn exchange<T: TransferStreams, S: Sync>(
     outcome.map_err(|lost| reported_reason(channel, means.end, lost))
 }
 
+/// Runs the streams of a test at the client, for `means.longest` if it receives. `finish` ends the
+/// test: it is given what each stream has sent and returns what the server has sent; `None` if it
+/// is not awaited.
+pub(super) fn run_streams<T: TransferStreams, S: Sync>(
+    streams: &T,
+    means: &TransferMeans<'_, S>,
+    finish: impl FnOnce(&[u64]) -> io::Result<Option<Vec<u64>>>,
+) -> Result<EndReport<T::AllSent, T::AllReceived>, LostTransfer> {
+    let (all, mut report) = (means.sockets.len(), EndReport::default());
+    let (shared, go) = (&SharedTransfer::new(all).map_err(LostTransfer::Here)?, Instant::now());
+    let team = ThreadTeam { name: "stream", done: &shared.senders_done, shared, cpus: means.cpus, first: 0 };
+    std::thread::scope(|scope| {
+        if means.end.sends(streams.direction()) {
+            let works = (0..all).map(|stream| move || streams.sender(stream, shared)?());
+            let done = joined(team.start(scope, works)?)?;
+            report.sent = Some(streams.sent(&mut streams.watch(false), &done));
+            finish(&done.iter().map(T::amount).collect::<Vec<_>>())?;
+            return Ok(report);
+        }
+        let works = (0..all).map(|stream| move || streams.receive(stream, shared));
+        let threads = team.start(scope, works)?;
+        std::thread::sleep(means.longest);
+        let totals = finish(&vec![0; all]);
+        let awaited = totals.as_ref().ok().and_then(Option::as_deref);
+        shared.set_totals(awaited.unwrap_or_default());
+        shared.stop.store(awaited.is_none(), Ordering::Relaxed);
+        let done = joined(threads)?;
+        report.received = Some(streams.received(done, go, totals?.as_deref().unwrap_or_default())?);
+        Ok(report)
+    })
+}
+
 fn supervised<'s, 'env, T: TransferStreams, S: Sync>(
     scope: &'s Scope<'s, 'env>,
     mut supervision: Supervision<'_>,

@@ -165,6 +165,13 @@ pub enum LostTransfer {
     Here(io::Error),
 }
 
+impl From<io::Error> for LostTransfer {
+    /// Converts an error of a control connection: to `Dropped` if the local firewall caused it.
+    fn from(error: io::Error) -> Self {
+        if is_dropped_here(&error) { Self::Dropped } else { WireError::from(error).into() }
+    }
+}
+
 impl LostTransfer {
     /// Converts a socket error: to `Dropped` if the local firewall caused it, else to `Stream`.
     pub fn from_socket_error(error: io::Error) -> Self {

@@ -78,6 +78,10 @@ pub(super) fn receive(
         }
         // Reads even if less has arrived than was waited for, so that data counts when it arrives.
         let n = match read(socket, buffer.bytes_mut(), receiving) {
+            Ok(0) | Err(Errno::CONNRESET) if run.sender_closes => {
+                total.store(done.bytes, Ordering::Release);
+                0
+            }
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(n) => n,
             Err(Errno::INTR | Errno::AGAIN) => 0,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::tcp::{TcpInfo, set_read_at_least, set_unsent_limit};
 
-use super::exchange::{TransferStreams, exchange};
+use super::exchange::{TransferStreams, exchange, run_streams};
 use super::receive::{self, StreamReceived, receive};
 use super::send::{StreamSent, page_aligned_copy, send};
 use super::tcp_samples::TcpSamples;
@@ -41,8 +41,17 @@ pub fn transfer(
     work: &TcpOrder,
     means: &TcpMeans<'_>,
 ) -> Result<TcpOutcome, LostTransfer> {
-    let (origin, first) = (Instant::now(), AtomicU64::new(u64::MAX));
-    exchange(channel, TcpRun { work, means, origin, first }, means)
+    exchange(channel, TcpRun::new(work, means, false), means)
+}
+
+/// Runs the streams of a test at the client while another protocol controls it; see [`run_streams`].
+/// The server closes the streams that it sends.
+pub fn run_test(
+    work: &TcpOrder,
+    means: &TcpMeans<'_>,
+    finish: impl FnOnce(&[u64]) -> io::Result<Option<Vec<u64>>>,
+) -> Result<EndReport, LostTransfer> {
+    run_streams(&TcpRun::new(work, means, true), means, finish)
 }
 
 pub(super) struct TcpRun<'a> {
@@ -51,9 +60,15 @@ pub(super) struct TcpRun<'a> {
     pub(super) origin: Instant,
     /// Time of the first byte on any stream, ns after `origin`; `u64::MAX` before.
     pub(super) first: AtomicU64,
+    /// Whether the sender closes the streams after the last byte.
+    pub(super) sender_closes: bool,
 }
 
-impl TcpRun<'_> {
+impl<'a> TcpRun<'a> {
+    fn new(work: &'a TcpOrder, means: &'a TcpMeans<'a>, sender_closes: bool) -> Self {
+        TcpRun { work, means, origin: Instant::now(), first: AtomicU64::new(u64::MAX), sender_closes }
+    }
+
     fn is_long(&self) -> bool {
         match self.work.amount {
             OrderedAmount::Nanos(_) => true,

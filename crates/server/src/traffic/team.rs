@@ -44,8 +44,11 @@ impl<'env> ThreadTeam<'env> {
                 done
             })
         };
-        let threads: TeamThreads<'s, T> =
-            works.enumerate().map(start).collect::<io::Result<_>>().map_err(LostTransfer::Thread)?;
+        let threads = works.enumerate().map(start).collect::<io::Result<TeamThreads<'s, T>>>();
+        let threads = threads.map_err(|e| {
+            self.shared.stop.store(true, Ordering::Relaxed);
+            LostTransfer::Thread(e)
+        })?;
         for _ in &threads {
             let _ = readies.recv_timeout(RESULTS);
         }

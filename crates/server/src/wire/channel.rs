@@ -88,13 +88,10 @@ impl Channel {
         let (initiator, message) = Initiator::new(key)?;
         stream.write_all(&message)?;
         let mut answer = [0; LENGTH];
-        let mut done = 0;
-        while done < LENGTH {
-            done += match read_before(&mut stream, &mut answer[done..], deadline) {
-                Err(error) if Gone::of(&error) == Gone::Closed => return Err(HandshakeError::Refused.into()),
-                other => other?,
-            };
-        }
+        read_whole(&mut stream, &mut answer, deadline).map_err(|error| match Gone::of(&error) {
+            Gone::Closed => HandshakeError::Refused.into(),
+            _ => WireError::from(error),
+        })?;
         Ok(Channel::new(stream, initiator.finish(&answer)?))
     }
 
@@ -177,8 +174,17 @@ impl Channel {
     }
 }
 
+/// Fills `buffer` before `deadline`. For the errors see [`Gone`].
+pub fn read_whole(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
+    let mut done = 0;
+    while done < buffer.len() {
+        done += read_before(stream, &mut buffer[done..], deadline)?;
+    }
+    Ok(())
+}
+
 /// Reads at least one byte before `deadline`. Returns how many. For the errors see [`Gone`].
-pub fn read_before(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
+pub(super) fn read_before(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -461,6 +461,12 @@ impl OrderedAmount {
 }
 
 impl TcpOrder {
+    /// Creates an order without omitted time that copies what it sends and receives.
+    pub const fn new(streams: u16, message: u32, direction: Direction, amount: OrderedAmount) -> Self {
+        let (sending, receiving) = (Sending::Copy, Receiving::Copy);
+        Self { streams, message, direction, amount, omit: 0, sending, receiving, place: 0 }
+    }
+
     fn in_range(&self) -> Result<(), &'static str> {
         streams(self.streams)?;
         size(self.message)?;

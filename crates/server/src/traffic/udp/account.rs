@@ -117,13 +117,8 @@ pub struct Impossible {
 }
 
 impl StreamAccount {
-    /// Creates an account of one stream of datagrams with `size` bytes that carry `tag`.
-    pub fn new(size: usize, tag: u32) -> Self {
-        StreamAccount::with_layout(DatagramLayout::of(size), size, tag)
-    }
-
     /// Creates an account with this layout, whose header must fit in `size` bytes.
-    pub fn with_layout(layout: DatagramLayout, size: usize, tag: u32) -> Self {
+    pub fn new(layout: DatagramLayout, size: usize, tag: u32) -> Self {
         let words = if layout == DatagramLayout::Bare { 0 } else { WORDS as usize };
         StreamAccount {
             layout,

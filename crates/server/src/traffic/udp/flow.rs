@@ -68,10 +68,12 @@ pub struct FlowReceived {
     pub dropped: Option<u64>,
 }
 
-/// Opens an unconnected socket on `local` with large buffers. Port 0 selects a free port.
-pub fn open(local: SocketAddr) -> io::Result<UdpSocket> {
+/// Opens a socket with large buffers on a free port of `local`, connected to `remote`.
+pub fn open(mut local: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> {
+    local.set_port(0);
     let socket = UdpSocket::bind(local)?;
     enlarge_buffers(&socket)?;
+    socket.connect(remote)?;
     Ok(socket)
 }
 
@@ -269,10 +271,10 @@ mod tests {
     const HOUR: OrderedAmount = OrderedAmount::Nanos(3_600_000_000_000);
 
     fn pair() -> (UdpSocket, UdpSocket) {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let (a, b) = (open(any).unwrap(), open(any).unwrap());
+        let any = SocketAddr::from(([127, 0, 0, 1], 9));
+        let a = open(any, any).unwrap();
+        let b = open(any, a.local_addr().unwrap()).unwrap();
         a.connect(b.local_addr().unwrap()).unwrap();
-        b.connect(a.local_addr().unwrap()).unwrap();
         (a, b)
     }
 
@@ -284,7 +286,7 @@ mod tests {
         let (a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            let account = StreamAccount::new(shape.size, TAG);
+            let account = StreamAccount::new(shape.layout, shape.size, TAG);
             let receiver =
                 scope.spawn(|| receive(&b, account, shape.size, &ending, Instant::now(), &stop).unwrap());
             let sent = send(&a, shape, &[0xa5; 64], &stop).unwrap();
@@ -337,8 +339,15 @@ mod tests {
         let (_a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(false));
         ending.store(1000, Ordering::Release);
-        let received =
-            receive(&b, StreamAccount::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
+        let received = receive(
+            &b,
+            StreamAccount::new(DatagramLayout::of(100), 100, TAG),
+            100,
+            &ending,
+            Instant::now(),
+            &stop,
+        )
+        .unwrap();
         assert_eq!(conclude([(received.account, 1000)]).unwrap().received, 0);
     }
 
@@ -346,7 +355,15 @@ mod tests {
     fn both_loops_end_when_they_are_told_to() {
         let (a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(true));
-        receive(&b, StreamAccount::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
+        receive(
+            &b,
+            StreamAccount::new(DatagramLayout::of(100), 100, TAG),
+            100,
+            &ending,
+            Instant::now(),
+            &stop,
+        )
+        .unwrap();
         let sent = send(&a, shape(100, HOUR), &[1], &stop).unwrap();
         assert_eq!(sent.datagrams, 0);
     }

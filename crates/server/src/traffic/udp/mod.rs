@@ -13,7 +13,7 @@ use account::{DatagramLayout, StreamAccount};
 use flow::{FlowReceived, FlowSent, FlowShape};
 use pace::DatagramPace;
 
-use super::exchange::{TransferStreams, exchange};
+use super::exchange::{TransferStreams, exchange, run_streams};
 use super::{LostTransfer, SharedTransfer, TransferMeans, TransferOutcome, nanos};
 use crate::wire::{Channel, Direction, Message, UdpOrder, UdpReceived, UdpReport, UdpSent};
 
@@ -30,13 +30,26 @@ pub fn transfer(
     work: &UdpOrder,
     means: &UdpMeans<'_>,
 ) -> Result<UdpOutcome, LostTransfer> {
-    exchange(channel, UdpRun { work, means, origin: Instant::now() }, means)
+    let layout = DatagramLayout::of(work.datagram as usize);
+    exchange(channel, UdpRun { work, means, origin: Instant::now(), layout }, means)
+}
+
+/// Runs the streams of iperf3's datagrams at the client while iperf3's protocol controls the test;
+/// see [`run_streams`].
+pub fn run_test(
+    work: &UdpOrder,
+    means: &UdpMeans<'_>,
+    finish: impl FnOnce(&[u64]) -> io::Result<Option<Vec<u64>>>,
+) -> Result<UdpReport, LostTransfer> {
+    let layout = DatagramLayout::Iperf3;
+    run_streams(&UdpRun { work, means, origin: Instant::now(), layout }, means, finish)
 }
 
 struct UdpRun<'a> {
     work: &'a UdpOrder,
     means: &'a UdpMeans<'a>,
     origin: Instant,
+    layout: DatagramLayout,
 }
 
 impl TransferStreams for UdpRun<'_> {
@@ -66,7 +79,7 @@ impl TransferStreams for UdpRun<'_> {
         let asked = self.work.rate.map_or(f64::INFINITY, |rate| rate as f64);
         let shape = FlowShape {
             size,
-            layout: DatagramLayout::of(size),
+            layout: self.layout,
             pace: DatagramPace::new(asked.min(self.means.most), size, streams),
             tag: self.work.tag,
             until: self.work.amount.share(streams, stream),
@@ -76,7 +89,7 @@ impl TransferStreams for UdpRun<'_> {
 
     fn receive(&self, stream: usize, shared: &SharedTransfer) -> io::Result<FlowReceived> {
         let size = self.work.datagram as usize;
-        let account = StreamAccount::new(size, self.work.tag);
+        let account = StreamAccount::new(self.layout, size, self.work.tag);
         let (socket, total) = (&self.means.sockets[stream], &shared.totals[stream]);
         flow::receive(socket, account, size, total, self.origin, &shared.stop)
     }

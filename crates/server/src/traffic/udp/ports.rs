@@ -157,15 +157,9 @@ pub fn admit(
 
 /// Client side: opens one socket per stream, and sends the token until the server has received all.
 pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<UdpSocket>, LostTransfer> {
-    let (mut local, remote) = channel.addresses().map_err(LostTransfer::Here)?;
-    local.set_port(0);
-    let open = |_| {
-        let socket = flow::open(local)?;
-        socket.connect(remote)?;
-        Ok(socket)
-    };
-    let sockets: Vec<UdpSocket> =
-        (0..streams).map(open).collect::<io::Result<_>>().map_err(LostTransfer::Here)?;
+    let (local, remote) = channel.addresses().map_err(LostTransfer::Here)?;
+    let sockets: io::Result<Vec<UdpSocket>> = (0..streams).map(|_| flow::open(local, remote)).collect();
+    let sockets = sockets.map_err(LostTransfer::Here)?;
     let deadline = Instant::now() + 2 * REQUEST;
     loop {
         for (stream, socket) in sockets.iter().enumerate() {

@@ -6,16 +6,7 @@ use super::*;
 use crate::wire::{UdpReceived, UdpReport};
 
 fn tcp() -> TcpOrder {
-    TcpOrder {
-        streams: 1,
-        message: 1 << 17,
-        direction: Direction::Up,
-        amount: OrderedAmount::Nanos(200_000_000),
-        omit: 0,
-        sending: Sending::Copy,
-        receiving: Receiving::Copy,
-        place: 0,
-    }
+    TcpOrder::new(1, 1 << 17, Direction::Up, OrderedAmount::Nanos(200_000_000))
 }
 
 fn refused(text: &str) -> String {

@@ -25,7 +25,7 @@ fn datagram(size: usize, tag: u32, number: u64, sent: u64) -> Vec<u8> {
 }
 
 fn account(size: usize, numbers: &[u64]) -> StreamAccount {
-    let mut account = StreamAccount::new(size, TAG);
+    let mut account = StreamAccount::new(DatagramLayout::of(size), size, TAG);
     for (turn, number) in numbers.iter().enumerate() {
         account.arrive(&datagram(size, TAG, *number, *number * 1000), turn as u64 * 1000);
     }
@@ -77,7 +77,7 @@ proptest! {
     fn any_bytes_are_counted_once_somewhere(
         size in 1usize..40, datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..60), tagged: bool,
     ) {
-        let mut account = StreamAccount::new(size, TAG);
+        let mut account = StreamAccount::new(DatagramLayout::of(size), size, TAG);
         for (turn, bytes) in datagrams.iter().enumerate() {
             let mut bytes = bytes.clone();
             if tagged && bytes.len() >= 4 {
@@ -105,7 +105,7 @@ proptest! {
 #[test]
 fn streams_that_arrive_one_after_another_span_the_time_of_all() {
     let at = |begin: u64| {
-        let mut account = StreamAccount::new(16, TAG);
+        let mut account = StreamAccount::new(DatagramLayout::of(16), 16, TAG);
         (0..3).for_each(|number| account.arrive(&datagram(16, TAG, number, 0), begin + number * 10));
         (account, 3)
     };
@@ -130,7 +130,7 @@ fn a_sender_that_counts_less_than_it_sent_is_found_out() {
 
 #[test]
 fn small_datagrams_are_only_counted() {
-    let mut account = StreamAccount::new(1, TAG);
+    let mut account = StreamAccount::new(DatagramLayout::of(1), 1, TAG);
     for turn in 0..7 {
         account.arrive(&[0], turn);
     }
@@ -142,7 +142,7 @@ fn small_datagrams_are_only_counted() {
 
 #[test]
 fn numbers_past_32_bits_and_past_the_window_are_kept_apart() {
-    let mut account = StreamAccount::new(16, TAG);
+    let mut account = StreamAccount::new(DatagramLayout::of(16), 16, TAG);
     let stride = 1 << 30;
     let last = 40 * stride;
     for number in (0..=last).step_by(stride as usize) {
@@ -159,7 +159,7 @@ fn numbers_past_32_bits_and_past_the_window_are_kept_apart() {
 
 #[test]
 fn datagrams_of_another_transfer_or_before_the_first_are_foreign() {
-    let mut account = StreamAccount::new(16, TAG);
+    let mut account = StreamAccount::new(DatagramLayout::of(16), 16, TAG);
     account.arrive(&datagram(16, TAG + 1, 0, 0), 0);
     account.arrive(&datagram(17, TAG, 0, 0), 0);
     account.arrive(&datagram(16, TAG, u64::from(u32::MAX), 0), 0);
@@ -168,7 +168,7 @@ fn datagrams_of_another_transfer_or_before_the_first_are_foreign() {
 
 #[test]
 fn jitter_is_that_of_the_standard() {
-    let mut account = StreamAccount::new(16, TAG);
+    let mut account = StreamAccount::new(DatagramLayout::of(16), 16, TAG);
     // Sent every 1000 ns; transit times 50, 210, 210, 50: |D| = 160, 0, 160.
     for (number, transit) in [50u64, 210, 210, 50].into_iter().enumerate() {
         let sent = number as u64 * 1000;
@@ -186,7 +186,7 @@ fn datagrams_of_iperf3_are_accounted_for_as_well() {
     let mut written = [0xff; 16];
     DatagramLayout::Iperf3.write(&mut written, TAG, 0, 16_511_712_724_000);
     assert_eq!(written, first);
-    let mut account = StreamAccount::with_layout(DatagramLayout::Iperf3, 16, 0);
+    let mut account = StreamAccount::new(DatagramLayout::Iperf3, 16, 0);
     account.arrive(&first, 0);
     for number in [1, 3, 2, 2] {
         DatagramLayout::Iperf3.write(&mut written, TAG, number, number * 1000);
@@ -198,7 +198,7 @@ fn datagrams_of_iperf3_are_accounted_for_as_well() {
 
 #[test]
 fn a_burst_is_one_arrival_and_clocks_may_differ_by_anything() {
-    let mut account = StreamAccount::new(16, TAG);
+    let mut account = StreamAccount::new(DatagramLayout::of(16), 16, TAG);
     for (number, sent, now) in [(0, u64::MAX - 10, 5), (1, u64::MAX - 10, 9), (2, u64::MAX, 15)] {
         account.arrive(&datagram(16, TAG, number, sent), now);
     }
