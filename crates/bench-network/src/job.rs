@@ -49,10 +49,7 @@ pub struct NetworkJob {
 
 /// Returns the time at the start of each transfer that is left out (`--omit`); 0 without it.
 pub(super) fn omitted(case: &Case) -> Duration {
-    match case.get("omit") {
-        Some(Value::Time(time)) => *time,
-        _ => Duration::ZERO,
-    }
+    case.time("omit").unwrap_or_default()
 }
 
 impl NetworkJob {
@@ -60,10 +57,6 @@ impl NetworkJob {
     /// invalid server, amount or affinity.
     pub fn of(machine: &Machine, case: &Case, usual: u32) -> Result<Self, String> {
         let number = |key| case.number(key);
-        let time = |key| match case.get(key) {
-            Some(Value::Time(time)) => Some(*time),
-            _ => None,
-        };
         let is = |key, word| case.word(key) == Some(word);
         let message = number("message").map_or(usual, |bytes| u32::try_from(bytes).unwrap_or(MAX_MESSAGE));
         Ok(Self {
@@ -72,10 +65,7 @@ impl NetworkJob {
             message: message.clamp(1, MAX_MESSAGE),
             streams: number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1).max(1),
             direction: case.word("direction").map_or(Direction::Up, direction),
-            rate: match case.get("rate") {
-                Some(Value::Rate(rate)) => Some(*rate),
-                _ => None,
-            },
+            rate: case.rate("rate"),
             messages: amount::messages(case)?,
             sockets: Sockets {
                 nodelay: is("nodelay", "on"),
@@ -95,8 +85,8 @@ impl NetworkJob {
                 _ => Protocol::Tcp,
             },
             wait: if is("mode", "poll") { WaitMode::Poll } else { WaitMode::Block },
-            timeout: time("timeout").unwrap_or(TIMEOUT),
-            interval: time("interval").unwrap_or_default(),
+            timeout: case.time("timeout").unwrap_or(TIMEOUT),
+            interval: case.time("interval").unwrap_or_default(),
             load: case.word("load").map(direction),
             place: case.word("affinity").map(|word| ThreadOrder::read(word, machine)).transpose()?,
         })

@@ -183,6 +183,16 @@ impl Case {
         self.get(name)?.number()
     }
 
+    /// Returns the time `name`; `None` if missing or no time.
+    pub fn time(&self, name: &str) -> Option<Duration> {
+        if let Value::Time(time) = self.get(name)? { Some(*time) } else { None }
+    }
+
+    /// Returns the rate `name`; `None` if missing or no rate.
+    pub fn rate(&self, name: &str) -> Option<f64> {
+        if let Value::Rate(rate) = self.get(name)? { Some(*rate) } else { None }
+    }
+
     /// Returns the mix of sizes `name`; `None` if missing or a single size.
     pub fn mix(&self, name: &str) -> Option<&Mix> {
         match self.get(name)? {

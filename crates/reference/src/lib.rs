@@ -82,30 +82,37 @@ pub enum Package {
 }
 
 /// Input of [`RefTool::invocation`].
-#[derive(Clone, Copy)]
-pub struct InvocationInput<'a> {
+#[derive(Clone)]
+pub struct InvocationInput {
     /// Case that the tool is to measure.
-    pub case: &'a Case,
+    pub case: Case,
     /// Machine that it runs on.
-    pub machine: &'a Machine,
+    pub machine: Machine,
     /// CPUs and test file that the case has prepared.
-    pub offer: &'a Offer,
+    pub offer: Offer,
     /// Duration of a reading in seconds, for tools with an option for it.
     pub seconds: f64,
     /// Whether the plan is scaled down, so that a smaller problem of the tool is enough.
     pub is_scaled_down: bool,
     /// Host name or address of the tool's server: 127.0.0.1 on this machine.
-    pub host: &'a str,
+    pub host: String,
     /// TCP and UDP port of the server; on this machine, it is free now.
     pub port: u16,
     /// Whether the server is started on this machine; otherwise it listens already.
     pub is_local: bool,
 }
 
-impl InvocationInput<'_> {
+impl InvocationInput {
     /// Returns the call of `program` on the CPUs of the case.
     fn call(&self, program: &'static str, arguments: Vec<String>) -> Invocation {
-        Invocation { program, arguments, cpus: self.offer.cpus.clone(), ..Invocation::default() }
+        let mut cpus = self.offer.cpus.clone();
+        cpus.dedup();
+        Invocation { program, arguments, cpus, ..Invocation::default() }
+    }
+
+    fn test_file(&self) -> Result<&str, String> {
+        let file = self.offer.file.as_ref().ok_or("the case has no test file to share")?;
+        Ok(file.to_str().ok_or("the test file's path is not UTF-8")?)
     }
 }
 
@@ -259,7 +266,7 @@ pub struct RefTool {
     /// the case in a plan that is scaled down; `None` if it has no smaller one.
     pub seconds_scaled_down: fn(&Case) -> Option<f64>,
     /// Returns how to call the tool for a case. Fails, with one line, if it cannot measure it.
-    pub invocation: fn(&InvocationInput<'_>) -> Result<Invocation, String>,
+    pub invocation: fn(&InvocationInput) -> Result<Invocation, String>,
     /// Parses the tool's output for the case. Fails, with one line, if the text is invalid.
     pub parse: fn(&Case, &str) -> Result<ToolFigure, String>,
 }

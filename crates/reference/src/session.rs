@@ -202,15 +202,21 @@ impl ReferenceTools {
         if let Some(hung) = self.hung.borrow().get(found.ref_tool.name) {
             return Err(hung.clone());
         }
-        let making = Making {
+        let server = self.server(found.ref_tool, case)?;
+        let is_local = server.is_none();
+        let local = || RemoteServer { host: "127.0.0.1".to_owned(), port: 0 };
+        let RemoteServer { host, port } = server.unwrap_or_else(local);
+        let mut input = InvocationInput {
             case: case.clone(),
             machine: machine.clone(),
             offer: offer.clone(),
-            server: self.server(found.ref_tool, case)?,
             seconds: self.seconds,
             is_scaled_down: self.selection.is_scaled_down,
+            host,
+            port,
+            is_local,
         };
-        let invocation = making.invocation(found.ref_tool)?;
+        let invocation = invocation(found.ref_tool, &mut input)?;
         let parent = if subsystem_of(case).on_files { &self.disk } else { &self.parent };
         enough_space(parent, invocation.disk_bytes)?;
         let scratch = self.registry.directory_in(parent).map_err(|e| format!("no private directory: {e}"))?;
@@ -222,7 +228,7 @@ impl ReferenceTools {
         let libraries = found.ref_tool.library.map(|part| libraries(&order, part, &self.launcher));
         Ok(Runs {
             found: found.clone(),
-            making,
+            input,
             invocation,
             digest: sha256_of_program(&order.program),
             order: through.map_or(order.clone(), |through| through.applied(order)),
@@ -324,36 +330,20 @@ fn order(
     })
 }
 
-struct Making {
-    case: Case,
-    machine: Machine,
-    offer: Offer,
-    server: Option<RemoteServer>,
-    seconds: f64,
-    is_scaled_down: bool,
-}
-
-impl Making {
-    /// Returns how to call the tool for the case; each server on this host has another port.
-    fn invocation(&self, ref_tool: &RefTool) -> Result<Invocation, String> {
-        let (host, port, is_local) = match &self.server {
-            Some(RemoteServer { host, port }) => (host.as_str(), *port, false),
-            None => {
-                let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
-                ("127.0.0.1", free.map_err(|e| format!("no free port: {e}"))?.port(), true)
-            }
-        };
-        let Self { ref case, ref machine, ref offer, seconds, is_scaled_down, .. } = *self;
-        let ask = InvocationInput { case, machine, offer, seconds, is_scaled_down, host, port, is_local };
-        let mut invocation = (ref_tool.invocation)(&ask)?;
-        invocation.environment.extend(huge_pages(case));
-        Ok(invocation)
+/// Returns how to call the tool for its case; each server on this host has another port.
+fn invocation(ref_tool: &RefTool, input: &mut InvocationInput) -> Result<Invocation, String> {
+    if input.is_local {
+        let free = TcpListener::bind((input.host.as_str(), 0)).and_then(|socket| socket.local_addr());
+        input.port = free.map_err(|e| format!("no free port: {e}"))?.port();
     }
+    let mut invocation = (ref_tool.invocation)(input)?;
+    invocation.environment.extend(huge_pages(&input.case));
+    Ok(invocation)
 }
 
 struct Runs {
     found: InstalledTool,
-    making: Making,
+    input: InvocationInput,
     invocation: Invocation,
     order: ProgramOrder,
     scratch: Scratch,
@@ -403,7 +393,7 @@ impl Runs {
         if !self.invocation.answers_others {
             return Ok((self.answer()?, None));
         }
-        let (command, case) = (self.shown_command(), self.making.case.clone());
+        let (command, case) = (self.shown_command(), self.input.case.clone());
         if let Some(taken) = self.answers.take(&command, &case) {
             return Ok(taken);
         }
@@ -441,7 +431,7 @@ impl Runs {
 
     /// Parses the output. Fails if the figure contradicts the tool's own work and time.
     fn plausible(&self, answer: &ToolOutput) -> Result<ToolFigure, String> {
-        let case = &self.making.case;
+        let case = &self.input.case;
         let mut reading = (self.found.ref_tool.parse)(case, &answer.text)?;
         let metrics = plimsoll_bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case));
         let metric = metrics.into_iter().flatten().find(|metric| metric.name == self.metric);
@@ -461,7 +451,7 @@ impl Runs {
                 return CannotMeasure::new(FailureCause::Interrupted, "interrupted");
             }
             ProcessError::Hung(_, seconds) => {
-                let case = self.making.case.id();
+                let case = self.input.case.id();
                 let why =
                     format!("was ended after {seconds:.0} s in {case} and is not started again in this run");
                 self.hung.borrow_mut().insert(self.found.ref_tool.name, why);
@@ -484,7 +474,7 @@ impl Runs {
             }
             if attempt + 1 < ATTEMPTS {
                 self.invocation =
-                    self.making.invocation(self.found.ref_tool).map_err(CannotMeasure::environment)?;
+                    invocation(self.found.ref_tool, &mut self.input).map_err(CannotMeasure::environment)?;
                 self.order.arguments = self.invocation.arguments.iter().map(Into::into).collect();
             }
         }
@@ -564,7 +554,7 @@ impl Prepared for Runs {
             self.facts.achieved.set(&fact::LIBRARIES, self.libraries.clone());
         }
         self.facts.warnings = reading.differs.into_iter().map(|text| Differs(text).into()).collect();
-        let tool = named(ref_tool, &self.making.case);
+        let tool = named(ref_tool, &self.input.case);
         let passes = reading.passes.iter().map(|(pass, (value, _))| (format!("{tool} {pass}"), *value));
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),

@@ -198,8 +198,8 @@ fn buffers(case: &DiskTransfers) -> Option<String> {
 const COMMON_OPTIONS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
 
 /// Returns the call that repeats one write and fdatasync at the end of a reserved log.
-fn commits(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let block = FsyncLoad::try_from(ask.case)?.block;
+fn commits(ask: &InvocationInput) -> Result<Invocation, String> {
+    let block = FsyncLoad::try_from(&ask.case)?.block;
     let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
     arguments.extend(words(&["--fdatasync=1", "--fallocate=keep", &format!("--bs={block}")]));
     arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
@@ -208,7 +208,7 @@ fn commits(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     Ok(Invocation { disk_bytes: LOG, ..ask.call("fio", arguments) })
 }
 
-fn time(ask: &InvocationInput<'_>) -> String {
+fn time(ask: &InvocationInput) -> String {
     format!("--runtime={}ms", (ask.seconds * 1000.0).ceil())
 }
 
@@ -274,11 +274,11 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new(metric, definition, note, 1.0))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     if ask.case.benchmark() == "disk.fsync" {
         return commits(ask);
     }
-    let writes = writes(ask.case);
+    let writes = writes(&ask.case);
     let (file, from, bytes) = if writes {
         let place = ask.offer.to_write()?;
         (&place.file, place.offset, place.bytes)
@@ -287,7 +287,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         (file, 0, ask.offer.file_bytes.ok_or("the size of the test file is not known")?)
     };
     let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
-    let FioJob { case, options, .. } = job(ask.case)?;
+    let FioJob { case, options, .. } = job(&ask.case)?;
     let block = case.blocks.largest();
     let region = bytes / case.parts() / block * block;
     let mut arguments: Vec<String> = vec![

@@ -8,6 +8,7 @@ use plimsoll_model::job::MemoryStream;
 use super::{hpl, stream};
 
 use crate::tools::prelude::*;
+use stated::{read, recognises, starts};
 
 const ANSWER: &str = "hpccoutf.txt";
 /// Seconds of the parts before HPL, for an order of 5000.
@@ -78,12 +79,7 @@ pub(super) const HPCC: RefTool = RefTool {
     version_after: "Benchmark version ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
-    results: ResultFormat::of_text(
-        "its hpccoutf.txt",
-        stated::recognises,
-        |text| line_starts(text, |line| line.contains("HPC Challenge Benchmark version")),
-        stated::read,
-    ),
+    results: ResultFormat::of_text("its hpccoutf.txt", recognises, starts, read),
     stderr_facts: hpl::core_type,
     declines: |case| {
         (case.benchmark() == "memory.bandwidth")
@@ -114,10 +110,10 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
     Some(Pairing { pairs: 1, ..Pairing::new("bandwidth", Match::Related, note, BEFORE) })
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let processes = processes(ask.case);
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let processes = processes(&ask.case);
     let max_order = if ask.is_scaled_down { MAX_STREAM_ORDER_SCALED_DOWN } else { MAX_STREAM_ORDER };
-    let order = match stream::kernel(ask.case).and_then(|_| elements(ask.case)) {
+    let order = match stream::kernel(&ask.case).and_then(|_| elements(&ask.case)) {
         // A third of each process's part of the matrix equals one array of the case.
         Some(elements) => {
             let n = ((elements * 3 * processes as u64) as f64).sqrt() as u64;
@@ -134,7 +130,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         environment: hpl::environment(ask, threads),
         output: Output::File(ANSWER),
         processes,
-        answers_others: benchmark_name(ask.case).is_some(),
+        answers_others: benchmark_name(&ask.case).is_some(),
         ..ask.call("hpcc", Vec::new())
     })
 }

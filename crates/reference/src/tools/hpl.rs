@@ -28,7 +28,7 @@ pub(super) fn expected_seconds(case: &Case) -> f64 {
 
 /// Returns the environment variables of OpenBLAS and Debian's other BLAS libraries: `threads` per
 /// process, and the core type for the case's `isa`.
-pub(super) fn environment(ask: &InvocationInput<'_>, threads: usize) -> Vec<(&'static str, String)> {
+pub(super) fn environment(ask: &InvocationInput, threads: usize) -> Vec<(&'static str, String)> {
     let threads = threads.to_string();
     let mut all = vec![
         ("OPENBLAS_NUM_THREADS", threads.clone()),
@@ -107,14 +107,9 @@ pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
 
 /// Parses the only result line. Fails if the residual check has not passed or N is not the case's.
 pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    let mut result = whole_lines(text).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let words = result
-        .find(|words| words.len() == RESULT_COLUMNS && words.first().is_some_and(|w| w.starts_with('W')))
-        .ok_or("its output has no line of result (T/V N NB P Q Time Gflops)")?;
-    let column = |at: usize, name: &str| -> Result<f64, String> {
-        let word = words.get(at).copied().unwrap_or_default();
-        number(name, word)
-    };
+    let words = whole_lines(text).find_map(columns);
+    let words = words.ok_or("its output has no line of result (T/V N NB P Q Time Gflops)")?;
+    let column = |at: usize, name: &str| number(name, words.get(at).copied().unwrap_or_default());
     let checked = text.lines().find(|line| line.starts_with("||Ax-b||"));
     let residual = checked.and_then(|line| line.split('=').next_back()?.split_whitespace().next());
     match checked.and_then(|line| line.split_whitespace().last()) {

@@ -51,11 +51,10 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("latency", definition, note, 1.0))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
-    let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let file = ask.test_file()?;
     let bytes = ask.offer.file_bytes.ok_or("the size of the test file is not known")?;
-    let (job, block) = single_read(ask.case).ok_or("the case is no single read")?;
+    let (job, block) = single_read(&ask.case).ok_or("the case is no single read")?;
     let working = (bytes / block * block).to_string();
     let time = format!("{}s", ask.seconds);
     let mut arguments =

@@ -169,8 +169,8 @@ fn passes(case: &Case) -> Vec<Pass> {
     found.map(pass).into_iter().collect()
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let found = IozoneCase::of(ask.case).ok_or("it has no such test")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let found = IozoneCase::of(&ask.case).ok_or("it has no such test")?;
     let (bytes, threads) = (found.file_bytes(), found.job.threads);
     let IozoneCase { test, block, .. } = found;
     let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));

@@ -4,6 +4,7 @@ mod stated;
 
 use crate::tools::prelude::*;
 use stated::IperfRow;
+use stated::{read, recognises, starts};
 
 #[derive(Clone, Copy, PartialEq)]
 enum IperfTest {
@@ -18,7 +19,7 @@ fn test(case: &Case) -> Option<IperfTest> {
         ("network.tcp", None | Some("up")) => Some(IperfTest::Up),
         ("network.tcp", Some("down")) => Some(IperfTest::Down),
         ("network.udp", None | Some("up")) if case.number("streams").unwrap_or(1) == 1 => {
-            rate(case).map(|_| IperfTest::Datagrams)
+            case.rate("rate").map(|_| IperfTest::Datagrams)
         }
         _ => None,
     }
@@ -32,12 +33,7 @@ pub(super) const IPERF: RefTool = RefTool {
     version_arguments: &["-v"],
     version_after: "iperf version ",
     port: Some(5001),
-    results: ResultFormat::of_text(
-        "text and CSV output of iperf 2, TCP and UDP",
-        stated::recognises,
-        stated::starts,
-        stated::read,
-    ),
+    results: ResultFormat::of_text("text and CSV output of iperf 2, TCP and UDP", recognises, starts, read),
     declines: |case| {
         matches!(case.benchmark(), "network.tcp" | "network.udp").then_some(
             "it has TCP in one direction without further options, and one stream of datagrams at a --rate",
@@ -60,19 +56,19 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("goodput", definition, note, 1.5))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let test = test(ask.case).ok_or("it has no such test")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let test = test(&ask.case).ok_or("it has no such test")?;
     let message = ask.case.number("message").ok_or("the case has no message size")?.to_string();
     let streams = ask.case.number("streams").unwrap_or(1).to_string();
     let (port, time) = (ask.port.to_string(), ask.seconds.to_string());
-    let mut arguments = words(&["-c", ask.host, "-p", &port, "-t", &time, "-l", &message]);
+    let mut arguments = words(&["-c", &ask.host, "-p", &port, "-t", &time, "-l", &message]);
     arguments.extend(words(&["-P", &streams, "-f", "b"]));
     let mut served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
     match test {
         IperfTest::Up => {}
         IperfTest::Down => arguments.push("-R".to_owned()),
         IperfTest::Datagrams => {
-            let rate = rate(ask.case).ok_or("the case has no rate")?;
+            let rate = ask.case.rate("rate").ok_or("the case has no rate")?;
             arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
             served.push("-u".to_owned());
         }

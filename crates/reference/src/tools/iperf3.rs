@@ -3,7 +3,6 @@
 mod stated;
 
 use crate::tools::prelude::*;
-use plimsoll_model::case::Value;
 use stated::{IntervalSum, StatedReport};
 
 const TCP: &str = "message streams direction server omit zerocopy nodelay congestion window mss";
@@ -56,11 +55,11 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("goodput", Match::Exact, note, seconds))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let port = ask.port.to_string();
     let message = ask.case.number("message").ok_or("the case has no message size")?;
     let streams = ask.case.number("streams").unwrap_or(1);
-    let mut arguments = words(&["-c", ask.host, "-p", &port, "-J", "-t", &whole_seconds(ask)]);
+    let mut arguments = words(&["-c", &ask.host, "-p", &port, "-J", "-t", &whole_seconds(ask)]);
     arguments.extend(words(&["-l", &message.to_string(), "-P", &streams.to_string()]));
     match ask.case.word("direction") {
         Some("down") => arguments.push("-R".to_owned()),
@@ -69,10 +68,10 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     }
     if ask.case.benchmark() == "network.udp" {
         // The case's rate is for all streams, iperf3's for each stream.
-        let rate = rate(ask.case).map_or(0.0, |rate| rate / streams as f64);
+        let rate = ask.case.rate("rate").map_or(0.0, |rate| rate / streams as f64);
         arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
     }
-    arguments.extend(options(ask.case));
+    arguments.extend(options(&ask.case));
     let served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
     Ok(client_and_server(ask, [("iperf3", arguments), ("iperf3", served)], false))
 }
@@ -105,10 +104,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
 
 /// Returns the warm-up in whole seconds for iperf3's `-O`; 0 without a warm-up.
 fn warm_up_seconds(case: &Case) -> f64 {
-    match case.get("omit") {
-        Some(Value::Time(time)) => time.as_secs_f64().ceil(),
-        _ => 0.0,
-    }
+    case.time("omit").unwrap_or_default().as_secs_f64().ceil()
 }
 
 fn options(case: &Case) -> Vec<String> {

@@ -119,8 +119,8 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing { metric, definition: Match::Related, note, seconds: START, pairs: 1 })
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let JavaArguments { words: mut arguments, file, .. } = asked(ask.case).ok_or("it has no such loop")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let JavaArguments { words: mut arguments, file, .. } = asked(&ask.case).ok_or("it has no such loop")?;
     if ask.case.benchmark() == "network.tcp" && !ask.is_local {
         return Err(
             "its client and server are one process, but the case's server is on another machine".to_owned()

@@ -6,6 +6,7 @@ mod stated;
 use crate::tools::prelude::*;
 use plimsoll_metal::stream::StreamOp;
 use plimsoll_model::job::{MemorySite, MemoryStream};
+use stated::{read, recognises, starts};
 
 /// Estimated seconds of a reading: one second for the clock rate, more to initialise arrays.
 const PEAK_SECONDS: f64 = 1.3;
@@ -92,12 +93,7 @@ pub(super) const LIKWID: RefTool = RefTool {
     package: Package::Debian("likwid"),
     version_arguments: &["-v"],
     version_after: "Version ",
-    results: ResultFormat::of_text(
-        "text output of likwid-bench",
-        stated::recognises,
-        |text| line_starts(text, stated::recognises),
-        stated::read,
-    ),
+    results: ResultFormat::of_text("text output of likwid-bench", recognises, starts, read),
     pairing,
     invocation,
     parse,
@@ -114,16 +110,16 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
     Some(Pairing::new(metric, Match::Exact, note, seconds))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let kernel = kernel(ask.case, ask.machine).ok_or("it has no such kernel")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let kernel = kernel(&ask.case, &ask.machine).ok_or("it has no such kernel")?;
     let threads = ask.case.threads();
-    let bytes = match MemoryStream::of(ask.case) {
+    let bytes = match MemoryStream::of(&ask.case) {
         Ok(stream) => stream.site.total(),
         Err(_) => (PEAK_BYTES * threads) as u64,
     };
     // -W: each thread first touches its own part, as in plimsoll.
     let work = format!("N:{bytes}B:{threads}");
-    let iterations = iterations(ask.case, ask.machine, ask.seconds).to_string();
+    let iterations = iterations(&ask.case, &ask.machine, ask.seconds).to_string();
     let arguments = ["-t", &kernel, "-W", &work, "-i", &iterations].map(str::to_owned).to_vec();
     Ok(ask.call("likwid-bench", arguments))
 }

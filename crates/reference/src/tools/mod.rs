@@ -24,7 +24,7 @@ mod golden;
 
 pub(crate) use memory::{bw_mem, lat_mem_rd, mbw, pmbw, stream};
 
-use plimsoll_model::case::{Case, Value};
+use plimsoll_model::case::Case;
 use plimsoll_model::sample::Offer;
 use plimsoll_units::text::shown_within;
 
@@ -33,8 +33,8 @@ use super::{Invocation, InvocationInput, RefTool, ServerProgram};
 /// Names that most tools use.
 mod prelude {
     pub(super) use super::{
-        client_and_server, has_only_parameters, number, number_after, rate, whole_lines, whole_seconds,
-        word_after, words,
+        client_and_server, has_only_parameters, number, number_after, whole_lines, whole_seconds, word_after,
+        words,
     };
     pub(super) use crate::documents::line_starts;
     pub(super) use crate::{
@@ -124,11 +124,11 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the calls of client and server, each a program and its arguments, bound to the case's
 /// CPUs; if the server's are unknown, to the last one. A server on another host is not started.
 fn client_and_server(
-    ask: &InvocationInput<'_>,
+    ask: &InvocationInput,
     [near, far]: [(&'static str, Vec<String>); 2],
     is_udp: bool,
 ) -> Invocation {
-    let Offer { cpus, far_cpus, .. } = ask.offer;
+    let Offer { cpus, far_cpus, .. } = &ask.offer;
     let (near_cpus, far_cpus) = match (cpus.as_slice(), far_cpus.as_slice()) {
         ([first, .., last], []) => (vec![*first], vec![*last]),
         (all, []) => (all.to_vec(), all.to_vec()),
@@ -145,7 +145,7 @@ fn client_and_server(
 }
 
 /// Returns the seconds of a reading as a whole number, for tools that accept no other.
-fn whole_seconds(ask: &InvocationInput<'_>) -> String {
+fn whole_seconds(ask: &InvocationInput) -> String {
     ask.seconds.ceil().max(1.0).to_string()
 }
 
@@ -160,14 +160,6 @@ fn has_only_parameters(case: &Case, known: &str) -> bool {
     names.all(|name| {
         ["work", "volume", "count", "scaling"].contains(name) || known.split(' ').any(|key| key == *name)
     })
-}
-
-/// Returns the requested rate of all streams together in bit/s; `None` without one.
-fn rate(case: &Case) -> Option<f64> {
-    match case.get("rate") {
-        Some(Value::Rate(rate)) => Some(*rate),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

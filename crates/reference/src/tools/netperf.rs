@@ -3,6 +3,7 @@
 mod stated;
 
 use crate::tools::prelude::*;
+use stated::{read, recognises, starts};
 
 /// Returns the name of the test for a case, and the keys of its figure, bytes and message size.
 fn test(case: &Case) -> Option<[&'static str; 4]> {
@@ -46,12 +47,7 @@ pub(super) const NETPERF: RefTool = RefTool {
     version_arguments: &["-V"],
     version_after: "Netperf version ",
     port: Some(12_865),
-    results: ResultFormat::of_text(
-        "text output: tables, KEY=VALUE and CSV",
-        stated::recognises,
-        stated::starts,
-        stated::read,
-    ),
+    results: ResultFormat::of_text("text output: tables, KEY=VALUE and CSV", recognises, starts, read),
     declines: |case| {
         (case.subsystem() == "network").then_some(
             "it has one TCP stream in one direction, and single round trips by TCP and UDP that block",
@@ -72,8 +68,8 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new(metric, Match::Exact, note, 1.3))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let [name, ..] = test(ask.case).ok_or("it has no such test")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let [name, ..] = test(&ask.case).ok_or("it has no such test")?;
     let message = ask.case.number("message").ok_or("the case has no message size")?;
     let (option, size) = match name {
         "TCP_STREAM" => ("-m", message.to_string()),
@@ -92,7 +88,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     };
     let port = ask.port.to_string();
     let mut arguments =
-        words(&["-H", ask.host, "-p", &port, "-l", &whole_seconds(ask), "-t", name, "-P", "0"]);
+        words(&["-H", &ask.host, "-p", &port, "-l", &whole_seconds(ask), "-t", name, "-P", "0"]);
     if ask.is_local {
         arguments.insert(0, "-4".to_owned());
     }

@@ -46,8 +46,8 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("throughput", Match::Exact, note, 1.1))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let (case, seconds) = (ask.case, whole_seconds(ask));
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let (case, seconds) = (&ask.case, whole_seconds(ask));
     let op = case.word("op").unwrap_or_default();
     let (block, threads) = (case.number("block").unwrap_or_default(), case.threads().to_string());
     let mut arguments = words(&["speed", "-elapsed", "-mr", "-seconds", &seconds]);

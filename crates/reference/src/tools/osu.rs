@@ -105,8 +105,8 @@ impl Osu {
         Some(Pairing::new(self.metric, definition, note, 5.0))
     }
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let (times, before) = self.times(ask.case);
+    fn invocation(&self, ask: &InvocationInput) -> Result<Invocation, String> {
+        let (times, before) = self.times(&ask.case);
         let mut arguments = vec!["-i".to_owned(), times.to_string(), "-x".to_owned(), before.to_string()];
         if let Some(bytes) = ask.case.number("message") {
             arguments.extend(["-m".to_owned(), format!("{bytes}:{bytes}")]);

@@ -48,11 +48,11 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("rtt", definition, note, 1.0))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let message = ask.case.number("message").ok_or("the case has no message size")?;
     let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
     // iputils allows intervals from 2 ms without privileges.
-    let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, ask.host]);
+    let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, &ask.host]);
     Ok(ask.call("ping", arguments))
 }
 

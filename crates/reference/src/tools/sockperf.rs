@@ -4,6 +4,7 @@
 mod stated;
 
 use crate::tools::prelude::*;
+use stated::{read, recognises, starts};
 
 const HEADER_BYTES: u64 = 14;
 
@@ -32,12 +33,7 @@ pub(super) const SOCKPERF: RefTool = RefTool {
     version_arguments: &["--version"],
     version_after: "version ",
     port: Some(11_111),
-    results: ResultFormat::of_text(
-        "its text output",
-        stated::recognises,
-        |text| line_starts(text, |line| line.starts_with("sockperf: ") && line.contains("== version")),
-        stated::read,
-    ),
+    results: ResultFormat::of_text("its text output", recognises, starts, read),
     declines: |case| {
         (case.benchmark() == "network.latency")
             .then_some("it has single blocking round trips by TCP and UDP, without a load")
@@ -57,12 +53,13 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("rtt", definition, note, 2.0))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let protocol = protocol(ask.case).ok_or("it has no such round trip")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let protocol = protocol(&ask.case).ok_or("it has no such round trip")?;
     let message = ask.case.number("message").unwrap_or(HEADER_BYTES).max(HEADER_BYTES);
     let port = ask.port.to_string();
     let tcp: &[&str] = if protocol == "tcp" { &["--tcp"] } else { &[] };
-    let mut arguments = words(&["pp", "-i", ask.host, "-p", &port, "--full-rtt", "-m", &message.to_string()]);
+    let mut arguments =
+        words(&["pp", "-i", &ask.host, "-p", &port, "--full-rtt", "-m", &message.to_string()]);
     arguments.extend(words(&["-t", &whole_seconds(ask)]));
     arguments.extend(words(tcp));
     let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);

@@ -4,6 +4,7 @@
 mod stated;
 
 use crate::tools::prelude::*;
+use stated::{read, recognises, starts};
 
 const LARGEST_PRIME: u64 = 10_000;
 
@@ -27,12 +28,7 @@ pub(super) const SYSBENCH: RefTool = RefTool {
     package: Package::Debian("sysbench"),
     version_arguments: &["--version"],
     version_after: "sysbench ",
-    results: ResultFormat::of_text(
-        "text output of cpu, memory and fileio",
-        stated::recognises,
-        stated::starts,
-        stated::read,
-    ),
+    results: ResultFormat::of_text("text output of cpu, memory and fileio", recognises, starts, read),
     declines: |case| {
         (case.benchmark() == "cpu.peak")
             .then_some("its events are integer remainders: compare it with --op div")
@@ -50,7 +46,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("rate", Match::Related, note, 1.1))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let prime = format!("--cpu-max-prime={LARGEST_PRIME}");
     let (threads, time) = (ask.case.threads(), ask.seconds.ceil().max(1.0));
     let arguments =
@@ -83,8 +79,8 @@ mod tests {
         let text = format!(
             "sysbench 1.0.20\nRunning the test with following options:\nNumber of threads: 1\nPrime numbers limit: 10000\n{result}"
         );
-        assert_eq!(stated::read(&text).map(|stated| stated.figures.len()), Ok(1));
-        assert!(stated::read(&format!("{text}{result}")).is_err_and(|why| why.contains("several runs")));
+        assert_eq!(read(&text).map(|stated| stated.figures.len()), Ok(1));
+        assert!(read(&format!("{text}{result}")).is_err_and(|why| why.contains("several runs")));
     }
 
     #[test]

@@ -29,9 +29,9 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     hpl::pairing(case, 10.0 + hpl::expected_seconds(case))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     Ok(Invocation {
-        files: vec![("HPL.dat", hpl::input(ask.case)?)],
+        files: vec![("HPL.dat", hpl::input(&ask.case)?)],
         environment: hpl::environment(ask, ask.case.threads()),
         ..ask.call("xhpl", Vec::new())
     })

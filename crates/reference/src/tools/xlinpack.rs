@@ -46,7 +46,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing { definition: Match::Scaled, note, ..pairing })
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let n = ask.case.number("n").ok_or("the case has no n")?;
     let (lda, threads) = (leading(n), ask.case.threads().to_string());
     let title = "one case\nIntel(R) Optimized LINPACK Benchmark data\n";

@@ -19,6 +19,10 @@ pub(super) fn recognises(text: &str) -> bool {
     text.contains("HPC Challenge Benchmark") || text.contains("Begin of Summary section.")
 }
 
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, |line| line.contains("HPC Challenge Benchmark version"))
+}
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     // A part that did not run has -1.
     let number = |key: &str| summary(text, &format!("{key}=")).ok().filter(|number| *number != -1.0);

@@ -168,16 +168,12 @@ impl IperfRows {
             && rest.iter().all(|row| row.id != first.id);
         (is_at_once && !rest.is_empty() && is_all).then(|| IperfRow {
             id: "SUM".to_owned(),
-            begin: first.begin,
-            end: first.end,
-            seconds: first.seconds,
             bytes: totals.iter().map(|row| row.bytes).sum(),
             rounding: totals.iter().map(|row| row.rounding).sum(),
             is_exact: totals.iter().all(|row| row.is_exact),
             rate: totals.iter().map(|row| row.rate).sum(),
             lost: None,
-            is_reported: first.is_reported,
-            ends: first.ends.clone(),
+            ..(*first).clone()
         })
     }
 
@@ -303,7 +299,7 @@ fn parse_mss(line: &str) -> Option<f64> {
 /// A test that starts within these seconds starts at 0.
 const MOMENT: f64 = 0.005;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct IperfRow {
     pub(super) id: String,
     begin: f64,

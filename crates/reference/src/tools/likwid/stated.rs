@@ -5,6 +5,10 @@ pub(super) fn recognises(text: &str) -> bool {
     text.contains("LIKWID MICRO BENCHMARK")
 }
 
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, recognises)
+}
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let figures = figures(text)?;
     Stated { figures, ..Stated::by(LIKWID.name, None) }.unless_empty("it has no figure")

@@ -56,8 +56,8 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("bandwidth", Match::Related, note, 1.0))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let operation = operation(ask.case).ok_or("it has no such operation")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let operation = operation(&ask.case).ok_or("it has no such operation")?;
     if operation.bytes <= MIN_WORKING_SET_BYTES {
         return Err("its areas are larger than 512 bytes".to_owned());
     }

@@ -10,6 +10,7 @@ use plimsoll_model::job::PointerChase;
 use crate::tools::bw_mem::{DIRECTORIES, environment};
 
 use crate::tools::prelude::*;
+use stated::{read, recognises, starts};
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Bytes between loads: plimsoll's stride beyond the second-level cache, less below.
@@ -44,12 +45,7 @@ pub(crate) const LAT_MEM_RD: RefTool = RefTool {
     programs: &["lat_mem_rd"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
-    results: ResultFormat::of_text(
-        "its text output",
-        stated::recognises,
-        |text| line_starts(text, stated::recognises),
-        stated::read,
-    ),
+    results: ResultFormat::of_text("its text output", recognises, starts, read),
     declines: |case| {
         (case.benchmark() == "memory.latency")
             .then_some("it has one chase, in ordinary pages or transparent huge ones")
@@ -79,8 +75,8 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
     Some(Pairing::new("latency", definition, note, seconds))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let size = area(&PointerChase::of(ask.case).ok_or("it has no such loads")?, ask.machine);
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let size = area(&PointerChase::of(&ask.case).ok_or("it has no such loads")?, &ask.machine);
     let stride = stride(size);
     // The working set is whole MiB; all smaller sizes are lines of its output.
     let mib = (size as f64 / BYTES_PER_MIB).ceil().to_string();

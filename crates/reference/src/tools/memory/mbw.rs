@@ -36,8 +36,8 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("bandwidth", Match::Scaled, note, 1.0))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let mib = array_mib(ask.case).ok_or("its smallest array is 1 MiB")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let mib = array_mib(&ask.case).ok_or("its smallest array is 1 MiB")?;
     let arguments = ["-t0", "-n", "5", &mib.to_string()].map(str::to_owned).to_vec();
     Ok(ask.call("mbw", arguments))
 }

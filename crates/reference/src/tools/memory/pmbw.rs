@@ -127,10 +127,10 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
     Some(Pairing::new(metric, definition, note, seconds))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let [with_avx, without] = walk(ask.case).ok_or("it has no such kernel")?.kernels;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let [with_avx, without] = walk(&ask.case).ok_or("it has no such kernel")?.kernels;
     let kernel = if ask.machine.cpu.has("avx") { with_avx } else { without };
-    let area = nearest(area(ask.case));
+    let area = nearest(area(&ask.case));
     let allocated = allocated(area, ask.case.threads() as u64);
     if ask.machine.memory.total_bytes.is_some_and(|memory| allocated > memory / 2) {
         let allocated = Quantity::new(allocated as f64, Unit::Byte);

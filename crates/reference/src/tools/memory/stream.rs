@@ -7,6 +7,7 @@ use crate::tools::prelude::*;
 use plimsoll_metal::stream::StreamOp;
 use plimsoll_model::job::MemoryStream;
 use plimsoll_units::quantity::Unit;
+use stated::{read, recognises, starts};
 
 /// STREAM's kernels, as its table and hpcc name them.
 pub(crate) const STREAM_KERNELS: [(&str, StreamOp); 4] = [
@@ -84,12 +85,7 @@ pub(crate) const STREAM: RefTool = RefTool {
     ),
     // It has no arguments, and would start to measure.
     version_after: "$Revision: ",
-    results: ResultFormat::of_text(
-        "its text output",
-        stated::recognises,
-        |text| line_starts(text, |line| line.starts_with("STREAM version")),
-        stated::read,
-    ),
+    results: ResultFormat::of_text("its text output", recognises, starts, read),
     pairing,
     invocation,
     parse,
@@ -102,7 +98,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("bandwidth", Match::Related, note, 3.0))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let environment =
         vec![("OMP_NUM_THREADS", ask.case.threads().to_string()), ("OMP_PROC_BIND", "true".to_owned())];
     Ok(Invocation { environment, ..ask.call("stream", Vec::new()) })

@@ -233,53 +233,35 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
         ..LinkUse::default()
     };
     let message = number("LOCAL_SEND_SIZE").or(number("REMOTE_SEND_SIZE")).filter(|bytes| *bytes >= 1.0);
-    let figure = |keys: &ReceiverKeys, rate: f64| {
-        let figure = stream(keys.rate, rate * bits, message, used.clone(), is_udp);
-        let moved = number(keys.bytes).unwrap_or(0.0) * 8.0;
+    let figure = |(sender, receiver): (&str, &str), rate: f64| {
+        let [own, key] = [format!("{receiver}_RECV_THROUGHPUT"), format!("{sender}_SEND_THROUGHPUT")];
+        let figure = stream(&own, rate * bits, message, used.clone(), is_udp);
+        let moved = number(&format!("{receiver}_BYTES_RECVD")).unwrap_or(0.0) * 8.0;
         let mut figure = figure.counted(moved, used.seconds.unwrap_or(0.0));
-        let sent = number(keys.sent).filter(|sent| *sent > 0.0 && rate > sent * RECEIVED_TOLERANCE);
-        figure.contradiction =
-            sent.map(|sent| format!("its {} is {rate} and its {} is {sent}", keys.rate, keys.sent));
+        let sent = number(&key).filter(|sent| *sent > 0.0 && rate > sent * RECEIVED_TOLERANCE);
+        figure.contradiction = sent.map(|sent| format!("its {own} is {rate} and its {key} is {sent}"));
         figure
     };
     let direction = fields.word("DIRECTION").unwrap_or_default();
-    let received =
-        RECEIVER_KEYS.iter().filter(|keys| direction.is_empty() || direction.contains(keys.direction));
-    let received: Vec<(&ReceiverKeys, f64)> =
-        received.filter_map(|keys| Some((keys, number(keys.rate)?))).collect();
-    let some: Vec<&(&ReceiverKeys, f64)> = received.iter().filter(|(_, rate)| *rate != 0.0).collect();
+    let received: Vec<((&str, &str), f64)> = RECEIVERS
+        .iter()
+        .filter(|(named, ..)| direction.is_empty() || direction.contains(named))
+        .filter_map(|(_, near, far)| Some(((*near, *far), number(&format!("{far}_RECV_THROUGHPUT"))?)))
+        .collect();
+    let some: Vec<&((&str, &str), f64)> = received.iter().filter(|(_, rate)| *rate != 0.0).collect();
     Ok(match (some.as_slice(), received.first(), number("THROUGHPUT")) {
         ([], None, Some(rate)) | ([], Some(_), Some(rate)) if direction.is_empty() || received.is_empty() => {
             // Lost datagrams are included.
             let used = LinkUse { is_sent: is_udp, ..used.clone() };
             vec![stream("THROUGHPUT", rate * bits, message, used, is_udp)]
         }
-        ([], Some((keys, rate)), _) => vec![figure(keys, *rate)],
-        (some, ..) => some.iter().map(|(keys, rate)| figure(keys, *rate)).collect(),
+        ([], Some((ends, rate)), _) => vec![figure(*ends, *rate)],
+        (some, ..) => some.iter().map(|(ends, rate)| figure(*ends, *rate)).collect(),
     })
 }
 
-struct ReceiverKeys {
-    direction: &'static str,
-    rate: &'static str,
-    bytes: &'static str,
-    sent: &'static str,
-}
-
-const RECEIVER_KEYS: [ReceiverKeys; 2] = [
-    ReceiverKeys {
-        direction: "Send",
-        rate: "REMOTE_RECV_THROUGHPUT",
-        bytes: "REMOTE_BYTES_RECVD",
-        sent: "LOCAL_SEND_THROUGHPUT",
-    },
-    ReceiverKeys {
-        direction: "Recv",
-        rate: "LOCAL_RECV_THROUGHPUT",
-        bytes: "LOCAL_BYTES_RECVD",
-        sent: "REMOTE_SEND_THROUGHPUT",
-    },
-];
+/// Directions of a stream with the ends that send and receive, as keys name them.
+const RECEIVERS: [(&str, &str, &str); 2] = [("Send", "LOCAL", "REMOTE"), ("Recv", "REMOTE", "LOCAL")];
 
 #[cfg(test)]
 mod tests {

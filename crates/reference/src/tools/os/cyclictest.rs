@@ -2,15 +2,12 @@
 //! microseconds.
 
 use crate::tools::prelude::*;
-use plimsoll_model::case::Value;
 
 /// Returns the interval of a case in microseconds, if it is measured as cyclictest does it.
 fn interval_micros(case: &Case) -> Option<f64> {
     let is_known = matches!(case.word("op"), Some("sleep" | "fifo")) && case.benchmark() == "os.wake";
-    match case.get("interval") {
-        Some(Value::Time(time)) if is_known => Some((time.as_secs_f64() * 1e6).round().max(1.0)),
-        _ => None,
-    }
+    let micros = (case.time("interval")?.as_secs_f64() * 1e6).round().max(1.0);
+    is_known.then_some(micros)
 }
 
 pub(crate) const CYCLICTEST: RefTool = RefTool {
@@ -37,8 +34,8 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("latency", Match::Exact, note, 1.0))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let interval = interval_micros(ask.case).ok_or("it has no such sleep")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let interval = interval_micros(&ask.case).ok_or("it has no such sleep")?;
     let loops = (ask.seconds * 1e6 / interval).max(100.0) as u64;
     // --laptop leaves the idle states of the CPUs as they are.
     let mut arguments = words(&["-q", "--laptop", "-t", "1", "-i", &interval.to_string()]);

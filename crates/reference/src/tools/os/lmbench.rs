@@ -147,24 +147,15 @@ impl Lmbench {
         Some(Pairing::new("latency", definition, note, 1.0))
     }
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let request = (self.request)(ask.case).ok_or("it has no such request")?;
+    fn invocation(&self, ask: &InvocationInput) -> Result<Invocation, String> {
+        let request = (self.request)(&ask.case).ok_or("it has no such request")?;
         let mut arguments = words(&["-P", "1", "-W", "0", "-N", "1"]);
         arguments.extend(words(request.arguments));
         if request.takes_file {
-            let file = ask.offer.file.as_ref().ok_or("the case has no file for it")?;
-            arguments.push(file.to_str().ok_or("the name of the file is no text")?.to_owned());
+            arguments.push(ask.test_file()?.to_owned());
         }
-        let mut cpus = ask.offer.cpus.clone();
-        cpus.dedup();
-        Ok(Invocation {
-            program: self.program[0],
-            arguments,
-            environment: environment(REPEATED_MICROS),
-            cpus,
-            output: Output::Stderr,
-            ..Invocation::default()
-        })
+        let invocation = ask.call(self.program[0], arguments);
+        Ok(Invocation { environment: environment(REPEATED_MICROS), output: Output::Stderr, ..invocation })
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -65,14 +65,12 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     Some(Pairing::new("latency", definition, note, 0.5))
 }
 
-fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-    let bench = bench(ask.case).ok_or("it has no such loop")?;
+fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
+    let bench = bench(&ask.case).ok_or("it has no such loop")?;
     let loops = ((ask.seconds * bench.pace) as u64).max(1000).to_string();
     let mut arguments = words(bench.words);
     arguments.extend(words(&["-l", &loops]));
-    let mut cpus = ask.offer.cpus.clone();
-    cpus.dedup();
-    Ok(Invocation { program: "perf", arguments, cpus, ..Invocation::default() })
+    Ok(ask.call("perf", arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

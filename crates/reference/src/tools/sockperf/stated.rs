@@ -9,6 +9,10 @@ pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("sockperf: "))
 }
 
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, |line| line.starts_with("sockperf: ") && line.contains("== version"))
+}
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = text.split_once("== version #").and_then(|(_, rest)| rest.split_whitespace().next());
     let mut stated = Stated::by(SOCKPERF.name, version);

@@ -133,10 +133,9 @@ pub(super) fn body(recording: &str) -> String {
 /// Returns how the tool is called for the case `id` on a machine with two CPUs.
 pub(super) fn invoked(tool: &RefTool, id: &str, is_scaled_down: bool) -> Invocation {
     let machine = Fixture::open("firecracker-zen4").unwrap().machine();
-    let (case, offer, host) = (id.parse().unwrap(), Offer::default(), "127.0.0.1");
-    let (case, machine, offer, seconds) = (&case, &machine, &offer, 1.0);
-    let ask =
-        InvocationInput { case, machine, offer, seconds, is_scaled_down, host, port: 1, is_local: true };
+    let (case, offer, host) = (id.parse().unwrap(), Offer::default(), "127.0.0.1".to_owned());
+    let (seconds, port, is_local) = (1.0, 1, true);
+    let ask = InvocationInput { case, machine, offer, seconds, is_scaled_down, host, port, is_local };
     (tool.invocation)(&ask).unwrap()
 }
 

@@ -9,6 +9,10 @@ pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(|line| line.trim_start().starts_with(HEADING))
 }
 
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, recognises)
+}
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(LAT_MEM_RD.name, None);
     let table = text.lines().skip_while(|line| !line.trim_start().starts_with(HEADING)).skip(1);

@@ -8,6 +8,10 @@ pub(super) fn recognises(text: &str) -> bool {
     has("\nTriad:") && (has("STREAM version") || has("Array size =") && has("Function"))
 }
 
+pub(super) fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, |line| line.starts_with("STREAM version"))
+}
+
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(STREAM.name, STREAM.version(text).as_deref());
     let elements = number_after(text, "Array size =").ok();
