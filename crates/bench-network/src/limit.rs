@@ -83,16 +83,23 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
         Ok(share) => share,
         Err(why) => return unknown(why),
     };
-    let mut inputs =
-        vec![Input::new("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take")];
-    inputs.extend(framed.inputs.iter().cloned());
+    let speed = Input::new("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take");
+    rest_on_shown_speed(framed_limit(question, framed, LimitSource::Derived, speed, share), question.machine)
+}
+
+/// Returns the limit that follows from the rate `rate` of a link, of which data has `share`.
+fn framed_limit(
+    question: &Question<'_>,
+    framed: &Framed,
+    source: LimitSource,
+    rate: Input,
+    share: f64,
+) -> Limit {
     let both = if directions(question) > 1.0 { "2 × " } else { "" };
-    let formula = format!("{both}speed × {}", framed.formula);
-    let value = directions(question) * speed * share;
-    rest_on_shown_speed(
-        Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs),
-        question.machine,
-    )
+    let formula = format!("{both}{} × {}", rate.name, framed.formula);
+    let value = directions(question) * rate.value * share;
+    let inputs = std::iter::once(rate).chain(framed.inputs.iter().cloned()).collect();
+    Limit::fixed(LimitKind::Ceiling, source, value, &formula, inputs)
 }
 
 /// Returns the payload rate promised for the instance type; `None` for an interface without a line.
@@ -104,12 +111,8 @@ fn promised_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
         "data/instances.toml, {} by the firmware's product name; {}; not re-read for this file",
         promise.product, promise.source
     );
-    let mut inputs = vec![Input::new("promise", promise.burst, "bit/s", &from)];
-    inputs.extend(framed.inputs.iter().cloned());
-    let both = if directions(question) > 1.0 { "2 × " } else { "" };
-    let value = directions(question) * promise.burst * share;
-    let formula = format!("{both}promise × {}", framed.formula);
-    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, &formula, inputs);
+    let burst = Input::new("promise", promise.burst, "bit/s", &from);
+    let mut limit = framed_limit(question, framed, LimitSource::Rated, burst, *share);
     let lasting = Quantity::new(promise.baseline, Unit::BitPerSecond);
     limit.reason = match promise.baseline < promise.burst {
         true => Some(format!(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::lost_link::{LostLink, lost_links};
-use crate::path::fault::{self, PathDirection, PathFault};
+use crate::path::fault::{self, PathFault};
 use crate::process::ServerProcess;
 use crate::server::Address;
 use plimsoll_bench_api::prelude::*;
@@ -318,9 +318,9 @@ impl ServerSession {
             LostTransfer::NoSession => Some(PathFault::SeveralAddresses),
             _ if self.lost_link().is_some() => self.lost_link(),
             LostTransfer::Unacknowledged { segment, sender } => {
-                let direction = PathDirection::from(*sender);
-                let unknown = PathFault::BlackHole { direction, segment: *segment, passes: None };
-                let probed = fault::probe_segments(self, direction, *segment);
+                let (sender, segment) = (*sender, *segment);
+                let unknown = PathFault::BlackHole { sender, segment, passes: None };
+                let probed = fault::probe_segments(self, sender, segment);
                 Some(probed.map_or(unknown, |hole| hole.unwrap_or(PathFault::Interrupted)))
             }
             LostTransfer::Silent | LostTransfer::Wire(WireError::Silent) => self.probe_after_loss(true),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use plimsoll_units::text::shown;
 
+use crate::NetworkLatency;
+use crate::iperf3::is_for;
 use crate::job::NetworkJob;
 use crate::path::Path;
 use crate::server::{ServerAddress, source_address};
@@ -72,16 +74,25 @@ impl NetworkSetup {
     }
 }
 
-pub(super) fn streams(group: &Group, most: u64) -> Result<Vec<u64>, String> {
-    counts_in_range(group, "streams", &[1], most)
+/// Returns the cases with each number of streams in `group`.
+pub(super) fn with_streams(cases: Vec<Case>, group: &Group) -> Result<Vec<Case>, String> {
+    const MAX_STREAMS: u64 = 64;
+    let counts = counts_in_range(group, "streams", &[1], MAX_STREAMS)?;
+    Ok(Case::with_each(cases, "streams", counts.into_iter().map(Value::Count)))
 }
 
 /// Returns a candidate per case, with its job; `usual` is the default size of a message, bytes.
 pub(super) fn candidates(machine: &Machine, cases: Vec<Case>, usual: u32) -> Result<Vec<Candidate>, String> {
-    cases.iter().try_for_each(check_iperf3)?;
-    let candidate = |case| {
+    let candidate = |case: Case| {
+        let is_latency = case.benchmark() == NetworkLatency.name();
+        let why = "network.latency is not supported on an iperf3 server: use plimsoll serve";
+        let feasible = match is_for(&case) {
+            true if is_latency => Err(CannotMeasure::not_here(why)),
+            true => check_iperf3(&case).map(Ok)?,
+            false => Ok(()),
+        };
         let job = NetworkJob::of(machine, &case, usual)?;
-        Ok(Candidate::new(case, Ok(())).parsed(&job))
+        Ok(Candidate::new(case, feasible).parsed(&job))
     };
     cases.into_iter().map(candidate).collect()
 }
@@ -92,7 +103,6 @@ const IPERF3_OPTIONS: &[&str] = &["server", "message", "streams", "direction", "
 
 fn check_iperf3(case: &Case) -> Result<(), String> {
     match case.params().iter().find(|(name, _)| !IPERF3_OPTIONS.contains(name)) {
-        _ if !crate::iperf3::is_for(case) => Ok(()),
         Some((name, _)) => {
             Err(format!("--{name} is not supported on an iperf3 server: leave it out, or use plimsoll serve"))
         }
@@ -117,11 +127,11 @@ fn check_direction(word: &str) -> Result<(), String> {
     }
 }
 
-/// Returns one case of benchmark `name` per message size (bytes), number of streams (at most
-/// `most`) and direction in `group`. Fails for invalid values.
-pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -> Result<Vec<Case>, String> {
+/// Returns one case of benchmark `name` per message size (bytes), number of streams and direction
+/// in `group`. Fails for invalid values.
+pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group) -> Result<Vec<Case>, String> {
     let cases = Case::with_each(vec![Case::of(name)], "message", sizes.into_iter().map(Value::Size));
-    let cases = Case::with_each(cases, "streams", streams(group, most)?.into_iter().map(Value::Count));
+    let cases = with_streams(cases, group)?;
     let directions = group.words("direction", &["up"]);
     directions.iter().try_for_each(|word| check_direction(word)).map_err(|why| format!("direction {why}"))?;
     Ok(Case::with_each(cases, "direction", directions.into_iter().map(Value::Word)))

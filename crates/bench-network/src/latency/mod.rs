@@ -10,7 +10,7 @@ mod trips;
 pub use trips::RoundTrips;
 
 use crate::job::{NetworkJob, Protocol};
-use crate::setup::{NetworkSetup, streams, with_options};
+use crate::setup::{NetworkSetup, candidates, with_options, with_streams};
 use crate::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram, message_sizes, seed};
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
@@ -18,7 +18,6 @@ use plimsoll_bench_api::{OfTransfers, check_affinities, fixed};
 use plimsoll_units::text::shown;
 
 const DEFAULT_MESSAGE_BYTES: u32 = 1;
-const MAX_STREAMS: u64 = 64;
 const PROTOCOLS: &[&str] = &["tcp", "udp", "icmp", "connect"];
 
 /// The benchmark `network.latency`.
@@ -109,8 +108,7 @@ impl Benchmark for NetworkLatency {
         let cases =
             Case::with_each(vec![Case::of(self.name())], "protocol", protocols.into_iter().map(Value::Word));
         let cases = Case::with_each(cases, "message", sizes.into_iter().map(Value::Size));
-        let cases =
-            Case::with_each(cases, "streams", streams(group, MAX_STREAMS)?.into_iter().map(Value::Count));
+        let cases = with_streams(cases, group)?;
         let modes = words(group, "mode", &["block", "poll"], "block")?;
         let cases = Case::with_each(cases, "mode", modes.into_iter().map(Value::Word));
         let cases = with_options(cases, group, self.keys())?;
@@ -122,17 +120,7 @@ impl Benchmark for NetworkLatency {
         if cases.iter().any(|c| c.get("count").is_some() && c.get("load").is_some()) {
             return Err("--load and --count are mutually exclusive: use --sample-time".to_owned());
         }
-        let feasible = |case: &Case| match super::iperf3::is_for(case) {
-            true => Err(CannotMeasure::not_here(
-                "network.latency is not supported on an iperf3 server: use plimsoll serve",
-            )),
-            false => Ok(()),
-        };
-        let candidate = |case: Case| {
-            let (job, feasible) = (NetworkJob::of(machine, &case, DEFAULT_MESSAGE_BYTES)?, feasible(&case));
-            Ok(Candidate::new(case, feasible).parsed(&job))
-        };
-        cases.into_iter().map(candidate).collect()
+        candidates(machine, cases, DEFAULT_MESSAGE_BYTES)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::fact::{PLACEMENT, PLACEMENTS};
 use crate::job::{NetworkJob, Protocol};
 use crate::lost_link::lost_links;
 use crate::path::Path as ServerPath;
-use crate::path::fault::{self, PathDirection, PathFault};
+use crate::path::fault::{self, PathFault};
 use crate::session::{ServerLocation, ServerSession, dropped_here};
 use crate::setup::NetworkSetup;
 use crate::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, amount, check_echoes};
@@ -29,7 +29,8 @@ use plimsoll_server::traffic::link_watch::LinkWatch;
 use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath};
 use plimsoll_server::traffic::probe::payload::Payload;
 use plimsoll_server::traffic::probe::{RoundTripOptions, TripResults, round_trips};
-use plimsoll_server::traffic::{LostTransfer, nanos};
+use plimsoll_server::traffic::team::{ThreadTeam, joined};
+use plimsoll_server::traffic::{LostTransfer, SharedTransfer, TransferEnd, nanos};
 use plimsoll_server::wire::{self, Echoed, Message, OrderedAmount, Sockets, Trip, WaitMode, WireError};
 
 /// Duration of one trial of a placement; each is tried [`TRIALS`] times.
@@ -174,7 +175,8 @@ impl RoundTrips {
         let trips = self.exchange(until, port);
         let is_silent = match &trips {
             Ok(trips) => trips.returned() == 0,
-            Err(e) => e.kind() == io::ErrorKind::TimedOut || matches!(self.ways, Ways::Connect),
+            Err(LostTransfer::Stream(e)) if e.kind() == io::ErrorKind::TimedOut => true,
+            Err(_) => matches!(self.ways, Ways::Connect),
         };
         if is_silent {
             self.verify_echoes()?;
@@ -182,7 +184,7 @@ impl RoundTrips {
         if is_silent && let Some(fault) = self.path_fault(port) {
             return Err(fault.of_server(self.address));
         }
-        let trips = trips.map_err(|e| self.failed("round trips", LostTransfer::from_socket_error(e)))?;
+        let trips = trips.map_err(|lost| self.failed("round trips", lost))?;
         if is_silent {
             return Err(CannotMeasure::server_failed(format!(
                 "none of {} messages came back within {:?} from {}; use a longer --timeout",
@@ -227,9 +229,8 @@ impl RoundTrips {
         }
     }
 
-    fn exchange(&mut self, until: OrderedAmount, port: Option<u16>) -> io::Result<TripResults> {
-        let parts = self.payloads.len();
-        let (first, stop) = (self.next, AtomicBool::new(false));
+    fn exchange(&mut self, until: OrderedAmount, port: Option<u16>) -> Result<TripResults, LostTransfer> {
+        let (first, parts) = (self.next, self.payloads.len());
         let options = |number| RoundTripOptions {
             wait: self.wait,
             timeout: self.timeout,
@@ -241,35 +242,25 @@ impl RoundTrips {
         to.set_port(port.unwrap_or_default());
         let (ways, cpus) = (&self.ways, &self.placement.near);
         let streams = self.session.as_ref().map(|session| session.streams.as_slice()).unwrap_or_default();
-        let all = std::thread::scope(|scope| {
-            let stop = &stop;
-            let start = |(number, (payload, options))| {
-                Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
-                    let _pinned = cpus.pin(number);
-                    let done = match ways {
-                        Ways::Tcp => {
-                            let path = streams.get(number).ok_or_else(gone).and_then(TcpPath::new);
-                            trips_over(path, payload, first, options, stop)
-                        }
-                        Ways::Udp(sockets) => {
-                            let path = sockets.get(number).ok_or_else(gone).map(UdpPath);
-                            trips_over(path, payload, first, options, stop)
-                        }
-                        Ways::Connect => trips_over(Ok(ConnectPath::new(to)), payload, first, options, stop),
-                        Ways::Icmp(to) => trips_over(IcmpPath::new(*to), payload, first, options, stop),
-                    };
-                    if done.is_err() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    done
-                })
-            };
-            let works = self.payloads.iter_mut().zip(options).enumerate();
-            let threads = works.map(start).collect::<io::Result<Vec<_>>>()?;
-            let ended = || Err(io::Error::other("its thread ended unexpectedly"));
-            let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
-            joined.collect::<io::Result<Vec<TripResults>>>()
-        })?;
+        let shared = &SharedTransfer::new(parts).map_err(LostTransfer::Here)?;
+        let stop = &shared.stop;
+        let works = self.payloads.iter_mut().zip(options).enumerate();
+        let works = works.map(|(number, (payload, options))| {
+            move || match ways {
+                Ways::Tcp => {
+                    let path = streams.get(number).ok_or_else(gone).and_then(TcpPath::new);
+                    trips_over(path, payload, first, options, stop)
+                }
+                Ways::Udp(sockets) => {
+                    let path = sockets.get(number).ok_or_else(gone).map(UdpPath);
+                    trips_over(path, payload, first, options, stop)
+                }
+                Ways::Connect => trips_over(Ok(ConnectPath::new(to)), payload, first, options, stop),
+                Ways::Icmp(to) => trips_over(IcmpPath::new(*to), payload, first, options, stop),
+            }
+        });
+        let team = ThreadTeam { name: "trips", done: &shared.senders_done, shared, cpus, first: 0 };
+        let all = std::thread::scope(|scope| joined(team.start(scope, works)?))?;
         let mut sum = TripResults::default();
         all.iter().for_each(|trips| sum.add(trips));
         self.next += all.iter().map(|trips| trips.sent).max().unwrap_or_default();
@@ -284,7 +275,7 @@ impl RoundTrips {
         let bytes = self.payloads.first().map_or(1, |payload| payload.bytes().len()) as u32;
         let session = self.session.as_mut().filter(|session| session.pid().is_none())?;
         let lost_link = session.lost_link();
-        let ways = [PathDirection::Up, PathDirection::Down].into_iter();
+        let ends = [TransferEnd::Client, TransferEnd::Server].into_iter();
         match &self.ways {
             _ if lost_link.is_some() => lost_link,
             Ways::Connect => {
@@ -297,13 +288,12 @@ impl RoundTrips {
             }
             Ways::Udp(sockets) => {
                 session.finish_trips().ok()?;
-                let mut faults =
-                    ways.map(|direction| fault::probe_datagrams(session, sockets, direction, bytes));
+                let mut faults = ends.map(|sender| fault::probe_datagrams(session, sockets, sender, bytes));
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Tcp => {
                 let segment = TcpInfo::of(session.streams.first()?).ok()?.send_mss;
-                let mut faults = ways.map(|direction| fault::probe_segments(session, direction, segment));
+                let mut faults = ends.map(|sender| fault::probe_segments(session, sender, segment));
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Icmp(_) => None,

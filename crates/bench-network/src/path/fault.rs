@@ -24,23 +24,17 @@ const DATAGRAMS: [u32; 10] = [64, 512, 1200, 1372, 1400, 1452, 1472, 4000, 8000,
 const DATAGRAM_COUNT: u64 = 5;
 const DATAGRAM_SECONDS: f64 = 0.1;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PathDirection {
-    Up,
-    Down,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PathFault {
     /// Segments of `segment` bytes are lost. `passes` is the largest tried `--mss` that arrives.
     BlackHole {
-        direction: PathDirection,
+        sender: TransferEnd,
         segment: u32,
         passes: Option<u16>,
     },
     /// Datagrams of `bytes` bytes are lost. `passes` is the largest tried size that arrives.
     LargeDatagrams {
-        direction: PathDirection,
+        sender: TransferEnd,
         bytes: u32,
         passes: Option<u32>,
     },
@@ -61,33 +55,29 @@ pub(crate) enum PathFault {
     Restarted,
 }
 
-impl fmt::Display for PathDirection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Up => "to the server",
-            Self::Down => "from the server",
-        })
-    }
-}
-
 impl fmt::Display for PathFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = match self {
+            Self::BlackHole { sender: TransferEnd::Server, .. }
+            | Self::LargeDatagrams { sender: TransferEnd::Server, .. } => "from the server",
+            _ => "to the server",
+        };
         match self {
-            Self::BlackHole { direction, segment, passes: Some(passes) } => write!(
+            Self::BlackHole { segment, passes: Some(passes), .. } => write!(
                 f,
-                "TCP segments of {segment} bytes {direction} are lost, and those of --mss {passes} arrive: the path has a smaller MTU than the interfaces, and no ICMP message reports it; use --mss {passes}, or let ICMP \"fragmentation needed\" through"
+                "TCP segments of {segment} bytes {way} are lost, and those of --mss {passes} arrive: the path has a smaller MTU than the interfaces, and no ICMP message reports it; use --mss {passes}, or let ICMP \"fragmentation needed\" through"
             ),
-            Self::BlackHole { direction, segment, passes: None } => write!(
+            Self::BlackHole { segment, passes: None, .. } => write!(
                 f,
-                "TCP segments of {segment} bytes {direction} are lost, and smaller ones too, although the control connection works: a firewall or proxy holds back what the streams carry, or the path is overloaded; see its rules and load"
+                "TCP segments of {segment} bytes {way} are lost, and smaller ones too, although the control connection works: a firewall or proxy holds back what the streams carry, or the path is overloaded; see its rules and load"
             ),
-            Self::LargeDatagrams { direction, bytes, passes: Some(passes) } => write!(
+            Self::LargeDatagrams { bytes, passes: Some(passes), .. } => write!(
                 f,
-                "UDP datagrams of {bytes} bytes {direction} are lost, and those of {passes} arrive: the path has a smaller MTU than the interfaces, or drops fragments; use --message {passes}, or see the MTU of each link"
+                "UDP datagrams of {bytes} bytes {way} are lost, and those of {passes} arrive: the path has a smaller MTU than the interfaces, or drops fragments; use --message {passes}, or see the MTU of each link"
             ),
-            Self::LargeDatagrams { direction, bytes, passes: None } => write!(
+            Self::LargeDatagrams { bytes, passes: None, .. } => write!(
                 f,
-                "UDP datagrams of {bytes} bytes {direction} are lost, and smaller ones too, although TCP works: a firewall or NAT drops UDP {direction}; see its rules"
+                "UDP datagrams of {bytes} bytes {way} are lost, and smaller ones too, although TCP works: a firewall or NAT drops UDP {way}; see its rules"
             ),
             Self::NoDatagram { port } => write!(
                 f,
@@ -124,20 +114,11 @@ impl PathFault {
     }
 }
 
-impl From<TransferEnd> for PathDirection {
-    fn from(sender: TransferEnd) -> Self {
-        match sender {
-            TransferEnd::Client => Self::Up,
-            TransferEnd::Server => Self::Down,
-        }
-    }
-}
-
 /// Probes in a new session which TCP segments smaller than `segment` bytes arrive, after those of
 /// that size were lost. `None` if segments of the size that the kernel chooses arrive.
 pub(crate) fn probe_segments(
     session: &ServerSession,
-    direction: PathDirection,
+    sender: TransferEnd,
     segment: u32,
 ) -> Result<Option<PathFault>, CannotMeasure> {
     let mut probe = session.reopen()?;
@@ -147,15 +128,15 @@ pub(crate) fn probe_segments(
     for mss in &sizes {
         probe.join(1, &Sockets { mss: *mss, ..Sockets::default() })?;
     }
-    let carried = match direction {
-        PathDirection::Up => carried_up(&probe.streams),
-        PathDirection::Down => carried_down(&mut probe, sizes.len())?,
+    let carried = match sender {
+        TransferEnd::Client => carried_up(&probe.streams),
+        TransferEnd::Server => carried_down(&mut probe, sizes.len())?,
     };
     if carried.last() == Some(&true) {
         return Ok(None);
     }
     let passes = sizes.iter().zip(&carried).filter(|(_, carried)| **carried).filter_map(|(size, _)| *size);
-    Ok(Some(PathFault::BlackHole { direction, segment, passes: passes.max() }))
+    Ok(Some(PathFault::BlackHole { sender, segment, passes: passes.max() }))
 }
 
 /// Writes to each stream. Returns for each whether the server's kernel acknowledged it in time.
@@ -200,32 +181,28 @@ fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, 
     Ok(arrived.iter().map(|count| *count >= CARRIED).collect())
 }
 
-/// Probes which datagrams arrive on connected `sockets` in `direction`. `None` if those of `bytes`
+/// Probes which datagrams arrive on connected `sockets` that `sender` sends. `None` if those of `bytes`
 /// bytes do; else the fault has the largest tried size that does.
 pub(crate) fn probe_datagrams(
     session: &mut ServerSession,
     sockets: &[UdpSocket],
-    direction: PathDirection,
+    sender: TransferEnd,
     bytes: u32,
 ) -> Result<Option<PathFault>, CannotMeasure> {
     let mut arrives = |size: u32| {
-        let sends = if direction == PathDirection::Up { Direction::Up } else { Direction::Down };
         let datagrams = DATAGRAM_COUNT * sockets.len() as u64;
         let bits = (datagrams * u64::from(size) * 8) as f64;
         let work = UdpOrder {
             // At most the limit of a session.
             streams: sockets.len() as u16,
             datagram: size,
-            direction: sends,
+            direction: if sender == TransferEnd::Client { Direction::Up } else { Direction::Down },
             amount: OrderedAmount::Messages(datagrams),
             rate: Some((bits / DATAGRAM_SECONDS) as u64),
             tag: u32::from_ne_bytes(plimsoll_system::random::unique_bytes()),
         };
         let done = session.transfer_udp(&work, sockets, &vec![0; size as usize], &PinnedCpus::default())?;
-        let received = match direction {
-            PathDirection::Up => done.there.and_then(|there| there.received),
-            PathDirection::Down => done.here.received,
-        };
+        let received = done.there.and_then(|there| there.received).or(done.here.received);
         Ok::<bool, CannotMeasure>(received.is_some_and(|received| received.received > 0))
     };
     if arrives(bytes)? {
@@ -233,8 +210,8 @@ pub(crate) fn probe_datagrams(
     }
     for size in DATAGRAMS.into_iter().rev().filter(|size| *size < bytes) {
         if arrives(size)? {
-            return Ok(Some(PathFault::LargeDatagrams { direction, bytes, passes: Some(size) }));
+            return Ok(Some(PathFault::LargeDatagrams { sender, bytes, passes: Some(size) }));
         }
     }
-    Ok(Some(PathFault::LargeDatagrams { direction, bytes, passes: None }))
+    Ok(Some(PathFault::LargeDatagrams { sender, bytes, passes: None }))
 }

@@ -25,7 +25,6 @@ const TRIAL: u64 = 40_000_000;
 const NEAR_US: u32 = 1000;
 /// Rate, bit/s, below which the choice of CPUs does not matter.
 const NO_CPU_IS_THE_LIMIT: f64 = 100e6;
-const MAX_STREAMS: u64 = 64;
 
 /// The benchmark `network.tcp`.
 #[derive(Debug)]
@@ -89,7 +88,7 @@ impl Benchmark for Tcp {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = message_sizes(group, DEFAULT_MESSAGE_BYTES)?;
-        let cases = streaming(self.name(), sizes, group, MAX_STREAMS)?;
+        let cases = streaming(self.name(), sizes, group)?;
         let cases = with_options(cases, group, self.keys())?;
         candidates(machine, cases, DEFAULT_MESSAGE_BYTES)
     }

@@ -15,7 +15,7 @@ use crate::condition::{
 };
 use crate::fact::SEGMENTATION;
 use crate::job::NetworkJob;
-use crate::path::fault::{self, PathDirection};
+use crate::path::fault;
 use crate::server::ServerAddress;
 use crate::setup::{NetworkSetup, candidates, streaming, with_options};
 use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
@@ -30,14 +30,13 @@ use plimsoll_server::traffic::probe::path::UdpPath;
 use plimsoll_server::traffic::probe::payload::Payload;
 use plimsoll_server::traffic::probe::{RoundTripOptions, round_trips};
 use plimsoll_server::traffic::udp::UdpOutcome;
-use plimsoll_server::traffic::{LostTransfer, nanos};
+use plimsoll_server::traffic::{LostTransfer, TransferEnd, nanos};
 use plimsoll_server::wire::{self, Trip, UdpReceived, UdpSent};
-use plimsoll_server::wire::{ArrivalTimeline, Direction, Message, OrderedAmount, UdpOrder, WaitMode};
+use plimsoll_server::wire::{ArrivalTimeline, Message, OrderedAmount, UdpOrder, WaitMode};
 use plimsoll_stats::Trend;
 
 /// Default datagram size, bytes: fits in a packet of 1500 bytes, even in a tunnel.
 const DEFAULT_DATAGRAM_BYTES: u32 = 1 << 10;
-const MAX_STREAMS: u64 = 64;
 /// Datagrams that are echoed and compared after the last sample.
 const CHECKED: u64 = 20;
 const CHECK_TIME: Duration = Duration::from_millis(500);
@@ -120,7 +119,7 @@ impl Benchmark for Udp {
                 "--search is not supported with --volume and --count: each trial lasts for a time".to_owned()
             );
         }
-        let cases = streaming(self.name(), sizes, group, MAX_STREAMS)?;
+        let cases = streaming(self.name(), sizes, group)?;
         let cases = with_options(cases, group, self.keys())?;
         candidates(machine, cases, DEFAULT_DATAGRAM_BYTES)
     }
@@ -213,18 +212,14 @@ impl Datagrams {
 
     /// Fails if nothing arrived in one of the directions, and nothing of this size on a retry.
     fn check_arrivals(&mut self, work: &UdpOrder, ways: &[UdpDirection<'_>]) -> Result<(), CannotMeasure> {
-        let directions = match work.direction {
-            Direction::Up => &[PathDirection::Up][..],
-            Direction::Down => &[PathDirection::Down],
-            Direction::Both => &[PathDirection::Up, PathDirection::Down],
-        };
+        let senders = [TransferEnd::Client, TransferEnd::Server].into_iter();
+        let senders = senders.filter(|end| end.sends(work.direction));
         let is_private = self.case.session.pid().is_some();
-        for (direction, done) in directions.iter().zip(ways) {
+        for (sender, done) in senders.zip(ways) {
             if is_private || done.sent.datagrams == 0 || done.received.received > 0 {
                 continue;
             }
-            let fault =
-                fault::probe_datagrams(&mut self.case.session, &self.sockets, *direction, work.datagram)?;
+            let fault = fault::probe_datagrams(&mut self.case.session, &self.sockets, sender, work.datagram)?;
             if let Some(fault) = fault {
                 return Err(fault.of_server(self.case.session.address));
             }

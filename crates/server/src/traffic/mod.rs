@@ -14,7 +14,7 @@ pub mod socket;
 mod supervision;
 pub mod tcp;
 mod tcp_samples;
-mod team;
+pub mod team;
 mod timeline;
 pub mod trips;
 pub mod udp;

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::buffer::{Buffer, Pages};
 use plimsoll_metal::tcp::{TcpInfo, set_read_at_least};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::send::limit_rate;
 use super::tcp::TcpRun;
 use super::timeline::Recorder;
-use super::{Fnv, SharedTransfer, thread_cpu};
+use super::{Fnv, SharedTransfer, thread_cpu, wait_for};
 use crate::wire::Receiving;
 
 /// Length of one read, bytes. Larger reads save calls, but leave the second-level cache.
@@ -25,7 +25,7 @@ const READ_BYTES: usize = 128 << 10;
 pub(super) const BATCH_BYTES: i32 = 512 << 10;
 /// Longest round-trip time of a short path, µs. A longer one needs the window for data in flight.
 const SHORT_US: u32 = 1000;
-const WAITING: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const WAITING: Duration = Duration::from_millis(5);
 const RATE_LOOK_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Debug)]
@@ -71,10 +71,7 @@ pub(super) fn receive(
             };
         }
         if emptied {
-            match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&WAITING)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
+            wait_for(socket, PollFlags::IN, WAITING)?;
         }
         // Reads even if less has arrived than was waited for, so that data counts when it arrives.
         let n = match read(socket, buffer.bytes_mut(), receiving) {

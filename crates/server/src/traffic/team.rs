@@ -7,20 +7,27 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use super::{LostTransfer, PinnedCpus, SharedTransfer};
 use crate::wire::RESULTS;
 
-pub(super) type TeamThreads<'s, T> = Vec<ScopedJoinHandle<'s, io::Result<T>>>;
+/// Handles of the threads, in stream order.
+pub type TeamThreads<'s, T> = Vec<ScopedJoinHandle<'s, io::Result<T>>>;
 
+/// Threads with one task, such as sending, one per stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ThreadTeam<'a> {
-    pub(super) name: &'static str,
-    pub(super) done: &'a AtomicUsize,
-    pub(super) shared: &'a SharedTransfer,
-    pub(super) cpus: &'a PinnedCpus,
-    pub(super) first: usize,
+pub struct ThreadTeam<'a> {
+    /// Name of the threads, before their numbers.
+    pub name: &'static str,
+    /// Counter of the threads that have ended.
+    pub done: &'a AtomicUsize,
+    /// State of the transfer.
+    pub shared: &'a SharedTransfer,
+    /// CPUs to which the threads are pinned.
+    pub cpus: &'a PinnedCpus,
+    /// Number of the first thread at this end.
+    pub first: usize,
 }
 
 impl<'env> ThreadTeam<'env> {
     /// Starts a pinned thread per closure in `works`. Returns when all run. A failure stops all.
-    pub(super) fn start<'s, T, W>(
+    pub fn start<'s, T, W>(
         self,
         scope: &'s Scope<'s, 'env>,
         works: impl Iterator<Item = W>,
@@ -57,7 +64,7 @@ impl<'env> ThreadTeam<'env> {
 }
 
 /// Joins the threads. Returns their results in stream order, or the first failure.
-pub(super) fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTransfer> {
+pub fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTransfer> {
     let ended = || Err(io::Error::other("its thread ended unexpectedly"));
     threads
         .into_iter()
