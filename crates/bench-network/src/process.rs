@@ -13,6 +13,7 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_server::serve::{PrivateOrder, PrivateReply};
 use plimsoll_server::traffic::{PinnedCpus, describe_io_error, is_out_of_descriptors, wait_for};
 use plimsoll_server::wire::{HANDSHAKE, SharedKey};
+use plimsoll_units::text::shown;
 
 const MAX_LINE: u64 = 4096;
 
@@ -62,9 +63,7 @@ impl ServerProcess {
     pub(super) fn address(&mut self) -> Result<SocketAddr, CannotMeasure> {
         match serde_json::from_str(&self.first_line().unwrap_or_default()) {
             Ok(PrivateReply::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
-            Ok(PrivateReply::Error(why)) => {
-                Err(CannotMeasure::server_failed(plimsoll_units::text::shown(&why)))
-            }
+            Ok(PrivateReply::Error(why)) => Err(CannotMeasure::server_failed(shown(&why))),
             Err(_) => Err(CannotMeasure::server_failed(format!(
                 "the private server did not start within {} s{}: check that the loopback interface is up",
                 HANDSHAKE.as_secs(),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::wire::PORT;
+use plimsoll_units::text::shown;
 
 pub(super) const SCHEME: &str = "iperf3://";
 const IPERF3_PORT: u16 = 5201;
@@ -45,10 +46,7 @@ impl Address {
     /// Parses `HOST[:PORT]` with the default port `usual`; see [`Address::parse`].
     pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
         let bad = |why: &str| {
-            format!(
-                "must be HOST, HOST:PORT or [ADDRESS]:PORT: '{}' is not ({why})",
-                plimsoll_units::text::shown(text)
-            )
+            format!("must be HOST, HOST:PORT or [ADDRESS]:PORT: '{}' is not ({why})", shown(text))
         };
         // A host may be called iperf3.
         let lacks_slashes = text.strip_prefix("iperf3:").is_some_and(|port| port.parse::<u16>().is_err());

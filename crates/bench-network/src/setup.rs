@@ -36,17 +36,17 @@ impl NetworkSetup {
         let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
         let setup = match job.server.clone() {
             Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) => {
-                let placement = EndPlacement::on_separate_cpus(cx.machine);
-                NetworkSetup {
-                    place: ServerLocation::Server { address, key },
+                let place = ServerLocation::Server { address, key };
+                Self {
+                    place,
                     from: None,
-                    placement,
+                    placement: EndPlacement::on_separate_cpus(cx.machine),
                     machine: None,
                 }
             }
-            None => NetworkSetup::private(super::own_program()?, EndPlacement::on_two_cores(cx.machine)),
+            None => Self::private(super::own_program()?, EndPlacement::on_two_cores(cx.machine)),
         };
-        Ok(NetworkSetup { from: job.from, machine: Some(cx.machine.clone()), ..setup })
+        Ok(Self { from: job.from, machine: Some(cx.machine.clone()), ..setup })
     }
 
     /// Sets the CPUs of both ends if the server is private; else returns the setup unchanged.

@@ -47,7 +47,7 @@ pub struct ReferenceTools {
     /// Records their private directories, so that those of a killed run are found.
     pub registry: Registry,
     /// The launcher that starts them on other nodes, if any, or why none can be used.
-    pub through: Option<Result<ToolLauncher, String>>,
+    pub through: Option<ToolLauncher>,
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
     answers: Rc<CachedAnswers<ToolOutput>>,
@@ -198,7 +198,6 @@ impl ReferenceTools {
         found: &InstalledTool,
         pairing: &Pairing,
     ) -> Result<Runs, String> {
-        let through = self.through.clone().transpose()?;
         if let Some(hung) = self.hung.borrow().get(found.ref_tool.name) {
             return Err(hung.clone());
         }
@@ -220,7 +219,7 @@ impl ReferenceTools {
         let parent = if subsystem_of(case).on_files { &self.disk } else { &self.parent };
         enough_space(parent, invocation.disk_bytes)?;
         let scratch = self.registry.directory_in(parent).map_err(|e| format!("no private directory: {e}"))?;
-        let through = match (through, invocation.processes) {
+        let through = match (self.through.clone(), invocation.processes) {
             (None, several @ 2..) => Some(ToolLauncher::open_mpi(&self.selection.search, several)?),
             (through, _) => through,
         };

@@ -111,6 +111,12 @@ pub(crate) fn number_after(text: &str, label: &str) -> Result<f64, String> {
     word.parse().map_err(|_| shown())
 }
 
+/// Returns the bytes of a unit such as `k` or `M`; 1 without one, `None` if unknown.
+pub(crate) fn binary_factor(prefix: &str) -> Option<f64> {
+    let power = ["", "k", "m", "g", "t"].iter().position(|known| known.eq_ignore_ascii_case(prefix))?;
+    Some(1024_f64.powi(power as i32))
+}
+
 /// Parses the number `word`; `what` names it in the error.
 fn number(what: &str, word: &str) -> Result<f64, String> {
     word.parse().map_err(|_| format!("its {what} is '{}'", shown_within(word, 40)))

@@ -21,7 +21,7 @@ pub(super) const XHPL: RefTool = RefTool {
     stderr_facts: hpl::core_type,
     pairing,
     invocation,
-    parse,
+    parse: hpl::parse,
     ..RefTool::NONE
 };
 
@@ -35,8 +35,4 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         environment: hpl::environment(ask, ask.case.threads()),
         ..ask.call("xhpl", Vec::new())
     })
-}
-
-fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    hpl::parse(case, text)
 }

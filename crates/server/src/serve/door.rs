@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
@@ -45,9 +45,7 @@ enum PendingStage {
 }
 
 pub(super) struct Door<'env> {
-    listeners: &'env [TcpListener],
-    datagrams: &'env [UdpSocket],
-    settings: &'env Settings,
+    server: &'env Server,
     sessions: &'env Sessions,
     notify: &'env (dyn Fn(ServerEvent) + Sync),
     waiting: Vec<PendingClient>,
@@ -66,9 +64,7 @@ impl<'env> Door<'env> {
         first: File,
     ) -> Self {
         Door {
-            listeners: &server.listeners,
-            datagrams: &server.datagrams,
-            settings: &server.settings,
+            server,
             sessions,
             notify,
             waiting: Vec::new(),
@@ -96,7 +92,7 @@ impl<'env> Door<'env> {
                 self.reserve.push(spare);
             }
             self.take_in();
-            self.datagrams.iter().for_each(|port| self.sessions.expected.process_datagrams(port));
+            self.server.datagrams.iter().for_each(|port| self.sessions.expected.process_datagrams(port));
             let now = Instant::now();
             let before = self.waiting.len();
             self.waiting.retain(|pending| pending.deadline > now);
@@ -111,9 +107,9 @@ impl<'env> Door<'env> {
     fn wait(&self, until: BorrowedFd<'_>) -> io::Result<bool> {
         let mut fds = vec![PollFd::new(&until, PollFlags::IN)];
         let rest = self.rests.map(|until| until.saturating_duration_since(Instant::now()));
-        let listeners = if rest.is_none() { self.listeners } else { &[] };
+        let listeners = if rest.is_none() { self.server.listeners.as_slice() } else { &[] };
         fds.extend(listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
-        fds.extend(self.datagrams.iter().map(|port| PollFd::new(port, PollFlags::IN)));
+        fds.extend(self.server.datagrams.iter().map(|port| PollFd::new(port, PollFlags::IN)));
         fds.extend(self.waiting.iter().map(|pending| match &pending.stage {
             PendingStage::Greeting { stream, .. } => PollFd::new(stream, PollFlags::IN),
             PendingStage::Answered(channel) => PollFd::new(channel.stream(), PollFlags::IN),
@@ -133,7 +129,7 @@ impl<'env> Door<'env> {
         for pending in std::mem::take(&mut self.waiting) {
             let PendingClient { stage, client, deadline } = pending;
             let answered = matches!(stage, PendingStage::Answered(_));
-            match stage.read_available(self.settings) {
+            match stage.read_available(&self.server.settings) {
                 Some((stage, None)) => {
                     let anew = !answered && matches!(stage, PendingStage::Answered(_));
                     let deadline = if anew { Instant::now() + REQUEST } else { deadline };
@@ -223,7 +219,7 @@ impl<'env> Door<'env> {
             return;
         }
         self.rests = None;
-        for listener in self.listeners {
+        for listener in &self.server.listeners {
             for _ in 0..AT_ONCE {
                 match listener.accept() {
                     Ok((stream, client)) => self.let_stand(stream, client),
@@ -242,7 +238,7 @@ impl<'env> Door<'env> {
         if let v4 @ IpAddr::V4(_) = client.ip().to_canonical() {
             client = SocketAddr::new(v4, client.port());
         }
-        let Settings { allow, .. } = self.settings;
+        let allow = &self.server.settings.allow;
         let allowed = allow.is_empty() || allow.iter().any(|net| net.contains(client.ip()));
         if !allowed || stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
             self.turned += 1;

@@ -125,7 +125,7 @@ impl Together<'_, '_> {
         let through = through(&search, &self.launcher.name, hosts, limit)?;
         let mut reference_tools = ref_tools::started(Selection::all(search), self.fleet.interrupts.clone())
             .map_err(|e| CannotMeasure::environment(e.line))?;
-        reference_tools.through = Some(Ok(through));
+        reference_tools.through = Some(through);
         let machine = &self.prepared.machine;
         let of_case = |ref_tool: &&&RefTool| {
             TOOLS.contains(&ref_tool.name) && (ref_tool.pairing)(case, machine).is_some()

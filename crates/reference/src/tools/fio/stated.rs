@@ -407,16 +407,8 @@ fn is_on(value: &str) -> bool {
 fn size(text: &str) -> Option<f64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: f64 = text.get(..digits)?.parse().ok()?;
-    let power =
-        match text.get(digits..)?.trim().to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
-            "" => 0,
-            "k" => 1,
-            "m" => 2,
-            "g" => 3,
-            "t" => 4,
-            _ => return None,
-        };
-    Some(number * 1024_f64.powi(power))
+    let unit = text.get(digits..)?.trim().to_ascii_lowercase();
+    Some(number * binary_factor(unit.trim_end_matches("ib").trim_end_matches('b'))?)
 }
 
 fn bandwidth(side: &FioSide) -> Option<f64> {

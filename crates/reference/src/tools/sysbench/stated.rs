@@ -119,15 +119,7 @@ fn bytes(text: &str) -> Option<f64> {
     let digits = if word.parse::<f64>().is_ok() { word.len() } else { text.len() - digits.len() };
     let number: f64 = text.get(..digits)?.parse().ok()?;
     let unit = text.get(digits..)?.split_whitespace().next().unwrap_or_default();
-    let power = match unit.trim_end_matches("iB").trim_end_matches(['B', 'b']) {
-        "" => 0,
-        "K" | "k" => 1,
-        "M" => 2,
-        "G" => 3,
-        "T" => 4,
-        _ => return None,
-    };
-    Some(number * 1024_f64.powi(power))
+    Some(number * binary_factor(unit.trim_end_matches("iB").trim_end_matches(['B', 'b']))?)
 }
 
 fn fileio(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
