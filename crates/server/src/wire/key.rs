@@ -1,12 +1,13 @@
 //! The shared secret: 32 random bytes, written as 64 hexadecimal digits. It is no passphrase, since
 //! a recorded first message would allow an offline attack on it.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open, openat};
 use serde::{Deserialize, Serialize};
 
@@ -57,16 +58,13 @@ impl SharedKey {
 
     /// Returns the key as 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
-        hex(self.bytes())
+        HEXLOWER_PERMISSIVE.encode(self.bytes())
     }
 
     /// Parses 64 hexadecimal digits. `place` names their source in the error, such as a path.
     pub fn from_hex(text: &str, place: &str) -> Result<Self, KeyError> {
-        let mut bytes = [0; LENGTH];
-        match unhex(text.trim(), &mut bytes) {
-            true => Ok(SharedKey(HexBytes::new(bytes))),
-            false => Err(KeyError::Malformed(place.to_owned())),
-        }
+        let bytes = unhex(text.trim()).ok_or_else(|| KeyError::Malformed(place.to_owned()))?;
+        Ok(SharedKey(HexBytes::new(bytes)))
     }
 
     /// Reads 64 hexadecimal digits from a file or pipe. Fails if other users can access it.
@@ -110,23 +108,9 @@ impl fmt::Debug for SharedKey {
     }
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Fills `bytes` from exactly twice as many hexadecimal digits; returns false for any other text.
-pub(super) fn unhex(text: &str, bytes: &mut [u8]) -> bool {
-    let digits = text.as_bytes();
-    let digit = |b: u8| (b as char).to_digit(16);
-    digits.len() == 2 * bytes.len()
-        && bytes.iter_mut().zip(digits.chunks_exact(2)).all(|(byte, pair)| {
-            let value = digit(pair[0]).zip(digit(pair[1])).and_then(|(h, l)| u8::try_from(h * 16 + l).ok());
-            *byte = value.unwrap_or_default();
-            value.is_some()
-        })
+/// Reads `N` bytes from twice as many hexadecimal digits; `None` for another text.
+pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::datagrams::{Echoed, TripsOrder, UdpOrder, UdpReport};
-use super::key::{hex, unhex};
+use super::key::unhex;
 use super::timeline::{ArrivalTimeline, Shaping};
 use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
 use crate::traffic::MAX_FIXED_DURATION;
@@ -119,18 +120,15 @@ impl<const N: usize> std::fmt::Debug for HexBytes<N> {
 
 impl<const N: usize> Serialize for HexBytes<N> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&hex(&self.0))
+        s.serialize_str(&HEXLOWER_PERMISSIVE.encode(&self.0))
     }
 }
 
 impl<'de, const N: usize> Deserialize<'de> for HexBytes<N> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'_, str>>::deserialize(d)?;
-        let mut bytes = [0; N];
-        match unhex(&text, &mut bytes) {
-            true => Ok(HexBytes(bytes)),
-            false => Err(serde::de::Error::custom(format!("not {} hexadecimal digits", 2 * N))),
-        }
+        let wrong = || serde::de::Error::custom(format!("not {} hexadecimal digits", 2 * N));
+        unhex(&text).map(HexBytes).ok_or_else(wrong)
     }
 }
 
