@@ -33,7 +33,7 @@ pub use documents::read_all;
 pub use plausible::impossible;
 pub use plimsoll_system::trust::Trust;
 pub use search::ProgramSearch;
-pub use session::{PreparedTool, ReferenceTools, RemoteServer as FarServer, Selection};
+pub use session::{PreparedTool, ReferenceTools, Selection};
 pub use stated::Stated;
 pub use through::ToolLauncher;
 pub use tools::REF_TOOLS;

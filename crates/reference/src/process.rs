@@ -19,7 +19,7 @@ pub const OUTPUT_CAP: u64 = 16 << 20;
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A program to run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramOrder {
     /// Absolute path.
     pub program: PathBuf,
@@ -42,16 +42,8 @@ pub struct ProgramOrder {
 impl ProgramOrder {
     /// Returns an order to run `program` in `directory`: no arguments, all CPUs, at most 1 min.
     pub fn of(program: &Path, directory: &Path) -> Self {
-        Self {
-            program: program.to_owned(),
-            arguments: Vec::new(),
-            cpus: Vec::new(),
-            environment: Vec::new(),
-            of_launcher: Vec::new(),
-            directory: directory.to_owned(),
-            stdin: None,
-            limit: Duration::from_secs(60),
-        }
+        let (program, directory, limit) = (program.to_owned(), directory.to_owned(), Duration::from_secs(60));
+        Self { program, directory, limit, ..Self::default() }
     }
 }
 

@@ -39,14 +39,14 @@ pub struct ReferenceTools {
     /// Directory for tools whose files must lie on the measured disk.
     pub disk: PathBuf,
     /// Servers on other hosts, by the name of their tool.
-    pub servers: BTreeMap<String, RemoteServer>,
+    pub servers: BTreeMap<String, Address>,
     /// Duration of a reading in seconds, for tools with an option for it.
     pub seconds: f64,
     /// Ends the running tool.
     pub interrupts: Receiver<()>,
     /// Records their private directories, so that those of a killed run are found.
     pub registry: Registry,
-    /// The launcher that starts them on other nodes, if any, or why none can be used.
+    /// The launcher that starts them on other nodes, if any.
     pub through: Option<ToolLauncher>,
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
@@ -88,15 +88,6 @@ impl Selection {
 
 /// Why tools that hung are not started again, by name: they would hang with every case.
 type Hung = Rc<RefCell<BTreeMap<&'static str, String>>>;
-
-/// A tool's server on another host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteServer {
-    /// Host name or address.
-    pub host: String,
-    /// Port.
-    pub port: u16,
-}
 
 /// A tool that is ready to run with a case, or why it is not.
 pub struct PreparedTool {
@@ -203,8 +194,8 @@ impl ReferenceTools {
         }
         let server = self.server(found.ref_tool, case)?;
         let is_local = server.is_none();
-        let local = || RemoteServer { host: "127.0.0.1".to_owned(), port: 0 };
-        let RemoteServer { host, port } = server.unwrap_or_else(local);
+        let local = || Address { host: "127.0.0.1".to_owned(), port: 0 };
+        let Address { host, port } = server.unwrap_or_else(local);
         let mut input = InvocationInput {
             case: case.clone(),
             machine: machine.clone(),
@@ -244,7 +235,7 @@ impl ReferenceTools {
 
     /// Returns the tool's server on the host of the case's server; `None` if a server is started
     /// here or not needed. Fails if no server of this tool is named for this host.
-    fn server(&self, tool: &RefTool, case: &Case) -> Result<Option<RemoteServer>, String> {
+    fn server(&self, tool: &RefTool, case: &Case) -> Result<Option<Address>, String> {
         let named = self.servers.get(tool.name);
         let Some(far) = case.server() else {
             return match named {
@@ -272,7 +263,7 @@ impl ReferenceTools {
                 ));
             }
         }
-        Ok(Some(RemoteServer { host: address.host, port: address.port }))
+        Ok(Some(address))
     }
 
     /// Returns the version of a tool; `None` if unknown. The tool runs for the first request only.

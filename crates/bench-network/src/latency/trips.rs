@@ -64,9 +64,8 @@ pub struct RoundTrips {
     links: LinkWatch,
     fixed: Option<FixedTransfer>,
     payloads: Vec<Payload>,
-    wait: WaitMode,
-    timeout: Duration,
-    interval: Duration,
+    /// Manner of the round trips; the end condition is that of each measurement.
+    options: RoundTripOptions,
     /// Number of the next message. It identifies late answers of an earlier sample.
     next: u64,
     wrong: u64,
@@ -105,6 +104,7 @@ impl RoundTrips {
             .load
             .zip(session.as_ref())
             .map(|(direction, session)| NetworkLoad::new(session, direction, &setup.placement.near, seed));
+        let until = OrderedAmount::Messages(1);
         let mut round_trips = RoundTrips {
             load: load.transpose()?,
             links: if session.is_none() { LinkWatch::start_on_route(address) } else { LinkWatch::default() },
@@ -115,9 +115,7 @@ impl RoundTrips {
             path: setup.path(address),
             fixed: job.messages.map(FixedTransfer::new),
             payloads: vec![Payload::new(random_bytes(message, seed)); usize::from(streams)],
-            wait: job.wait,
-            timeout: job.timeout,
-            interval: job.interval,
+            options: RoundTripOptions { wait: job.wait, timeout: job.timeout, interval: job.interval, until },
             next: 0,
             wrong: 0,
             foreign: 0,
@@ -135,7 +133,7 @@ impl RoundTrips {
         let all = self.placement.clone();
         let ways = match &job.place {
             Some(_) => Vec::new(),
-            None => end_cpus::candidate_placements(machine, &all.near.0, self.wait == WaitMode::Poll),
+            None => end_cpus::candidate_placements(machine, &all.near.0, self.options.wait == WaitMode::Poll),
         };
         let mut times = vec![f64::INFINITY; ways.len()];
         let trials = if ways.len() > 1 { TRIALS } else { 0 };
@@ -188,7 +186,7 @@ impl RoundTrips {
         if is_silent {
             return Err(CannotMeasure::server_failed(format!(
                 "none of {} messages came back within {:?} from {}; use a longer --timeout",
-                trips.sent, self.timeout, self.address
+                trips.sent, self.options.timeout, self.address
             )));
         }
         let echoed = match &mut self.session {
@@ -218,7 +216,7 @@ impl RoundTrips {
             // At most 64 streams and 1 MiB.
             streams: self.payloads.len() as u16,
             message: message as u32,
-            waiting: self.wait,
+            waiting: self.options.wait,
             longest,
             place: self.cpu_index,
         });
@@ -231,21 +229,16 @@ impl RoundTrips {
 
     fn exchange(&mut self, until: OrderedAmount, port: Option<u16>) -> Result<TripResults, LostTransfer> {
         let (first, parts) = (self.next, self.payloads.len());
-        let options = |number| RoundTripOptions {
-            wait: self.wait,
-            timeout: self.timeout,
-            interval: self.interval,
-            until: until.share(parts, number),
-        };
-        let options: Vec<RoundTripOptions> = (0..parts).map(options).collect();
+        let own = self.options;
+        let options = |number| RoundTripOptions { until: until.share(parts, number), ..own };
         let mut to = self.address;
         to.set_port(port.unwrap_or_default());
         let (ways, cpus) = (&self.ways, &self.placement.near);
         let streams = self.session.as_ref().map(|session| session.streams.as_slice()).unwrap_or_default();
         let shared = &SharedTransfer::new(parts).map_err(LostTransfer::Here)?;
         let stop = &shared.stop;
-        let works = self.payloads.iter_mut().zip(options).enumerate();
-        let works = works.map(|(number, (payload, options))| {
+        let works = self.payloads.iter_mut().enumerate().map(|(number, payload)| {
+            let options = options(number);
             move || match ways {
                 Ways::Tcp => {
                     let path = streams.get(number).ok_or_else(gone).and_then(TcpPath::new);
@@ -327,7 +320,7 @@ impl RoundTrips {
                 "--load and --count are mutually exclusive: use --sample-time",
             ));
         };
-        let loading = RAMP + Duration::from_nanos(time) + 2 * self.timeout.min(RAMP);
+        let loading = RAMP + Duration::from_nanos(time) + 2 * self.options.timeout.min(RAMP);
         let done = std::thread::scope(|scope| {
             let loading = Builder::new().name("load".to_owned()).spawn_scoped(scope, || load.run(loading));
             let loading =

@@ -16,8 +16,8 @@ use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_reference::process::{SelfLauncher, become_program};
 use plimsoll_reference::supervise::{end_as, supervise};
 use plimsoll_reference::{
-    Against, FarServer, InstalledTool, Package, ProgramSearch, REF_TOOLS, RefTool, ReferenceTools, Selection,
-    Trust, how_to_get,
+    Against, InstalledTool, Package, ProgramSearch, REF_TOOLS, RefTool, ReferenceTools, Selection, Trust,
+    how_to_get,
 };
 use plimsoll_run::{Planned, TOOLS_PER_BUDGET};
 use plimsoll_system::leftover::{Reaped, Registry};
@@ -48,7 +48,7 @@ pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure>
     Err(Failure::usage(format!("{option} requires --against")))
 }
 
-fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Failure> {
+fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, Address>, Failure> {
     let known = || REF_TOOLS.iter().filter_map(|ref_tool| Some((ref_tool.name, ref_tool.port?)));
     let read = |(name, place): &(String, String)| {
         let (_, usual) = known().find(|(known, _)| known == name).ok_or_else(|| {
@@ -56,9 +56,8 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
             let shown = plimsoll_units::text::shown(name);
             format!("--reference-server must name one of {}: '{shown}' is not", names.join(", "))
         })?;
-        let address =
-            Address::parse_with(place, usual).map_err(|e| format!("--reference-server {name} {e}"))?;
-        Ok((name.clone(), FarServer { host: address.host, port: address.port }))
+        let address = Address::parse_with(place, usual);
+        Ok((name.clone(), address.map_err(|e| format!("--reference-server {name} {e}"))?))
     };
     typed.iter().map(read).collect::<Result<_, String>>().map_err(Failure::usage)
 }
