@@ -53,7 +53,7 @@ impl fmt::Display for LostLink {
         match nanos {
             0 => Ok(()),
             nanos => {
-                write!(f, ", for {} in all", Quantity { value: *nanos as f64 * 1e-9, unit: Unit::Second })
+                write!(f, ", for {} in all", Quantity::new(*nanos as f64 * 1e-9, Unit::Second))
             }
         }
     }

@@ -43,13 +43,9 @@ impl ServerProcess {
     }
 
     fn spawn(program: &Path, key: &SharedKey, cpus: &PinnedCpus) -> io::Result<Self> {
-        let mut child = Command::new(program)
-            .arg0("plimsoll")
-            .arg("private-server")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let mut command = Command::new(program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.arg0("plimsoll").arg("private-server").spawn()?;
         let pipe = child.stdin.take();
         let mut process = ServerProcess { child, _orders: pipe };
         let orders = serde_json::to_string(&PrivateOrder { key: key.to_hex(), cpus: cpus.0.clone() })?;

@@ -79,11 +79,10 @@ impl Address {
             ));
         }
         let port = match port {
-            Some(port) => port
-                .parse()
-                .ok()
-                .filter(|p| *p > 0)
-                .ok_or_else(|| bad("the port is not a number from 1 to 65535"))?,
+            Some(port) => {
+                let port = port.parse().ok().filter(|p| *p > 0);
+                port.ok_or_else(|| bad("the port is not a number from 1 to 65535"))?
+            }
             None => usual,
         };
         Ok(Address { host: host.to_owned(), port })

@@ -144,10 +144,8 @@ impl BucketDetector {
     /// Returns the sum of the base rates, bit/s, as a condition; empty until each is found.
     pub(super) fn condition(&self) -> Numbers {
         let found: Vec<f64> = self.found.iter().flatten().map(|bucket| bucket.base).collect();
-        (found.len() == self.direction.count())
-            .then(|| (BASE_RATE, found.iter().sum::<f64>()))
-            .into_iter()
-            .collect()
+        let is_whole = found.len() == self.direction.count();
+        is_whole.then(|| (BASE_RATE, found.iter().sum::<f64>())).into_iter().collect()
     }
 
     /// Returns the lower base rate of the directions, bit/s; `None` before a bucket was found.
@@ -162,9 +160,8 @@ impl BucketDetector {
                 (Direction::Up, _) | (Direction::Both, 0) => "up",
                 (Direction::Down, _) | (Direction::Both, _) => "down",
             };
-            facts
-                .warnings
-                .push(NetworkWarning::TokenBucket { direction: word, burst, base, held, until }.into());
+            let warning = NetworkWarning::TokenBucket { direction: word, burst, base, held, until };
+            facts.warnings.push(warning.into());
             let fact = if word == "up" { TOKEN_BUCKET_UP } else { TOKEN_BUCKET_DOWN };
             let (burst_rate, base_rate, burst_bytes, until_s) = (burst, base, held / 8.0, until);
             facts.achieved.set(&fact, TokenBucket { burst_rate, base_rate, burst_bytes, until_s });

@@ -34,9 +34,7 @@ impl Against {
             [] => Ok(Against::NoTool),
             [one] if one == "installed" => Ok(Against::Installed),
             [one] if one == "all" => Ok(Against::All),
-            names => {
-                names.iter().map(|name| known(option, name)).collect::<Result<_, _>>().map(Against::Named)
-            }
+            names => names.iter().map(|one| known(option, one)).collect::<Result<_, _>>().map(Against::Named),
         }
     }
 }
@@ -131,9 +129,7 @@ pub(super) fn choose_tools(
             };
             named.into_iter().map(quicker).collect()
         }
-        Against::All => {
-            paired_here.filter_map(|(ref_tool, pairing)| there(ref_tool, pairing, search)).collect()
-        }
+        Against::All => paired_here.filter_map(|(tool, pairing)| there(tool, pairing, search)).collect(),
         Against::Installed => {
             let mut best: BTreeMap<&str, Choice> = BTreeMap::new();
             for choice in paired_here.filter_map(|(ref_tool, pairing)| there(ref_tool, pairing, search)) {

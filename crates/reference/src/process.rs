@@ -100,13 +100,7 @@ impl SelfLauncher {
         let program = shown_path(&order.program);
         let cpus: Vec<String> = order.cpus.iter().map(usize::to_string).collect();
         let mut command = Command::new(&self.plimsoll);
-        command
-            .arg0("plimsoll")
-            .arg("launch")
-            .arg("--cpus")
-            .arg(cpus.join(","))
-            .arg("--")
-            .arg(&order.program);
+        command.arg0("plimsoll").args(["launch", "--cpus", &cpus.join(","), "--"]).arg(&order.program);
         command.args(&order.arguments).current_dir(&order.directory).process_group(0);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").env("HOME", &order.directory);
         command.envs(order.environment.iter().map(|(name, value)| (*name, value.as_str())));

@@ -307,9 +307,8 @@ fn order(
     scratch: &Scratch,
     seconds: f64,
 ) -> Result<ProgramOrder, String> {
-    let program = found
-        .program(invocation.program)
-        .ok_or_else(|| format!("its program {} is not installed", invocation.program))?;
+    let name = invocation.program;
+    let program = found.program(name).ok_or_else(|| format!("its program {name} is not installed"))?;
     Ok(ProgramOrder {
         arguments: invocation.arguments.iter().map(Into::into).collect(),
         cpus: invocation.cpus.clone(),

@@ -81,13 +81,10 @@ pub(super) fn describe_placement(measurement: &Measurement) -> Option<String> {
         other => plimsoll_units::text::shown_within(&other.replace('-', " "), 32),
     };
     let tried = measurement.achieved.get(&PLACEMENTS).unwrap_or_default();
-    let others: Vec<String> = tried
-        .iter()
-        .filter(|(name, _)| **name != own)
-        .map(|(name, time)| {
-            format!("on {}, the median is {}", words(name), Quantity::new(*time, Unit::Second))
-        })
-        .collect();
+    let others = tried.iter().filter(|(name, _)| **name != own).map(|(name, time)| {
+        format!("on {}, the median is {}", words(name), Quantity::new(*time, Unit::Second))
+    });
+    let others: Vec<String> = others.collect();
     let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join("; ")) };
     Some(format!("client and server on {}{others}", words(&own)))
 }

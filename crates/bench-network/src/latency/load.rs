@@ -43,8 +43,6 @@ impl NetworkLoad {
         let done = self.session.transfer(&work, &self.message, &self.cpus)?;
         let there = done.there.and_then(|report| report.received);
         let received = [done.here.received, there].into_iter().flatten();
-        Ok(received
-            .map(|r| r.counted as f64 * 8.0 / Duration::from_nanos(r.nanos.max(1)).as_secs_f64())
-            .sum())
+        Ok(received.map(|r| r.counted as f64 * 8.0 / (r.nanos.max(1) as f64 * 1e-9)).sum())
     }
 }

@@ -100,10 +100,9 @@ impl RoundTrips {
                 (Some(session), address, ways)
             }
         };
-        let load = job
-            .load
-            .zip(session.as_ref())
-            .map(|(direction, session)| NetworkLoad::new(session, direction, &setup.placement.near, seed));
+        let near = &setup.placement.near;
+        let load = job.load.zip(session.as_ref());
+        let load = load.map(|(direction, session)| NetworkLoad::new(session, direction, near, seed));
         let until = OrderedAmount::Messages(1);
         let mut round_trips = RoundTrips {
             load: load.transpose()?,
@@ -275,9 +274,8 @@ impl RoundTrips {
                 let port = port?;
                 let mut to = self.address;
                 to.set_port(port);
-                TcpStream::connect_timeout(&to, CONNECTED)
-                    .is_err()
-                    .then_some(PathFault::NoConnection { port })
+                let connected = TcpStream::connect_timeout(&to, CONNECTED);
+                connected.is_err().then_some(PathFault::NoConnection { port })
             }
             Ways::Udp(sockets) => {
                 session.finish_trips().ok()?;

@@ -278,10 +278,8 @@ impl StreamTransfers for Streams {
         if let Some((fixed, sent)) = self.case.fixed.as_mut().zip(sent) {
             fixed.moved(sent / u64::from(work.message));
         }
-        let rates: Vec<(&ArrivalTimeline, f64)> = ways
-            .iter()
-            .map(|direction| (&direction.received.timeline, direction.bits_per_second()))
-            .collect();
+        let rates = ways.iter().map(|way| (&way.received.timeline, way.bits_per_second()));
+        let rates: Vec<(&ArrivalTimeline, f64)> = rates.collect();
         let sample = sample_of(&work, &outcome, &ways);
         Ok(self.case.judge(sample, began, &rates, f64::from(work.message) * 8.0))
     }

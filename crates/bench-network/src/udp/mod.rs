@@ -197,10 +197,8 @@ impl Datagrams {
         let (mut sample, trial) = sample_of(&work, &ways, &done);
         sample.conditions.more.add(self.case.path.conditions());
         let bits = f64::from(work.datagram) * 8.0;
-        let rates: Vec<(&ArrivalTimeline, f64)> = ways
-            .iter()
-            .map(|direction| (&direction.received.timeline, direction.bits_per_second(bits)))
-            .collect();
+        let rates = ways.iter().map(|way| (&way.received.timeline, way.bits_per_second(bits)));
+        let rates: Vec<(&ArrivalTimeline, f64)> = rates.collect();
         // In a search, only transfers at full speed show the behaviour of the path.
         let shows = !self.searches || rate.is_none();
         let judged = match shows {

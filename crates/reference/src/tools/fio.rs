@@ -335,9 +335,8 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         let value = both.map(|(write, sync)| (write + sync) * 1e-9).ok_or("its JSON has no latency")?;
         let mut reading = ToolFigure::of(value, job.account("latency", 1.0))?;
         if job.write.transfers() * FsyncLoad::try_from(case)?.block as f64 > LOG as f64 {
-            reading
-                .differs
-                .push("its log began again: commits over old blocks record no new length".to_owned());
+            let why = "its log began again: commits over old blocks record no new length";
+            reading.differs.push(why.to_owned());
         }
         return Ok(reading);
     }

@@ -32,13 +32,10 @@ fn processes(case: &Case) -> usize {
 }
 
 fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
-    let (_, rest) = text
-        .split_once(&format!("Begin of {name} section"))
-        .ok_or_else(|| format!("its output has no 'Begin of {name} section'"))?;
-    let (found, _) = rest
-        .split_once(&format!("\nEnd of {name} section"))
-        .ok_or_else(|| format!("its {name} section is cut off"))?;
-    Ok(found)
+    let begin = text.split_once(&format!("Begin of {name} section"));
+    let (_, rest) = begin.ok_or_else(|| format!("its output has no 'Begin of {name} section'"))?;
+    let end = rest.split_once(&format!("\nEnd of {name} section"));
+    Ok(end.ok_or_else(|| format!("its {name} section is cut off"))?.0)
 }
 
 /// Returns the rate of all `processes` together in B/s, from their mean for the operation `op`.

@@ -89,9 +89,8 @@ impl IozoneCase {
         let job = DiskTransfers::try_from(case).ok().filter(|job| job.depth == 1)?;
         let BlockSizes::One(block) = job.blocks else { return None };
         (block > 0 && block.is_multiple_of(KIB) && block <= MAX_RECORD_BYTES).then_some(())?;
-        let test = TESTS
-            .iter()
-            .find(|test| (test.operation, test.order, test.cache) == (job.operation, job.order, job.cache))?;
+        let wanted = (job.operation, job.order, job.cache);
+        let test = TESTS.iter().find(|test| (test.operation, test.order, test.cache) == wanted)?;
         (job.threads == 1 || !test.processes.is_empty()).then_some(Self { test, job, block })
     }
 

@@ -13,10 +13,8 @@ fn remainders(largest: u64) -> u64 {
     let tried = |number: u64| -> u64 {
         let divisors = (2..).take_while(|divisor| divisor * divisor <= number);
         // It stops after the first divisor.
-        divisors
-            .clone()
-            .position(|divisor| number.is_multiple_of(divisor))
-            .map_or(divisors.count(), |at| at + 1) as u64
+        let first = divisors.clone().position(|divisor| number.is_multiple_of(divisor));
+        first.map_or(divisors.count(), |at| at + 1) as u64
     };
     (3..largest).map(tried).sum()
 }

@@ -187,10 +187,8 @@ fn watch(socket: &OwnedFd, stop: &PipeReader, links: &Mutex<Vec<WatchedLink>>) {
         };
         let Some((index, carrier)) = bytes.get(..length).and_then(Carrier::parse) else { continue };
         let mut links = links.lock().unwrap_or_else(PoisonError::into_inner);
-        links
-            .iter_mut()
-            .filter(|link| link.index == index)
-            .for_each(|link| link.note(carrier, Instant::now()));
+        let named = links.iter_mut().filter(|link| link.index == index);
+        named.for_each(|link| link.note(carrier, Instant::now()));
     }
 }
 

@@ -282,9 +282,8 @@ impl Fnv {
     /// Returns the hash of the earlier bytes followed by `bytes`.
     #[must_use]
     pub fn append(self, bytes: &[u8]) -> Self {
-        Fnv(bytes
-            .iter()
-            .fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)))
+        let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        Fnv(bytes.iter().fold(self.0, add))
     }
 }
 

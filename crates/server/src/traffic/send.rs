@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::buffer::{Buffer, Pages};
 use plimsoll_metal::tcp::{ZerocopyCompletion, enable_zerocopy, read_completion, send_zerocopy};
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 
 use super::{SharedTransfer, thread_cpu, wait_for};
 use crate::wire::{OrderedAmount, Sending};
@@ -157,9 +158,7 @@ impl<'a> ZeroCopySender<'a> {
                     rest = rest.get(n..).unwrap_or_default();
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::WouldBlock => {}
-                Err(e) if e.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
-                    self.wait()?
-                }
+                Err(e) if e.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => self.wait()?,
                 Err(e) => return Err(e),
             }
             if end.is_reached() {

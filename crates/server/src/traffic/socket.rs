@@ -66,18 +66,18 @@ pub fn connect_socket(socket: OwnedFd, to: SocketAddr, patience: Duration) -> io
 
 /// Sets options of an IPv4 (`ipv4`) or IPv6 socket. The error names the refused option.
 pub fn set_options(socket: impl AsFd, sockets: &Sockets, ipv4: bool) -> io::Result<()> {
-    let named = |what: &str, done: io::Result<()>| {
-        done.map_err(|e| io::Error::new(e.kind(), format!("the kernel refuses the {what}: {e}")))
-    };
-    let errno = |done: rustix::io::Result<()>| done.map_err(io::Error::from);
-    named("no-delay option", errno(sockopt::set_tcp_nodelay(&socket, sockets.nodelay)))?;
+    fn named<E: Into<io::Error>>(what: &str, done: Result<(), E>) -> io::Result<()> {
+        let why = |e: io::Error| io::Error::new(e.kind(), format!("the kernel refuses the {what}: {e}"));
+        done.map_err(|e| why(e.into()))
+    }
+    named("no-delay option", sockopt::set_tcp_nodelay(&socket, sockets.nodelay))?;
     if let Some(window) = sockets.window {
         let window = window as usize;
-        named("receive buffer", errno(sockopt::set_socket_recv_buffer_size(&socket, window)))?;
-        named("send buffer", errno(sockopt::set_socket_send_buffer_size(&socket, window)))?;
+        named("receive buffer", sockopt::set_socket_recv_buffer_size(&socket, window))?;
+        named("send buffer", sockopt::set_socket_send_buffer_size(&socket, window))?;
     }
     if let Some(name) = &sockets.congestion {
-        let done = errno(sockopt::set_tcp_congestion(&socket, name));
+        let done = sockopt::set_tcp_congestion(&socket, name);
         named(&format!("congestion control {name} (see net.ipv4.tcp_available_congestion_control)"), done)?;
     }
     if let Some(mss) = sockets.mss {
@@ -86,12 +86,11 @@ pub fn set_options(socket: impl AsFd, sockets: &Sockets, ipv4: bool) -> io::Resu
     if let Some(dscp) = sockets.dscp {
         // The code point is the upper six bits (RFC 2474).
         let class = dscp << 2;
-        let done = if ipv4 {
-            sockopt::set_ip_tos(&socket, class)
-        } else {
-            sockopt::set_ipv6_tclass(&socket, u32::from(class))
+        let done = match ipv4 {
+            true => sockopt::set_ip_tos(&socket, class),
+            false => sockopt::set_ipv6_tclass(&socket, u32::from(class)),
         };
-        named("code point", errno(done))?;
+        named("code point", done)?;
     }
     Ok(())
 }

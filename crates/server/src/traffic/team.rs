@@ -66,10 +66,8 @@ impl<'env> ThreadTeam<'env> {
 /// Joins the threads. Returns their results in stream order, or the first failure.
 pub fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTransfer> {
     let ended = || Err(io::Error::other("its thread ended unexpectedly"));
-    threads
-        .into_iter()
-        .map(|t| t.join().unwrap_or_else(|_| ended()).map_err(LostTransfer::from_socket_error))
-        .collect()
+    let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
+    joined.map(|ended| ended.map_err(LostTransfer::from_socket_error)).collect()
 }
 
 #[cfg(test)]

@@ -48,9 +48,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
     stated.figures.extend(group_bandwidths(&report, &totals));
     if stated.figures.is_empty() {
-        stated.trouble = all
-            .iter()
-            .find(|job| job.error != 0)
+        let failed = all.iter().find(|job| job.error != 0);
+        stated.trouble = failed
             .map(|job| format!("its job {} failed, errno {}", shown_within(&job.jobname, 40), job.error));
     }
     Ok(stated)

@@ -248,10 +248,8 @@ impl IperfRows {
         let seconds = row.seconds.value();
         figure.account = (row.is_exact && row.bytes > 0.0 && seconds > 0.0)
             .then(|| Account::of(row.bytes * 8.0, row.seconds));
-        figure.void = row
-            .lost
-            .filter(|(lost, all)| lost == all && *all > 0.0)
-            .map(|_| "every datagram was lost".to_owned());
+        let is_lost = row.lost.is_some_and(|(lost, all)| lost == all && all > 0.0);
+        figure.void = is_lost.then(|| "every datagram was lost".to_owned());
         let datagrams = self.datagram_counts(row);
         figure.absurd = datagrams.absurd();
         figure.contradiction =

@@ -72,9 +72,9 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let Operation { arrays, bytes, .. } = operation(case).ok_or("it has no such operation")?;
-    let mut pairs = whole_lines(text)
-        .filter_map(|line| line.split_once(' '))
-        .filter_map(|(size, rate)| Some((size.parse::<f64>().ok()?, rate.parse::<f64>().ok()?)));
+    let pairs = whole_lines(text).filter_map(|line| line.split_once(' '));
+    let mut pairs =
+        pairs.filter_map(|(size, rate)| Some((size.parse::<f64>().ok()?, rate.parse::<f64>().ok()?)));
     let (size, rate) = pairs.next().ok_or("its output has no line 'SIZE RATE'")?;
     // Each process passes its arrays at least once; no time is printed.
     let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;

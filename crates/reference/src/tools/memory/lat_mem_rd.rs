@@ -91,9 +91,8 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let wanted = PointerChase::of(case).ok_or("it has no such loads")?.site.size as f64;
     let (_, table) = text.split_once("\"stride=").ok_or("its output has no '\"stride='")?;
     let whole = table.strip_suffix("\n\n").ok_or("its output is cut off")?;
-    let rows = whole
-        .lines()
-        .filter_map(|line| line.split_once(' '))
+    let rows = whole.lines().filter_map(|line| line.split_once(' '));
+    let rows = rows
         .filter_map(|(mib, ns)| Some((mib.parse::<f64>().ok()? * BYTES_PER_MIB, ns.parse::<f64>().ok()?)));
     let near = |bytes: f64| (bytes / wanted - 1.0).abs();
     let beyond = rows.clone().all(|(bytes, _)| bytes < wanted);

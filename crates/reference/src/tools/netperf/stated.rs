@@ -75,11 +75,8 @@ fn is_banner(line: &str) -> bool {
 
 /// Returns whether a text is a classic test with `-P 0`: rows of numbers without headings.
 fn is_bare(text: &str) -> bool {
-    let rows: Vec<Vec<&str>> = text
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .filter(|row: &Vec<&str>| !row.is_empty())
-        .collect();
+    let rows = text.lines().map(|line| line.split_whitespace().collect());
+    let rows: Vec<Vec<&str>> = rows.filter(|row: &Vec<&str>| !row.is_empty()).collect();
     let is_whole = |word: &&&str| word.parse::<u64>().is_ok();
     let is_fixed = |word: Option<&&str>| {
         word.and_then(|word| word.split_once('.')).is_some_and(|(_, decimals)| decimals.len() == 2)

@@ -166,9 +166,8 @@ impl Lmbench {
                 .split_once(request.label)
                 .and_then(|(_, after)| after.strip_suffix('\n')?.split_whitespace().next()),
         };
-        let micros: f64 = micros
-            .and_then(|word| word.parse().ok())
-            .ok_or_else(|| format!("its output has no '{}' with a number", request.label.trim()))?;
+        let wrong = || format!("its output has no '{}' with a number", request.label.trim());
+        let micros: f64 = micros.and_then(|word| word.parse().ok()).ok_or_else(wrong)?;
         let seconds = micros * 1e-6;
         // It prints no time, but repeats the request that long.
         let count = REPEATED_MICROS as f64 * 1e-6 / seconds;

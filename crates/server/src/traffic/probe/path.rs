@@ -180,10 +180,8 @@ fn new_identifier() -> u16 {
 
 /// Returns the checksum (RFC 1071) of an ICMP packet whose checksum field is 0.
 fn checksum(packet: &[u8]) -> [u8; 2] {
-    let pairs = packet
-        .chunks(2)
-        .map(|pair| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)])));
-    let mut sum: u64 = pairs.sum();
+    let word = |pair: &[u8]| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]);
+    let mut sum: u64 = packet.chunks(2).map(|pair| u64::from(word(pair))).sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

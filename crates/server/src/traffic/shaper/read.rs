@@ -167,9 +167,8 @@ fn rate(options: &[u8], in_64: u16, structure: u16, at: usize) -> Option<u64> {
 }
 
 fn wide(options: &[u8], wanted: u16) -> Option<u64> {
-    attribute(options, wanted)
-        .and_then(|b| Some(u64::from_ne_bytes(b.try_into().ok()?)))
-        .and_then(to_bits_per_second)
+    let bytes = attribute(options, wanted)?.try_into().ok()?;
+    to_bits_per_second(u64::from_ne_bytes(bytes))
 }
 
 /// Returns the rate, bit/s, to which `fq` limits each connection; `None` without a limit.
