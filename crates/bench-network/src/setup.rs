@@ -37,12 +37,8 @@ impl NetworkSetup {
         let setup = match job.server.clone() {
             Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) => {
                 let place = ServerLocation::Server { address, key };
-                Self {
-                    place,
-                    from: None,
-                    placement: EndPlacement::on_separate_cpus(cx.machine),
-                    machine: None,
-                }
+                let placement = EndPlacement::on_separate_cpus(cx.machine);
+                Self { place, from: None, placement, machine: None }
             }
             None => Self::private(super::own_program()?, EndPlacement::on_two_cores(cx.machine)),
         };
@@ -65,12 +61,8 @@ impl NetworkSetup {
 
     /// Creates a setup with a private server: a process of `program`, on the CPUs `placement.far`.
     pub fn private(program: PathBuf, placement: EndPlacement) -> Self {
-        NetworkSetup {
-            place: ServerLocation::Private { program, cpus: placement.far.clone() },
-            from: None,
-            placement,
-            machine: None,
-        }
+        let place = ServerLocation::Private { program, cpus: placement.far.clone() };
+        NetworkSetup { place, from: None, placement, machine: None }
     }
 }
 

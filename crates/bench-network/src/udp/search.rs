@@ -125,12 +125,8 @@ pub(super) fn search<T>(
     let (first, verdict) = run.settled(None, FIRST)?;
     let most = most.unwrap_or(f64::INFINITY);
     if verdict == TrialVerdict::Lossless && first.each <= most * (1.0 + SEARCH_DISTANCE) {
-        return Ok(RateSearch {
-            best: (first.goodput > 0.0).then_some(0),
-            tried: run.tried,
-            proved: true,
-            unfinished: false,
-        });
+        let best = (first.goodput > 0.0).then_some(0);
+        return Ok(RateSearch { tried: run.tried, best, proved: true, unfinished: false });
     }
     let (mut low, mut high) = (0.0, first.ceiling().min(most));
     let mut rate = high * BELOW;

@@ -97,13 +97,8 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             let threads = number("streams").unwrap_or(1);
             let pairs = [("loops", loops.join(",")), ("threads", threads.to_string())];
             let of_case = message.to_string();
-            Some(JavaArguments {
-                words: named("tcp", &pairs),
-                of_case,
-                metric: "goodput",
-                threads,
-                file: None,
-            })
+            let words = named("tcp", &pairs);
+            Some(JavaArguments { words, of_case, metric: "goodput", threads, file: None })
         }
         _ => None,
     }

@@ -194,7 +194,7 @@ impl<'env> Door<'env> {
         let ipv4 = client.is_ipv4();
         let joined = ready
             && allowed
-            && self.sessions.join(client, join, || {
+            && self.sessions.join(client.ip(), join, || {
                 if let Err(e) = set_options(channel.stream(), &join.sockets, ipv4) {
                     refused = e.to_string();
                     return None;

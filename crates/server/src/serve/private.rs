@@ -39,18 +39,9 @@ pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Re
     let copy = input.as_fd().try_clone_to_owned().map_err(failed("read its standard input"))?;
     let orders = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;
     let key = SharedKey::from_hex(&orders.key, "its orders").map_err(|_| ServeError::Orders)?;
-    let settings = Settings {
-        key,
-        caps: Caps {
-            max_rate: 1e15,
-            max_duration: Duration::from_secs(86_400),
-            max_streams: MAX_STREAMS,
-            max_sessions: 4,
-        },
-        allow: Vec::new(),
-        parallel: true,
-        cpus: PinnedCpus(orders.cpus),
-    };
+    let (max_rate, max_duration) = (1e15, Duration::from_secs(86_400));
+    let caps = Caps { max_rate, max_duration, max_streams: MAX_STREAMS, max_sessions: 4 };
+    let settings = Settings { key, caps, allow: Vec::new(), parallel: true, cpus: PinnedCpus(orders.cpus) };
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let server = match Server::bind(&[address], settings) {
         Ok(server) => server,

@@ -88,12 +88,12 @@ impl Sessions {
     /// Adds the stream from `admit`. Returns false if session, address or stream number do not fit.
     pub(super) fn join(
         &self,
-        client: SocketAddr,
+        client: IpAddr,
         join: &Join,
         admit: impl FnOnce() -> Option<TcpStream>,
     ) -> bool {
         let mut sessions = locked(&self.sessions);
-        let room = sessions.get_mut(&join.session).filter(|room| room.client == client.ip());
+        let room = sessions.get_mut(&join.session).filter(|room| room.client == client);
         let Some(room) = room.filter(|_| join.stream < self.settings.caps.max_streams) else { return false };
         let admitted = admit();
         let joined = admitted.is_some();

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
@@ -33,11 +33,7 @@ pub(super) trait TransferStreams: Sync {
     fn watch(&self, sends: bool) -> Self::Watch;
 
     /// Prepares a sending thread. The closure that it returns sends until the end condition.
-    fn sender(
-        &self,
-        stream: usize,
-        shared: &SharedTransfer,
-    ) -> io::Result<impl FnOnce() -> io::Result<Self::Sent>>;
+    fn sender(&self, index: usize, stop: &AtomicBool) -> io::Result<impl FnOnce() -> io::Result<Self::Sent>>;
 
     fn receive(&self, stream: usize, shared: &SharedTransfer) -> io::Result<Self::Received>;
 
@@ -113,7 +109,7 @@ pub(super) fn run_streams<T: TransferStreams, S: Sync>(
     let team = ThreadTeam { name: "stream", done: &shared.senders_done, shared, cpus: means.cpus, first: 0 };
     std::thread::scope(|scope| {
         if means.end.sends(streams.direction()) {
-            let works = (0..all).map(|stream| move || streams.sender(stream, shared)?());
+            let works = (0..all).map(|stream| move || streams.sender(stream, &shared.stop)?());
             let done = joined(team.start(scope, works)?)?;
             report.sent = Some(streams.sent(&mut streams.watch(false), &done));
             finish(&done.iter().map(T::amount).collect::<Vec<_>>())?;
@@ -155,7 +151,7 @@ fn supervised<'s, 'env, T: TransferStreams, S: Sync>(
     let works = (0..all).map(|stream| {
         let gate = opened.clone();
         move || {
-            let send = streams.sender(stream, shared)?;
+            let send = streams.sender(stream, &shared.stop)?;
             // Closed to start all threads together.
             let _ = gate.recv();
             send()

@@ -144,11 +144,8 @@ fn links(root: &Root, interface: &str) -> Vec<WatchedLink> {
         };
         let lower: Vec<&str> = files.iter().filter_map(|file| file.strip_prefix("lower_")).collect();
         let room = MAX_LINKS.saturating_sub(found.len());
-        let below = WatchedLink {
-            level: level + 1,
-            carries_all: carries_all && lower.len() == 1,
-            ..WatchedLink::default()
-        };
+        let carries_all = carries_all && lower.len() == 1;
+        let below = WatchedLink { level: level + 1, carries_all, ..WatchedLink::default() };
         let named = |name: &str| WatchedLink { interface: name.to_owned(), ..below.clone() };
         found.extend(lower.into_iter().take(room).map(named));
     }

@@ -44,13 +44,9 @@ pub(super) fn set_batched_reads(socket: &TcpStream) -> io::Result<()> {
     set_read_at_least(socket, if short { BATCH_BYTES } else { 1 })
 }
 
-pub(super) fn receive(
-    run: &TcpRun<'_>,
-    stream: usize,
-    shared: &SharedTransfer,
-) -> io::Result<StreamReceived> {
+pub(super) fn receive(run: &TcpRun<'_>, index: usize, shared: &SharedTransfer) -> io::Result<StreamReceived> {
     let mut buffer = Buffer::new(READ_BYTES, Pages::Small).map_err(io::Error::other)?;
-    let (socket, total, receiving) = (&run.means.sockets[stream], &shared.totals[stream], run.work.receiving);
+    let (socket, total, receiving) = (&run.means.sockets[index], &shared.totals[index], run.work.receiving);
     let (cpu, started) = (thread_cpu(), Instant::now());
     let mut done = StreamReceived {
         bytes: 0,

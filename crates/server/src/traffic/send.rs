@@ -10,7 +10,7 @@ use plimsoll_metal::tcp::{ZerocopyCompletion, enable_zerocopy, read_completion, 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::{SharedTransfer, thread_cpu, wait_for};
+use super::{thread_cpu, wait_for};
 use crate::wire::{OrderedAmount, Sending};
 
 const TIME_LOOK_BYTES: u64 = 64 << 10;
@@ -61,7 +61,7 @@ pub fn send(
     until: OrderedAmount,
     sending: Sending,
     most: f64,
-    shared: &SharedTransfer,
+    stop: &AtomicBool,
 ) -> io::Result<StreamSent> {
     socket.set_write_timeout(Some(BLOCKED))?;
     let mut zero_copy = match sending {
@@ -75,25 +75,25 @@ pub fn send(
         OrderedAmount::Messages(_) => None,
         OrderedAmount::Nanos(time) => started.checked_add(Duration::from_nanos(time)),
     };
-    let end = Cutoff { stop: &shared.stop, deadline };
+    let end = Cutoff { stop, deadline };
     let (mut number, mut bytes) = (0, 0);
-    let mut whole = !shared.stop.load(Ordering::Relaxed);
+    let mut whole = !stop.load(Ordering::Relaxed);
     while whole && !is_done(until, number, stride, started) {
         let written = match &mut zero_copy {
             None => write(socket, message, &end)?,
             Some(zero_copy) => zero_copy.write(message, &end)?,
         };
         bytes += written;
-        whole = written == size && !shared.stop.load(Ordering::Relaxed);
+        whole = written == size && !stop.load(Ordering::Relaxed);
         number += 1;
         if number.is_multiple_of(stride) {
-            limit_rate(bytes, most, started, &shared.stop);
+            limit_rate(bytes, most, started, stop);
         }
     }
     // The last messages count too: a transfer is no shorter than the rate limit requires.
-    limit_rate(bytes, most, started, &shared.stop);
+    limit_rate(bytes, most, started, stop);
     let elapsed = started.elapsed();
-    let copied = zero_copy.map_or(Ok(0), |zero_copy| zero_copy.wait_for_buffers(shared))?;
+    let copied = zero_copy.map_or(Ok(0), |zero_copy| zero_copy.wait_for_buffers(stop))?;
     Ok(StreamSent { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
 }
 
@@ -185,12 +185,9 @@ impl<'a> ZeroCopySender<'a> {
     }
 
     /// Waits until the kernel returns all buffers. Returns how many calls copied their data.
-    fn wait_for_buffers(mut self, shared: &SharedTransfer) -> io::Result<u64> {
+    fn wait_for_buffers(mut self, stop: &AtomicBool) -> io::Result<u64> {
         let deadline = Instant::now() + Duration::from_secs(1);
-        while self.back.calls < self.calls
-            && Instant::now() < deadline
-            && !shared.stop.load(Ordering::Relaxed)
-        {
+        while self.back.calls < self.calls && Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
             self.wait()?;
         }
         Ok(self.back.copied)

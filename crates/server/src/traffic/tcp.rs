@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::tcp::{TcpInfo, set_read_at_least, set_unsent_limit};
@@ -108,19 +108,15 @@ impl<'a> TransferStreams for TcpRun<'a> {
         TcpWatch::new(if sends { self.means.sockets } else { &[] })
     }
 
-    fn sender(
-        &self,
-        stream: usize,
-        shared: &SharedTransfer,
-    ) -> io::Result<impl FnOnce() -> io::Result<StreamSent>> {
+    fn sender(&self, index: usize, stop: &AtomicBool) -> io::Result<impl FnOnce() -> io::Result<StreamSent>> {
         let message = page_aligned_copy(self.means.content)?;
         let until = match self.work.amount {
             OrderedAmount::Nanos(time) => OrderedAmount::Nanos(time.saturating_add(self.work.omit)),
-            all => all.share(self.means.sockets.len(), stream),
+            all => all.share(self.means.sockets.len(), index),
         };
         Ok(move || {
-            let socket = &self.means.sockets[stream];
-            send(socket, message.bytes(), until, self.work.sending, self.most(), shared)
+            let socket = &self.means.sockets[index];
+            send(socket, message.bytes(), until, self.work.sending, self.most(), stop)
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -36,9 +36,9 @@ pub fn serve(
         let mut buffer = vec![0; work.message as usize + 1];
         let cpu = thread_cpu();
         let messages = match &listener {
-            Some(listener) => by_connections(listener, remote.ip(), work, &mut buffer[1..], &shared)?,
-            None if work.trip == Trip::Udp => by_udp(&sockets[number], work, &mut buffer, &shared)?,
-            None => by_tcp(&joined_streams[number], work, &mut buffer[1..], &shared)?,
+            Some(listener) => by_connections(listener, remote.ip(), work, &mut buffer[1..], &shared.stop)?,
+            None if work.trip == Trip::Udp => by_udp(&sockets[number], work, &mut buffer, &shared.stop)?,
+            None => by_tcp(&joined_streams[number], work, &mut buffer[1..], &shared.stop)?,
         };
         Ok((messages, thread_cpu().saturating_sub(cpu)))
     };
@@ -94,17 +94,12 @@ fn watch(
     Ok(())
 }
 
-fn by_udp(
-    socket: &UdpSocket,
-    work: &TripsOrder,
-    buffer: &mut [u8],
-    shared: &SharedTransfer,
-) -> io::Result<u64> {
+fn by_udp(socket: &UdpSocket, work: &TripsOrder, buffer: &mut [u8], stop: &AtomicBool) -> io::Result<u64> {
     socket.set_nonblocking(work.waiting == WaitMode::Poll)?;
     socket.set_read_timeout(Some(WAIT_LOOK_TIME))?;
     socket.set_write_timeout(Some(WAIT_LOOK_TIME))?;
     let mut messages = 0;
-    while !shared.stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         let echoed = socket.recv(buffer).and_then(|count| match count == work.message as usize {
             true => socket.send(&buffer[..count]).map(|_| 1),
             // A datagram of another size is foreign, and is not answered.
@@ -120,18 +115,13 @@ fn by_udp(
     Ok(messages)
 }
 
-fn by_tcp(
-    stream: &TcpStream,
-    work: &TripsOrder,
-    buffer: &mut [u8],
-    shared: &SharedTransfer,
-) -> io::Result<u64> {
+fn by_tcp(stream: &TcpStream, work: &TripsOrder, buffer: &mut [u8], stop: &AtomicBool) -> io::Result<u64> {
     stream.set_nonblocking(work.waiting == WaitMode::Poll)?;
     stream.set_read_timeout(Some(WAIT_LOOK_TIME))?;
     stream.set_write_timeout(Some(RESULTS))?;
     let mut messages = 0;
-    while read_whole(stream, buffer, None, shared)? {
-        write_whole(stream, buffer, shared)?;
+    while read_whole(stream, buffer, None, stop)? {
+        write_whole(stream, buffer, stop)?;
         messages += 1;
     }
     stream.set_nonblocking(false)?;
@@ -143,11 +133,11 @@ fn read_whole(
     mut stream: &TcpStream,
     message: &mut [u8],
     deadline: Option<Instant>,
-    shared: &SharedTransfer,
+    stop: &AtomicBool,
 ) -> io::Result<bool> {
     let mut held = 0;
     while held < message.len() {
-        if shared.stop.load(Ordering::Relaxed) || deadline.is_some_and(|end| Instant::now() >= end) {
+        if stop.load(Ordering::Relaxed) || deadline.is_some_and(|end| Instant::now() >= end) {
             return Ok(false);
         }
         match stream.read(&mut message[held..]) {
@@ -160,9 +150,9 @@ fn read_whole(
     Ok(true)
 }
 
-fn write_whole(mut stream: &TcpStream, message: &[u8], shared: &SharedTransfer) -> io::Result<()> {
+fn write_whole(mut stream: &TcpStream, message: &[u8], stop: &AtomicBool) -> io::Result<()> {
     let mut rest = message;
-    while !rest.is_empty() && !shared.stop.load(Ordering::Relaxed) {
+    while !rest.is_empty() && !stop.load(Ordering::Relaxed) {
         match stream.write(rest) {
             Ok(count) => rest = &rest[count..],
             Err(e) if nothing_yet(&e) => drop(wait_for(stream, PollFlags::OUT, WAIT_LOOK_TIME)?),
@@ -178,13 +168,13 @@ fn by_connections(
     remote: IpAddr,
     work: &TripsOrder,
     buffer: &mut [u8],
-    shared: &SharedTransfer,
+    stop: &AtomicBool,
 ) -> io::Result<u64> {
     let mut messages = 0;
-    while !shared.stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         match listener.accept() {
             Ok((stream, from)) if from.ip().to_canonical() == remote.to_canonical() => {
-                messages += u64::from(by_connection(&stream, work, buffer, shared).unwrap_or(false));
+                messages += u64::from(by_connection(&stream, work, buffer, stop).unwrap_or(false));
             }
             Ok(_) => {}
             Err(_) if work.waiting == WaitMode::Poll => {}
@@ -198,16 +188,16 @@ fn by_connection(
     stream: &TcpStream,
     work: &TripsOrder,
     message: &mut [u8],
-    shared: &SharedTransfer,
+    stop: &AtomicBool,
 ) -> io::Result<bool> {
     let deadline = Instant::now() + CONNECTION;
     stream.set_nodelay(true)?;
     stream.set_nonblocking(work.waiting == WaitMode::Poll)?;
     stream.set_read_timeout(Some(WAIT_LOOK_TIME))?;
     stream.set_write_timeout(Some(WAIT_LOOK_TIME))?;
-    let has_arrived = read_whole(stream, message, Some(deadline), shared)?;
+    let has_arrived = read_whole(stream, message, Some(deadline), stop)?;
     if has_arrived {
-        write_whole(stream, message, shared)?;
+        write_whole(stream, message, stop)?;
     }
     Ok(has_arrived)
 }

@@ -59,6 +59,8 @@ struct IperfRows {
     datagram: Option<f64>,
 }
 
+type Contradictions = BTreeMap<*const IperfRow, String>;
+
 impl IperfRows {
     fn add(&mut self, line: &str) {
         self.is_client |= line.starts_with("Client connecting to ");
@@ -114,7 +116,7 @@ impl IperfRows {
 
     /// Returns, by address of the row, why the bytes of a whole test in `totals` contradict the sum
     /// of its intervals; contains only such rows.
-    fn contradicting_totals(&self, totals: &[&IperfRow]) -> BTreeMap<*const IperfRow, String> {
+    fn contradicting_totals(&self, totals: &[&IperfRow]) -> Contradictions {
         /// Bytes after the last whole interval may lack a row.
         const STATED_TOLERANCE: f64 = 0.05;
         #[derive(Clone, Copy, Default)]
@@ -224,12 +226,7 @@ impl IperfRows {
         }
     }
 
-    fn figure(
-        &self,
-        row: &IperfRow,
-        streams: u64,
-        intervals: &BTreeMap<*const IperfRow, String>,
-    ) -> StatedFigure {
+    fn figure(&self, row: &IperfRow, streams: u64, intervals: &Contradictions) -> StatedFigure {
         let is_received = row.is_reported
             || self.is_reverse
             || row.id.starts_with('*')

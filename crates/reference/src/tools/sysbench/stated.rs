@@ -82,12 +82,8 @@ fn cpu(text: &str, general: &General) -> Vec<StatedFigure> {
         largest.iter().find_map(|label| number_after(text, label).ok()).filter(|number| *number >= 3.0);
     // An event with a larger number takes at least as many.
     let remainders = largest.map(|number| super::remainders((number as u64).min(MOST_COUNTED)) as f64);
-    figure.subject = Subject::Cores(CoreUse {
-        threads: general.threads,
-        by_time: general.busy,
-        remainders,
-        ..CoreUse::default()
-    });
+    let General { threads, busy: by_time, .. } = *general;
+    figure.subject = Subject::Cores(CoreUse { threads, by_time, remainders, ..CoreUse::default() });
     vec![figure]
 }
 

@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use super::netlink;
 use crate::wire::Shaping;
 use plimsoll_machine::Root;
-use read::{Class, Discipline, ShaperKind};
+use read::{Class, Discipline, MessageReader, ShaperKind};
 
 const RTM_GETQDISC: u16 = 38;
 const RTM_GETTCLASS: u16 = 42;
@@ -69,13 +69,7 @@ fn of_one(interface: &str) -> Option<Shaping> {
     Some(known.shaping())
 }
 
-fn dump<T>(
-    socket: &OwnedFd,
-    what: u16,
-    index: u32,
-    parent: u32,
-    one: fn(&[u8]) -> Option<T>,
-) -> Option<Vec<T>> {
+fn dump<T>(socket: &OwnedFd, what: u16, index: u32, parent: u32, one: MessageReader<T>) -> Option<Vec<T>> {
     let request = netlink::request(what, REQUEST_DUMP, &[0, index, 0, parent, 0]);
     send(socket, &request, SendFlags::empty()).ok()?;
     let mut bytes = vec![0_u8; 64 << 10];

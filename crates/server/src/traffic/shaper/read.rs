@@ -71,14 +71,12 @@ pub(super) struct Class {
     pub(super) ceiling: Option<u64>,
 }
 
+/// Reads a message of the kernel after its header; `None` for another kind.
+pub(super) type MessageReader<T> = fn(&[u8]) -> Option<T>;
+
 /// Parses the messages of one reply that belong to interface `index` into `found`. Returns whether
 /// the reply ends with them.
-pub(super) fn reply<T>(
-    mut bytes: &[u8],
-    index: u32,
-    one: fn(&[u8]) -> Option<T>,
-    found: &mut Vec<T>,
-) -> bool {
+pub(super) fn reply<T>(mut bytes: &[u8], index: u32, one: MessageReader<T>, found: &mut Vec<T>) -> bool {
     while let (Some(length), Some(kind)) = (u32_at(bytes, 0), u16_at(bytes, 4)) {
         let length = length as usize;
         let message = bytes.get(MESSAGE_HEADER_BYTES..length);

@@ -7,6 +7,7 @@ pub mod ports;
 
 use std::io;
 use std::net::UdpSocket;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use account::{DatagramLayout, StreamAccount};
@@ -70,11 +71,7 @@ impl TransferStreams for UdpRun<'_> {
 
     fn watch(&self, _: bool) {}
 
-    fn sender(
-        &self,
-        stream: usize,
-        shared: &SharedTransfer,
-    ) -> io::Result<impl FnOnce() -> io::Result<FlowSent>> {
+    fn sender(&self, index: usize, stop: &AtomicBool) -> io::Result<impl FnOnce() -> io::Result<FlowSent>> {
         let (streams, size) = (self.means.sockets.len(), self.work.datagram as usize);
         let asked = self.work.rate.map_or(f64::INFINITY, |rate| rate as f64);
         let shape = FlowShape {
@@ -82,9 +79,9 @@ impl TransferStreams for UdpRun<'_> {
             layout: self.layout,
             pace: DatagramPace::new(asked.min(self.means.most), size, streams),
             tag: self.work.tag,
-            until: self.work.amount.share(streams, stream),
+            until: self.work.amount.share(streams, index),
         };
-        Ok(move || flow::send(&self.means.sockets[stream], shape, self.means.content, &shared.stop))
+        Ok(move || flow::send(&self.means.sockets[index], shape, self.means.content, stop))
     }
 
     fn receive(&self, stream: usize, shared: &SharedTransfer) -> io::Result<FlowReceived> {

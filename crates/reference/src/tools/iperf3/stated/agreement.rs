@@ -44,13 +44,8 @@ pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
 
 /// Returns the counts of datagrams in `sum`, which one end of the connection has counted.
 fn datagrams(sum: &IntervalSum) -> Messages {
-    Messages {
-        what: "datagrams",
-        sent: sum.packets,
-        lost: sum.lost_packets,
-        lost_percent: sum.lost_percent,
-        ..Messages::default()
-    }
+    let IntervalSum { packets: sent, lost_packets: lost, lost_percent, .. } = *sum;
+    Messages { what: "datagrams", sent, lost, lost_percent, ..Messages::default() }
 }
 
 /// Returns why the datagrams contradict the bytes of their sum or the lost share.
