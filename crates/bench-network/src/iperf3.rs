@@ -25,7 +25,7 @@ use plimsoll_server::wire::{Direction, EndReport, Gone, HANDSHAKE, OrderedAmount
 use plimsoll_server::wire::{TcpOrder, UdpOrder, UdpReceived, UdpReport, UdpSent, read_whole};
 use plimsoll_units::text::shown_within;
 
-const BUSY: &str = "it is busy with another client; try again later";
+const BUSY_REASON: &str = "it is busy with another client; try again later";
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time of retries after a refused connection: the port is closed between two tests.
 const CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
@@ -109,7 +109,7 @@ fn read(control: &mut TcpStream, length: u32) -> io::Result<Vec<u8>> {
 fn expect(control: &mut TcpStream, wanted: i8) -> io::Result<()> {
     let why = match read(control, 1)?[0].cast_signed() {
         state if state == wanted => return Ok(()),
-        STATE_DENIED => return Err(io::Error::new(ErrorKind::ResourceBusy, BUSY)),
+        STATE_DENIED => return Err(io::Error::new(ErrorKind::ResourceBusy, BUSY_REASON)),
         STATE_FAILED => "it ended the test with an error of its own; see its messages".to_owned(),
         state => format!("it sent the unexpected state {state}; plimsoll supports iperf3 3.1 and later"),
     };

@@ -169,8 +169,8 @@ fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, 
     Ok(arrived.iter().map(|count| *count >= CARRIED).collect())
 }
 
-/// Probes which datagrams arrive on connected `sockets` that `sender` sends. `None` if those of `bytes`
-/// bytes do; else the fault has the largest tried size that does.
+/// Probes which datagrams that `sender` sends arrive, over connected `sockets`. `None` if those of
+/// `bytes` bytes do; else the fault has the largest tried size that does.
 pub(crate) fn probe_datagrams(
     session: &mut ServerSession,
     sockets: &[UdpSocket],

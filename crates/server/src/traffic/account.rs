@@ -37,7 +37,7 @@ impl CounterSource {
         CounterSource { root, interface, links }
     }
 
-    /// Creates a source of this machine's counters; the interface is that of the route to `address`.
+    /// Creates a source of this machine's counters, with the interface on the route to `address`.
     pub fn on_route(address: SocketAddr) -> Self {
         Self::new(Root::live(), super::route::outgoing_interface(address))
     }

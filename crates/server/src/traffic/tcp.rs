@@ -44,8 +44,8 @@ pub fn transfer(
     exchange(channel, TcpRun::new(work, means, false), means)
 }
 
-/// Runs the streams of a test at the client while another protocol controls it; see [`run_streams`].
-/// The server closes the streams that it sends.
+/// Runs the streams of a test at the client while another protocol controls it, see
+/// [`run_streams`]. The server closes the streams that it sends.
 pub fn run_test(
     work: &TcpOrder,
     means: &TcpMeans<'_>,
