@@ -42,5 +42,8 @@ pub(super) const CLEAR_TIME: OwnCondition = OwnCondition::new(
 pub(super) const FIRMWARE_INTERRUPTS: OwnCondition =
     OwnCondition::new("firmware_interrupts", "1", "interrupts to the firmware (SMI) on all CPUs");
 /// Time of a system call that does nothing, measured with each sample.
-pub(super) const NULL_CALL: OwnCondition =
-    OwnCondition::new("null_call", "s", "shortest mean time of 64 calls of getppid(2) with the sample");
+pub(super) const NULL_CALL: OwnCondition = OwnCondition::new(
+    "null_call",
+    "s",
+    "shortest mean time of 64 calls of getppid(2) without the C library, with the sample",
+);

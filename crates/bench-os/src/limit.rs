@@ -34,7 +34,8 @@ pub(crate) fn per_sample(
     let inputs = vec![Input::new(row.name, typical, row.unit, &from)];
     let limit = Limit::fixed(LimitKind::Floor, LimitSource::Derived, of(typical), formula, inputs);
     let scope = Some(LimitScope::Part);
-    Limit { per_sample: values.into_iter().map(of).collect(), scope, ..limit }
+    let passed_by = Some("the machine was slower while the limit was measured");
+    Limit { per_sample: values.into_iter().map(of).collect(), scope, passed_by, ..limit }
 }
 
 /// Returns the ceilings of operations per second of all threads, from those that `limits` returns

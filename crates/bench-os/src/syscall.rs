@@ -125,12 +125,8 @@ impl Caller {
         let mut byte = [0_u8];
         let mut times = 0..CALLS_PER_READING;
         match (self.kind, &self.file) {
-            (CallKind::ReadZero, Some(zero)) => {
-                times.try_for_each(|_| whole(rustix::io::read(zero, &mut byte)?))
-            }
-            (CallKind::WriteNull, Some(null)) => {
-                times.try_for_each(|_| whole(rustix::io::write(null, &byte)?))
-            }
+            (CallKind::ReadZero, Some(zero)) => times.try_for_each(|_| whole(call::read(zero, &mut byte)?)),
+            (CallKind::WriteNull, Some(null)) => times.try_for_each(|_| whole(call::write(null, &byte)?)),
             (CallKind::ClockVdso, _) => {
                 times.for_each(|_| {
                     std::hint::black_box(clock_gettime(ClockId::Monotonic));

@@ -270,7 +270,9 @@ fn past_limit(metric: &MetricResult) -> Option<String> {
         _ if limit.source == LimitSource::User => {
             "the limit that --limits or the plan gives is not this machine's"
         }
-        LimitKind::Floor => "something nearer than the thing measured answered (a cache)",
+        LimitKind::Floor => {
+            limit.passed_by.unwrap_or("something nearer than the thing measured answered (a cache)")
+        }
         LimitKind::Ceiling => limit.passed_by.unwrap_or("a cache answered instead of the device"),
     };
     Some(format!("{} is {:.1} % of its limit: {cause}", metric.name, share * 100.0))

@@ -13,6 +13,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::thread::futex;
 use serde::{Deserialize, Serialize};
 
+use super::call;
+
 /// Means by which one wakes the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkKind {
@@ -116,7 +118,7 @@ impl LinkEnd {
             Transport::Descriptors { inward, outward, is_counter } => {
                 // Both leave nothing to read: no byte, and a counter that grows by 0.
                 let nothing = if *is_counter { &[0_u8; 8][..] } else { &[] };
-                rustix::io::write(outward, nothing)?;
+                call::write(outward, nothing)?;
                 let mut polled = [PollFd::new(inward, PollFlags::IN)];
                 poll(&mut polled, Some(&Timespec::default()))?;
                 Ok(())
@@ -138,10 +140,10 @@ impl LinkEnd {
         let value = if message == LinkMessage::Turn { TURN_WORD } else { END_WORD };
         match &self.0 {
             Transport::Descriptors { outward, is_counter: false, .. } => {
-                rustix::io::write(outward, &[value as u8])?;
+                call::write(outward, &[value as u8])?;
             }
             Transport::Descriptors { outward, .. } => {
-                rustix::io::write(outward, &u64::from(value).to_ne_bytes())?;
+                call::write(outward, &u64::from(value).to_ne_bytes())?;
             }
             Transport::Words { words, own } => {
                 let other = words.word(1 - own);
@@ -159,11 +161,11 @@ impl LinkEnd {
         let value = match &self.0 {
             Transport::Descriptors { inward, is_counter: false, .. } => {
                 let mut byte = [0_u8];
-                if rustix::io::read(inward, &mut byte)? == 0 { END_WORD } else { u32::from(byte[0]) }
+                if call::read(inward, &mut byte)? == 0 { END_WORD } else { u32::from(byte[0]) }
             }
             Transport::Descriptors { inward, .. } => {
                 let mut counter = [0_u8; 8];
-                rustix::io::read(inward, &mut counter)?;
+                call::read(inward, &mut counter)?;
                 if u64::from_ne_bytes(counter) == u64::from(TURN_WORD) { TURN_WORD } else { END_WORD }
             }
             Transport::Words { words, own } => {

@@ -52,7 +52,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
                 ["null"] => (EXACT.definition, EXACT.note),
                 _ => (
                     Match::Related,
-                    "its process has one thread; in ours, with several, a call on a file also counts the users of the file",
+                    "its process has one thread; with several, as in ours, library and kernel do more for a call on a file",
                 ),
             };
             Some(LmbenchRequest { arguments, label, definition, note, ..EXACT })
