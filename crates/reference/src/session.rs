@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, select, tick};
-use plimsoll_bench::{Prepared, subsystem_of};
+use plimsoll_bench::Prepared;
 use plimsoll_bench_network::Address;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -207,7 +207,7 @@ impl ReferenceTools {
             is_local,
         };
         let invocation = invocation(found.ref_tool, &mut input)?;
-        let parent = if subsystem_of(case).on_files { &self.disk } else { &self.parent };
+        let parent = if invocation.disk_bytes > 0 { &self.disk } else { &self.parent };
         enough_space(parent, invocation.disk_bytes)?;
         let scratch = self.registry.directory_in(parent).map_err(|e| format!("no private directory: {e}"))?;
         let through = match (self.through.clone(), invocation.processes) {

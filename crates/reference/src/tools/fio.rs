@@ -2,6 +2,7 @@
 //! uses io_uring with registered files and fixed buffers; its latency includes submission. From a
 //! job file it also gets options that do not change what is measured ([`CARRIED`]).
 
+mod names;
 mod report;
 mod stated;
 
@@ -214,7 +215,7 @@ fn time(ask: &InvocationInput) -> String {
 
 pub(super) const FIO: RefTool = RefTool {
     name: "fio",
-    checks: "disk reads of the same file, writes to one like it, commits",
+    checks: "disk reads of the same file, writes to one like it, commits, names of files",
     programs: &["fio"],
     package: Package::Debian("fio"),
     version_arguments: &["--version"],
@@ -243,12 +244,14 @@ fn declines(case: &Case) -> Option<&'static str> {
     match case.benchmark() {
         "disk.io" => job(case).and_then(|job| engine(job.case.engine)).err(),
         "disk.fsync" => Some("its threads would share one log"),
+        "os.file" => Some("it creates, stats and deletes files, of several threads in one directory"),
         _ => None,
     }
 }
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let (metric, definition, note) = match case.benchmark() {
+        "os.file" => return names::pairing(case),
         "disk.fsync" if FsyncLoad::try_from(case).ok()?.threads == 1 => {
             ("latency", Match::Exact, "write and fdatasync together, at the end of a log of its own")
         }
@@ -275,8 +278,10 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
-    if ask.case.benchmark() == "disk.fsync" {
-        return commits(ask);
+    match ask.case.benchmark() {
+        "disk.fsync" => return commits(ask),
+        "os.file" => return names::invocation(ask),
+        _ => {}
     }
     let writes = writes(&ask.case);
     let (file, from, bytes) = if writes {
@@ -328,6 +333,9 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let job = report.jobs.first().ok_or("its JSON has no job")?;
     if job.error != 0 {
         return Err(format!("its job failed with errno {}", job.error));
+    }
+    if case.benchmark() == "os.file" {
+        return names::figure(job);
     }
     if case.benchmark() == "disk.fsync" {
         let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
