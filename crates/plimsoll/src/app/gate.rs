@@ -122,7 +122,9 @@ fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
         let checks = |planned: &Planned| {
             plimsoll_bench::proves_cpus(&planned.candidate.case) || has_dir && is_on_files(planned)
         };
-        prepared.planned.extend(prepared_at(1, typed)?.planned.into_iter().filter(checks));
+        let checks: Vec<Planned> = prepared_at(1, typed)?.planned.into_iter().filter(checks).collect();
+        // First, so that no other case uses up their time.
+        prepared.planned.splice(0..0, checks);
     }
     Ok(prepared)
 }
