@@ -1,13 +1,15 @@
 """plimsoll gate: how often it calls a machine sick that is not, quiet and beside an endless loop, and which faults that are made here it finds.
 
-ROUNDS gates of each (500), then each fault FAULTS times (3). PARTS names some of them: quiet, loop, faults. All take hours, so it runs only where it is named. The history is made first, in a
-directory below HOME, because a file system in memory has no disk. Every process, control group and network namespace is gone at the end."""
+ROUNDS gates of each (500), each fault FAULTS times (3), then WRONG gates of level 2 (100) of a machine one of whose CPUs inverts a bit of a kernel's answer once in 1000 bursts. PARTS names some of
+them: quiet, loop, faults, wrong. All take hours, so it runs only where it is named. The history is made first, in a directory below HOME, because a file system in memory has no disk. Every process,
+control group and network namespace is gone at the end."""
 
 import collections
 import contextlib
 import json
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -19,7 +21,12 @@ from shared import CPUS, PLIMSOLL, Missing, metric_of, table
 
 GATES = int(os.environ.get("ROUNDS", "500"))
 FAULTS = int(os.environ.get("FAULTS", "3"))
-PARTS = os.environ.get("PARTS", "quiet,loop,faults").split(",")
+WRONG = int(os.environ.get("WRONG", "100"))
+PARTS = os.environ.get("PARTS", "quiet,loop,faults,wrong").split(",")
+# A program that computes wrongly on request, which a released one never does.
+WRONG_PROGRAM = os.environ.get("WRONG_PROGRAM", "target/wrong/release/plimsoll")
+WRONG_BUILD = "cargo build --release --package plimsoll --features plimsoll-metal/testing --target-dir target/wrong"
+PROBABILITY = 0.001
 # The fewest runs that say what is usual.
 RUNS = 3
 PERIOD = 100_000
@@ -35,9 +42,13 @@ def bench():
         raise Missing("takes hours: benches/run gate")
     if os.geteuid() != 0:
         raise Missing("needs root for control groups and network namespaces")
-    unknown = set(PARTS) - {*MACHINES, "faults"}
+    unknown = set(PARTS) - {*MACHINES, "faults", "wrong"}
     if unknown:
-        raise RuntimeError(f"PARTS: no part {sorted(unknown)[0]!r}: choose among quiet, loop, faults")
+        raise RuntimeError(f"PARTS: no part {sorted(unknown)[0]!r}: choose among quiet, loop, faults, wrong")
+    if "wrong" in PARTS:
+        wrong_answers()
+    if PARTS == ["wrong"]:
+        return
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-bench-", dir=pathlib.Path.home()))
         base = Gate(["--store", f"{home}/history"])
@@ -141,6 +152,35 @@ def faults(gate, home, figures):
         lines = collections.Counter(one["line"] + state(one, case) for one in made)
         rows.append((name, counts, "<br>".join(f"`{line}`" for line in lines), took([one["took"] for one in made])))
     table("Something is wrong", ["fault", "answer", "lines", "median and longest time"], rows)
+
+
+def wrong_answers():
+    """Gates of level 2 while one CPU inverts a bit of the answers of one kernel: how many name both."""
+    if not pathlib.Path(WRONG_PROGRAM).exists():
+        raise Missing(f"{WRONG_PROGRAM}: {WRONG_BUILD}")
+    words = ["cpu", "--only", "cpu.peak", "--op", "all", "--type", "all", "--isa", "all", "--samples", "2", "--sample-time", "2ms"]
+    argv = [PLIMSOLL, *words, "--json", "-", "--store", "none", "--quiet"]
+    measured = json.loads(subprocess.run(argv, capture_output=True, text=True, timeout=300).stdout)["measurements"]
+    kernels = {one["achieved"]["kernel"] for one in measured if "kernel" in one["achieved"]}
+    # Those of cpu.peak, without the ones that only it has, and memory.
+    kernels = sorted(name for name in kernels if not name.endswith("_in_turn")) + ["memory_l1", "memory_l2", "memory_l3"]
+    found, times, missed = 0, [], []
+    for number in range(WRONG):
+        cpu, kernel = random.choice(sorted(os.sched_getaffinity(0))), random.choice(kernels)
+        argv = [WRONG_PROGRAM, "gate", "--level", "2", "--store", "none", "--format", "json", "--quiet"]
+        begun = time.monotonic()
+        flip = {"PLIMSOLL_TEST_FLIP": f"{cpu}:{kernel}:{PROBABILITY}"}
+        ran = subprocess.run(argv, capture_output=True, text=True, timeout=300, env={**os.environ, **flip})
+        times.append(time.monotonic() - begun)
+        made = json.loads(ran.stdout)
+        is_found = made["answer"] == "sick" and f"CPU {cpu} computed" in made["line"] and f" in {kernel} " in made["line"]
+        found += is_found
+        missed += [] if is_found else [f"CPU {cpu}, {kernel}: {made['line']}"]
+        print(f"wrong: {number + 1} of {WRONG}, {found} found: {made['line']}", file=sys.stderr, flush=True)
+    columns = ["one bit of one kernel, once in", "gates of level 2", "sick with CPU and kernel", "median and longest time"]
+    table("A CPU computes wrongly", columns, [(f"{1 / PROBABILITY:.0f} bursts", WRONG, found, took(times))])
+    for line in missed:
+        print(f"\nmissed: {line}")
 
 
 def took(times):
