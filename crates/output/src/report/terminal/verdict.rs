@@ -97,9 +97,15 @@ fn lost(run: &Run) -> Option<String> {
 }
 
 fn of_limits(run: &Run) -> Option<Verdict> {
-    let all = results(run).count();
+    let (proofs, judged): (Vec<_>, Vec<_>) =
+        results(run).partition(|measurement| plimsoll_bench::proves_cpus(&measurement.case));
+    let all = judged.len();
+    if all == 0 && !proofs.is_empty() {
+        let text = "Healthy: every answer of every CPU in the run was right.".to_owned();
+        return Some(Verdict { grade: Grade::Good, text });
+    }
     let share = |m: &Measurement| m.headline().and_then(MetricResult::rated_share);
-    let rated: Vec<(&Measurement, f64)> = results(run).filter_map(|m| Some((m, share(m)?))).collect();
+    let rated: Vec<(&Measurement, f64)> = judged.iter().filter_map(|m| Some((*m, share(m)?))).collect();
     let Some((lowest, least)) = rated.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied() else {
         let text = "None of the results has a known limit to judge it by.".to_owned();
         return (all > 0).then_some(Verdict { grade: Grade::Unknown, text });
@@ -148,6 +154,11 @@ mod tests {
         let second = plimsoll_units::quantity::Unit::Second;
         let unknown = fixture::measured("memory.latency/size=1G", "latency", second, 1e-7);
         assert_eq!(judged(&fixture::run_of(vec![near.clone()])).0, Grade::Good);
+        let one = plimsoll_units::quantity::Unit::One;
+        let proof = fixture::measured("cpu.integrity/count=100/threads=1", "answers", one, 1e6);
+        assert_eq!(judged(&fixture::run_of(vec![proof.clone()])).0, Grade::Good);
+        let both = judged(&fixture::run_of(vec![proof, near.clone()]));
+        assert_eq!(both, judged(&fixture::run_of(vec![near.clone()])), "a proof has no limit to reach");
         let (grade, text) = judged(&fixture::run_of(vec![near.clone(), far]));
         assert!(grade == Grade::Fair && text.contains("1 of 2 results") && text.contains("42.4 %"), "{text}");
         let (grade, text) = judged(&fixture::run_of(vec![near, unknown.clone()]));
