@@ -9,21 +9,44 @@ use plimsoll_units::quantity::significant;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NetworkWarning {
-    EndsShareCpu { cpu: usize },
-    // Datagrams that are not part of the measurement came to its ports.
-    ForeignDatagrams { count: u64 },
-    // Not all messages were moved in the time of a sample.
-    VolumeCut { moved: u64, wanted: u64, seconds: u64 },
-    // Number of searches, of `all`, that ended before the lossless rate was known to 1 %.
-    SearchNotConverged { searches: usize, all: usize },
-    // A token bucket (`up` or `down`): burst and base rate, bits above the base rate, seconds.
-    TokenBucket { direction: &'static str, burst: f64, base: f64, held: f64, until: f64 },
-    // The burst of a token bucket lasts through this number of samples.
-    BurstInSample { samples: usize },
-    // The link of an interface was lost while the case ran.
+    EndsShareCpu {
+        cpu: usize,
+    },
+    /// Datagrams that are not part of the measurement came to its ports.
+    ForeignDatagrams {
+        count: u64,
+    },
+    /// Not all messages were moved in the time of a sample.
+    VolumeCut {
+        moved: u64,
+        wanted: u64,
+        seconds: u64,
+    },
+    /// Number of searches, of `all`, that ended before the lossless rate was known to 1 %.
+    SearchNotConverged {
+        searches: usize,
+        all: usize,
+    },
+    /// A token bucket (`up` or `down`): burst and base rate, bits above the base rate, seconds.
+    TokenBucket {
+        direction: &'static str,
+        burst: f64,
+        base: f64,
+        held: f64,
+        until: f64,
+    },
+    /// The burst of a token bucket lasts through this number of samples.
+    BurstInSample {
+        samples: usize,
+    },
+    /// The link of an interface was lost while the case ran.
     LinkFlapped(LostLink),
-    // A rate limit below the link, which the result shows or has refuted.
-    Held { holder: Holder, rate: f64, refuted_by: Option<f64> },
+    /// A rate limit below the link, which the result shows or has refuted.
+    Held {
+        holder: Holder,
+        rate: f64,
+        refuted_by: Option<f64>,
+    },
 }
 
 /// Origin of a rate limit: a kernel, on this machine's interface or the server's (`None`), or the

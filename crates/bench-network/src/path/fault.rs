@@ -26,20 +26,32 @@ const DATAGRAM_SECONDS: f64 = 0.1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PathFault {
-    // Segments of `segment` bytes are lost. `passes` is the largest tried `--mss` that arrives.
-    BlackHole { sender: TransferEnd, segment: u32, passes: Option<u16> },
-    // Datagrams of `bytes` bytes are lost. `passes` is the largest tried size that arrives.
-    LargeDatagrams { sender: TransferEnd, bytes: u32, passes: Option<u32> },
-    NoDatagram { port: u16 },
-    NoConnection { port: u16 },
-    // Connections of one session reach different servers.
+    /// Segments of `segment` bytes are lost. `passes` is the largest tried `--mss` that arrives.
+    BlackHole {
+        sender: TransferEnd,
+        segment: u32,
+        passes: Option<u16>,
+    },
+    /// Datagrams of `bytes` bytes are lost. `passes` is the largest tried size that arrives.
+    LargeDatagrams {
+        sender: TransferEnd,
+        bytes: u32,
+        passes: Option<u32>,
+    },
+    NoDatagram {
+        port: u16,
+    },
+    NoConnection {
+        port: u16,
+    },
+    /// Connections of one session reach different servers.
     SeveralServers,
-    // Connections of one session come from different addresses.
+    /// Connections of one session come from different addresses.
     SeveralAddresses,
     LinkLost(LostLink),
-    // The server answers again and no other fault was found.
+    /// The server answers again and no other fault was found.
     Interrupted,
-    // A newly started server answers.
+    /// A newly started server answers.
     Restarted,
 }
 
