@@ -125,9 +125,11 @@ impl Processes {
     }
 }
 
-/// Returns the start of process `id` in ticks since boot; `None` if there is no such process.
+/// Returns the start of process `id` in ticks since boot; `None` if there is no such process, or it
+/// has ended and waits for its parent.
 pub fn began(root: &Root, id: u32) -> Option<u64> {
-    Some(ProcessStat::read(root, &format!("proc/{id}"))?.began)
+    let stat = ProcessStat::read(root, &format!("proc/{id}"))?;
+    (!matches!(stat.state, 'Z' | 'X')).then_some(stat.began)
 }
 
 /// Returns the bytes that process `id` read from and wrote to disks (proc_pid_io(5)), if known.

@@ -106,7 +106,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
         TypedCommand::Gather(typed) => gather::gather(&typed),
         TypedCommand::Gate(typed) => gate::gate(&typed),
         TypedCommand::Watch(typed) => watch::watch(&typed),
-        TypedCommand::Steady(typed) => steady::steady(&typed),
+        TypedCommand::Steady(typed) => steady::steady(&typed, false),
         TypedCommand::Site(typed) => site::site(&typed),
         TypedCommand::Doctor(typed) => doctor::doctor(&typed),
         TypedCommand::History(typed) => history::history(&typed),
@@ -116,6 +116,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
         TypedCommand::References(typed) => ref_tools::list(&typed),
         TypedCommand::Launch(typed) => ref_tools::launch(&typed),
         TypedCommand::PrivateServer => serving::private(),
+        TypedCommand::Observer(typed) => steady::steady(&typed, true),
         TypedCommand::Generate(directory) => generate::generate(&directory),
     }
 }

@@ -143,7 +143,7 @@ fn man_pages_and_completions_are_whole() {
             }
         }
     }
-    for hidden in ["worker", "private-server", "launch"] {
+    for hidden in ["worker", "private-server", "observer", "launch"] {
         assert!(!out.join(format!("man1/plimsoll-{hidden}.1")).exists());
         assert!(!completions[0].contains(&format!("plimsoll__{}", hidden.replace('-', "__"))), "{hidden}");
     }

@@ -1,16 +1,17 @@
 //! `plimsoll steady` by the program: the command stays its own, and the verdict is as documented.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{
-    PROGRAM, command, done, json_of, list, lossy, plimsoll, repository, scratch, signal, text, until,
-    validated,
+    Owned, PROGRAM, command, done, gone, json_of, list, lossy, plimsoll, repository, scratch, signal, text,
+    until, validated,
 };
 
 fn yaml(name: &str) -> Value {
@@ -90,33 +91,136 @@ fn another_machine_is_not_steady_and_repetitions_are_shown() {
     assert!(bmf["true"]["wall-time-seconds"]["value"].as_f64().unwrap() > 0.0, "{bmf}");
 }
 
-/// The script of the composite action, with a bench that fails.
+/// Begins to observe a busy process as `it`, and waits until there are some intervals. Returns the
+/// process, and the one that observes it.
+fn observed(dir: &Path) -> (Owned, u32) {
+    let process = Owned(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    done(dir, &format!("steady --quiet --start it --below {}", process.0.id()), 0);
+    let file = observation(dir, "{\"from\":", 3);
+    let first: Value = serde_json::from_str(file.lines().next().unwrap()).unwrap();
+    (process, first[0].as_u64().unwrap().try_into().unwrap())
+}
+
+/// The file of the observation `it`, once it has `count` lines with `part`.
+fn observation(dir: &Path, part: &str, count: usize) -> String {
+    let read = || fs::read_to_string(dir.join("data/plimsoll/steady/it.started")).unwrap();
+    until(part, || read().lines().filter(|line| line.contains(part)).count() >= count);
+    read()
+}
+
+/// Ends the observation `it`. Returns the verdict's document; checks that nothing else is left and
+/// that the exit code follows from the answer.
+fn verdict(dir: &Path) -> Value {
+    let line = "steady --quiet --stop it --fail-unless-steady --save kept --output it.json";
+    let output = plimsoll(dir).args(line.split(' ')).output().unwrap();
+    let document = document(dir, "it.json");
+    assert_eq!(output.status.code(), Some(if document["answer"] == "held-still" { 0 } else { 6 }));
+    assert_eq!(lossy(&output.stderr), format!("plimsoll: {}\n", text(&document["line"])));
+    assert_eq!((&document["command"], document["runs"][0].get("ended")), (&json!(["it"]), None));
+    let left = fs::read_dir(dir.join("data/plimsoll/steady")).unwrap();
+    let left: BTreeSet<_> = left.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(left, BTreeSet::from(["kept.json", "last.json"].map(str::to_owned)));
+    document
+}
+
 #[test]
-fn the_action_runs_the_benchmark_and_annotates_the_verdict() {
+fn an_observation_lasts_from_start_to_stop_and_shows_a_stopped_process() {
     let dir = scratch();
+    let (process, observer) = observed(dir.path());
+    // A second one of the same name is refused, and the first goes on.
+    done(dir.path(), "steady --quiet --start it", 2);
+    signal(process.0.id(), Signal::STOP);
+    observation(dir.path(), "\"stopped\":1.0", 10);
+    signal(process.0.id(), Signal::CONT);
+    let document = verdict(dir.path());
+    gone(observer);
+    assert_eq!(document["answer"], "disturbed");
+    let spans = list(&document["runs"][0]["spans"]);
+    let stop = spans.iter().find(|span| span["cause"] == "stop").unwrap();
+    assert!(stop["lost"].as_f64().unwrap() > 1.0, "{stop}");
+    let run: f64 =
+        list(&document["runs"][0]["intervals"]).iter().map(|one| one["run"].as_f64().unwrap()).sum();
+    assert!(run > 0.1, "{run}");
+    assert!(
+        list(&document["levels"])
+            .iter()
+            .any(|level| level["before"].is_number() && level["after"].is_number())
+    );
+    done(dir.path(), "steady --quiet --stop it", 2);
+}
+
+#[test]
+fn an_observation_is_unknown_if_its_observer_was_killed() {
+    let dir = scratch();
+    let (_process, observer) = observed(dir.path());
+    signal(observer, Signal::KILL);
+    gone(observer);
+    let document = verdict(dir.path());
+    assert_eq!(document["answer"], "unknown");
+    assert!(list(&document["runs"][0]["intervals"]).len() >= 3);
+    // --stop also removes an observation that never began.
+    let file = dir.path().join("data/plimsoll/steady/it.started");
+    fs::write(&file, "").unwrap();
+    done(dir.path(), "steady --quiet --stop it", 2);
+    assert!(!file.exists());
+}
+
+#[test]
+fn an_observation_ends_with_its_process() {
+    let dir = scratch();
+    let (process, observer) = observed(dir.path());
+    drop(process);
+    gone(observer);
+    assert!(list(&verdict(dir.path())["runs"][0]["intervals"]).len() >= 3);
+    // A shell that ends at once is not what the caller wants to be observed.
+    let line = format!("{PROGRAM} steady --quiet --start it; exit $?");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).env("XDG_DATA_HOME", dir.path().join("data")).stderr(Stdio::null());
+    assert!(shell.status().unwrap().success());
+    observation(dir.path(), "--below", 1);
+    let document = verdict(dir.path());
+    assert_eq!(document["answer"], "unknown");
+    assert!(text(&document["line"]).contains("--below"), "{}", document["line"]);
+}
+
+/// Runs the script of the composite action. Returns exit code, standard output and document.
+fn act(dir: &Path, run: &str, start: &str, stop: &str) -> (Option<i32>, String, Value) {
     let action = yaml("examples/github/steady/action.yml");
     let script = text(&action["runs"]["steps"][0]["run"]);
     let program = Path::new(PROGRAM).parent().unwrap();
     let output = Command::new("bash")
         .args(["-c", script])
-        .current_dir(dir.path())
+        .current_dir(dir)
         .env("PATH", format!("{}:/usr/bin:/bin", program.display()))
-        .env("XDG_DATA_HOME", dir.path())
-        .envs([
-            ("RUN", "echo out; exit 9"),
-            ("OUT", "steady.json"),
-            ("STRICT", ""),
-            ("GITHUB_OUTPUT", "outputs"),
-        ])
+        .env("XDG_DATA_HOME", dir)
+        .envs([("RUN", run), ("START", start), ("STOP", stop)])
+        .envs([("OUT", "steady.json"), ("STRICT", ""), ("GITHUB_OUTPUT", "outputs")])
         .output()
         .unwrap();
-    let out = lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(9), "{out}{}", lossy(&output.stderr));
-    let document = document(dir.path(), "steady.json");
+    let written = dir.join("steady.json").exists().then(|| document(dir, "steady.json"));
+    (output.status.code(), lossy(&output.stdout), written.unwrap_or_default())
+}
+
+/// The annotation of a verdict.
+fn annotation(document: &Value) -> String {
     let level = if document["answer"] == "held-still" { "notice" } else { "warning" };
-    assert_eq!(out, format!("out\n::{level}::{}\n", text(&document["line"])));
+    format!("::{level}::{}\n", text(&document["line"]))
+}
+
+/// With a bench that fails, and with steps of a job.
+#[test]
+fn the_action_runs_the_benchmark_and_annotates_the_verdict() {
+    let dir = scratch();
+    let (code, out, document) = act(dir.path(), "echo out; exit 9", "", "");
+    assert_eq!((code, out), (Some(9), format!("out\n{}", annotation(&document))));
     let outputs = fs::read_to_string(dir.path().join("outputs")).unwrap();
     assert_eq!(outputs, format!("testbed={}\n", text(&document["testbed"])));
+    fs::remove_file(dir.path().join("steady.json")).unwrap();
+    assert_eq!(act(dir.path(), "", "job", ""), (Some(0), String::new(), Value::Null));
+    let (code, out, document) = act(dir.path(), "", "", "job");
+    assert_eq!((code, out), (Some(0), annotation(&document)));
+    // The parent of both steps is this process, which has not ended.
+    assert!(!text(&document["line"]).contains("ended"), "{document}");
     // The job for GitLab allows the code of an unsteady machine.
     let job = yaml("examples/gitlab/steady.yml");
     assert_eq!(job["benchmark"]["allow_failure"]["exit_codes"], 6);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const STEADY_SCHEMA: &str = "plimsoll.steady/1";
 
 /// Document of `plimsoll steady`, as `schema/steady.v1.json` defines it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteadyDocument {
     /// Identifier of its form.
     pub schema: String,
@@ -16,7 +16,7 @@ pub struct SteadyDocument {
     pub version: String,
     /// Start of the command, RFC 3339.
     pub started: String,
-    /// Command with its arguments.
+    /// Command with its arguments, or the name of an observation.
     pub command: Vec<String>,
     /// Answer.
     pub answer: SteadyAnswer,
@@ -51,8 +51,9 @@ pub struct ObservedRun {
     pub started: String,
     /// Wall time in s.
     pub elapsed_s: f64,
-    /// End of the command.
-    pub ended: ExitStatusShown,
+    /// End of the command; `None` for an observation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<ExitStatusShown>,
     /// Verdict on this run alone.
     #[serde(flatten)]
     pub verdict: SteadyVerdict,

@@ -12,7 +12,7 @@ const MAX_CAUSES: usize = 3;
 const MAX_DIFFERENCES: usize = 4;
 
 /// Answer of a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SteadyAnswer {
     /// Nothing took a notable part of the command's time.
@@ -22,6 +22,7 @@ pub enum SteadyAnswer {
     /// Something took a notable part of the command's time.
     Disturbed,
     /// It cannot be known.
+    #[default]
     Unknown,
 }
 

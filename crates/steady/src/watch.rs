@@ -171,6 +171,17 @@ impl CommandWatch {
         self.seen.heat = self.heat_events();
     }
 
+    /// Starts the first interval for `process`, which runs already, and its descendants without the
+    /// calling process.
+    pub fn attach(&mut self, process: u32) {
+        self.command = process;
+        self.seen.known = BTreeMap::from([(std::process::id(), false)]);
+        // Their CPU time until now does not count.
+        self.next_interval();
+        self.scan(self.before.at);
+        self.start(process);
+    }
+
     /// Returns what happened since the last call, or since the watch began.
     pub fn next_interval(&mut self) -> CommandInterval {
         let now = machine_counters(&self.root, &self.state);
@@ -246,7 +257,7 @@ impl CommandWatch {
         }
         let parent = || Some(ProcessStat::read(&self.root, &format!("proc/{id}"))?.parent);
         let found = id == self.command
-            || parent().is_some_and(|parent| parent > 1 && depth > 0 && self.belongs(parent, depth - 1));
+            || parent().is_some_and(|parent| parent > 0 && depth > 0 && self.belongs(parent, depth - 1));
         self.seen.known.insert(id, found);
         found
     }

@@ -29,6 +29,7 @@ const REQUIRES: &[(&str, &[&str], &str)] = &[
     ("program", &["hosts", "inventory"], ""),
     ("launcher", &["hosts", "inventory"], ""),
     ("ssh_config", &["hosts", "inventory"], ""),
+    ("below", &["start"], ""),
 ];
 
 /// Commands that require arguments: command, what it requires, and an example.

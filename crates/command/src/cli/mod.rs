@@ -118,6 +118,8 @@ pub enum TypedCommand {
     Worker,
     /// Run as the server of a network benchmark.
     PrivateServer,
+    /// Observe processes in the background for plimsoll steady.
+    Observer(Box<SteadyCommand>),
     /// Write man pages and completions into a directory.
     Generate(PathBuf),
 }
@@ -508,6 +510,7 @@ pub fn command() -> Command {
         LaunchFlags::augment_args(Command::new("launch").hide(true)),
         Command::new("worker").hide(true),
         Command::new("private-server").hide(true),
+        of::<SteadyCommand>("observer", "").hide(true),
         Command::new("generate")
             .hide(true)
             .about("Write man pages and completions into DIR")
@@ -583,6 +586,7 @@ pub fn parse(
         Some(("launch", m)) => Ok(TypedCommand::Launch(LaunchFlags::from_arg_matches(m)?)),
         Some(("worker", _)) => Ok(TypedCommand::Worker),
         Some(("private-server", _)) => Ok(TypedCommand::PrivateServer),
+        Some(("observer", m)) => Ok(TypedCommand::Observer(Box::new(SteadyCommand::from_arg_matches(m)?))),
         Some(("generate", m)) => Ok(TypedCommand::Generate(path(m, "directory").unwrap_or_default())),
         Some((name, m)) => asked_of_subsystem(name, m),
         None => Err(known.clone().error(ErrorKind::MissingSubcommand, "a command is missing")),

@@ -21,6 +21,15 @@ pub struct SteadyCommand {
     /// Store the verdict in the history as NAME, for a later --baseline NAME
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub save: Option<String>,
+    /// Start to observe what a process starts, in the background under NAME, instead of a command
+    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["stop", "command", "baseline", "save", "repeat", "fail_unless_steady", "output"])]
+    pub start: Option<String>,
+    /// End the observation that --start NAME began, and print the verdict on it
+    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["command", "repeat"])]
+    pub stop: Option<String>,
+    /// Observe the process PID and all that it starts [default: the process that called plimsoll]
+    #[arg(long, value_name = "PID", value_parser = whole::<1, 4_194_304>)]
+    pub below: Option<u32>,
     /// Run the command N times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<1, 10_000>)]
     pub repeat: u32,
@@ -41,7 +50,7 @@ pub struct SteadyCommand {
     #[arg(long, short)]
     pub quiet: bool,
     /// Command with its arguments; it keeps its own stdin, stdout, stderr, signals and exit code
-    #[arg(value_name = "COMMAND", last = true, required = true)]
+    #[arg(value_name = "COMMAND", last = true, required_unless_present_any = ["start", "stop"])]
     pub command: Vec<OsString>,
 }
 

@@ -7,13 +7,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
-use plimsoll_machine::Root;
+use plimsoll_machine::{Root, processes};
 use plimsoll_metal::signal::is_ignored;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::{Failure, code};
 
+/// Longest time that a process may take to end, in seconds.
+const ENDS_WITHIN: i64 = 120;
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Signals within this time are one request: timeout(1) signals a program and its process group.
@@ -93,6 +97,34 @@ pub(super) fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(),
     thread
         .map(drop)
         .map_err(|e| Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v")))
+}
+
+/// Sends SIGTERM to the process `id`, which began at `began` ticks since boot, and waits for its
+/// end, at most 120 s; succeeds if it has ended before. Fails if it cannot be signalled, may be
+/// another process, or does not end.
+pub(super) fn stop_process(id: u32, began: u64) -> Result<(), Failure> {
+    let why = |why: &str| {
+        Failure::environment(format!(
+            "--stop: process {id} {why}; end it where it runs, then type the command again"
+        ))
+    };
+    let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
+    let process = match pidfd_open(pid.ok_or_else(|| why("has no usable id"))?, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        Err(e) => return Err(why(&format!("cannot be reached: {e}"))),
+    };
+    // The id may belong to another process now.
+    if processes::began(&Root::live(), id).is_some_and(|found| found != began) {
+        return Err(why("may be another process now, or be in another container"));
+    }
+    pidfd_send_signal(&process, Signal::TERM).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
+    let within = Timespec { tv_sec: ENDS_WITHIN, tv_nsec: 0 };
+    match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&within)) {
+        Ok(0) => Err(why(&format!("did not stop within {ENDS_WITHIN} s"))),
+        Ok(_) => Ok(()),
+        Err(e) => Err(why(&format!("cannot be waited for: {e}"))),
+    }
 }
 
 /// Makes each ending signal write a byte into the socket `end`.

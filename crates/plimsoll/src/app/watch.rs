@@ -21,16 +21,14 @@ use plimsoll_watch::{
     JournalContent, JournalEntry, JournalError, MOST_PROBES, WatchJournal, WatchOrder, WatchResources,
     WatchSession, findings,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::prepared::{PreparedRun, read_history, takes_server};
+use super::signals::stop_process;
 use super::{Failure, code, document, ending, first_node, interrupts, printed, resume, serving};
 use crate::output::{self, Outputs, complain};
 use probing::Probing;
 
 const JOURNAL: &str = "watch";
-const ENDS_WITHIN: i64 = 120;
 /// Longest time that a process may take to show the result of a watch.
 const SETTLES: Duration = Duration::from_secs(60);
 /// Code of a finding that a watch reports in its own way.
@@ -327,7 +325,10 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     let kept = JournalContent::read(path)?;
     if let Err(e) = WatchJournal::open(path) {
         match (e, kept.sessions.last()) {
-            (JournalError::Running { .. }, Some(session)) => stop_process(session)?,
+            (JournalError::Running { .. }, Some(session)) => {
+                complain(&format!("stopping the watch of process {}", session.pid));
+                stop_process(session.pid, session.pid_began)?;
+            }
             (e, _) => return Err(e.into()),
         }
     }
@@ -339,33 +340,4 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     };
     let (journal, kept) = read_journal(journal)?;
     ended(typed, journal, kept)
-}
-
-/// Sends SIGTERM to the process of a watch and waits for its end, at most 120 s; succeeds if it has
-/// ended before. Fails if it cannot be signalled, may be another process, or does not end.
-fn stop_process(session: &WatchSession) -> Result<(), Failure> {
-    let why = |why: &str| {
-        Failure::environment(format!(
-            "--stop: process {} {why}; stop the watch where it runs (Ctrl-C), then type plimsoll watch --stop again",
-            session.pid
-        ))
-    };
-    let pid = i32::try_from(session.pid).ok().and_then(Pid::from_raw);
-    let process = match pidfd_open(pid.ok_or_else(|| why("has no usable id"))?, PidfdFlags::empty()) {
-        Ok(process) => process,
-        Err(rustix::io::Errno::SRCH) => return Ok(()),
-        Err(e) => return Err(why(&format!("cannot be reached: {e}"))),
-    };
-    // The id may belong to another process now.
-    if processes::began(&Root::live(), session.pid).is_some_and(|began| began != session.pid_began) {
-        return Err(why("may be another process now, or be in another container"));
-    }
-    pidfd_send_signal(&process, Signal::TERM).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
-    complain(&format!("stopping the watch of process {}", session.pid));
-    let within = Timespec { tv_sec: ENDS_WITHIN, tv_nsec: 0 };
-    match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&within)) {
-        Ok(0) => Err(why(&format!("did not stop within {ENDS_WITHIN} s"))),
-        Ok(_) => Ok(()),
-        Err(e) => Err(why(&format!("cannot be waited for: {e}"))),
-    }
 }

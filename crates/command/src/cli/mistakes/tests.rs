@@ -60,7 +60,8 @@ fn an_example_follows_what_a_command_requires() {
     fn complete(command: &Command, name: &str) {
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let name = format!("{name} {}", sub.get_name());
-            let requires = sub.get_arguments().any(clap::Arg::is_required_set);
+            let alone = sub.clone().try_get_matches_from([sub.get_name()]);
+            let requires = alone.is_err_and(|e| e.kind() == ErrorKind::MissingRequiredArgument);
             assert_eq!(EXAMPLES.iter().any(|(known, ..)| *known == name), requires, "{name}");
             complete(sub, &name);
         }

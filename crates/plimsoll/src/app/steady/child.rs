@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitCode};
+use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_metal::signal::is_ignored;
-use plimsoll_steady::{CommandInterval, CommandWatch, ExitStatusShown};
+use plimsoll_steady::{CommandInterval, CommandWatch, ExitStatusShown, ObservedRun, SteadyDocument, judge};
+use plimsoll_system::wall;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -111,26 +112,18 @@ impl SignalRelay {
     }
 }
 
-/// A command that ran, and what was observed.
-pub(super) struct RanCommand {
-    pub(super) status: ExitStatusShown,
-    pub(super) elapsed_s: f64,
-    pub(super) intervals: Vec<CommandInterval>,
-    pub(super) missing: Vec<&'static str>,
-    /// CPU time of the observation; `None` if the kernel does not count it.
-    pub(super) observer_s: Option<f64>,
-}
-
-/// Runs `command` and observes until it ends. Fails with env's exit code if it cannot be started,
-/// or with that of an interruption if a signal to end came before.
+/// Runs `command`, observes until it ends, and adds the judged run to `document`. Returns the CPU
+/// time of the observation in seconds. Fails with env's exit code if it cannot be started, or with
+/// that of an interruption if a signal to end came before.
 pub(super) fn run(
     command: &[OsString],
     machine: &Machine,
     relay: &SignalRelay,
-) -> Result<RanCommand, ExitCode> {
+    document: &mut SteadyDocument,
+) -> Result<f64, ExitCode> {
     let Some((program, arguments)) = command.split_first() else { return Err(ExitCode::from(NOT_FOUND)) };
     let mut watch = CommandWatch::new(&Root::live(), &machine.cpu.allowed);
-    let started = Instant::now();
+    let (started, start) = (wall::now().to_string(), Instant::now());
     // A signal waits for this lock, so none is lost between the start of the command and its entry.
     let mut target = relay.lock();
     if relay.is_interrupted() {
@@ -149,23 +142,26 @@ pub(super) fn run(
     watch.start(child.id());
     let ended = watch_end(pid);
     let _ = relay.take_continued();
-    let mut observer = Observer { watch, relay, intervals: Vec::new(), pace: PACE };
-    let cpu_before = observer.watch.own_cpu_seconds();
-    let end = observer.until_end(&mut child, &ended);
+    let mut intervals = Vec::new();
+    let mut observer = Observer::new(watch, relay);
+    let end = observer.observe_until(&ended, |interval| {
+        intervals.push(interval);
+        true
+    });
     relay.set(SignalTarget::Nobody);
     // The process stays a zombie until here, so its ID was not another's.
     let status = child.wait().ok();
-    let own = observer.watch.own_cpu_seconds();
-    Ok(RanCommand {
-        status: match status.and_then(|status| status.signal()) {
-            Some(signal) => ExitStatusShown::Signal(signal),
-            None => ExitStatusShown::Code(status.and_then(|status| status.code()).unwrap_or(0)),
-        },
-        elapsed_s: end.saturating_duration_since(started).as_secs_f64(),
-        missing: observer.watch.missing(),
-        observer_s: own.zip(cpu_before).map(|(own, before)| own - before),
-        intervals: observer.intervals,
-    })
+    let end = end.unwrap_or_else(Instant::now);
+    let ended = match status.and_then(|status| status.signal()) {
+        Some(signal) => ExitStatusShown::Signal(signal),
+        None => ExitStatusShown::Code(status.and_then(|status| status.code()).unwrap_or(0)),
+    };
+    let elapsed_s = end.saturating_duration_since(start).as_secs_f64();
+    let verdict = judge(&intervals, super::cache(machine));
+    document.runs.push(ObservedRun { started, elapsed_s, ended: Some(ended), verdict, intervals });
+    let (missing, used) = observer.finish();
+    document.missing = missing;
+    Ok(used.unwrap_or(0.0))
 }
 
 /// Returns a channel with the time at which the process `pid` ended; it is not reaped.
@@ -183,42 +179,59 @@ fn watch_end(pid: Option<Pid>) -> Receiver<Instant> {
     receiver
 }
 
-struct Observer<'a> {
+/// Observes processes five times a second, or less often to stay below its share of a CPU.
+pub(super) struct Observer<'a> {
     watch: CommandWatch,
     relay: &'a SignalRelay,
-    intervals: Vec<CommandInterval>,
+    count: usize,
     pace: Duration,
+    cpu_before: Option<f64>,
 }
 
-impl Observer<'_> {
-    /// Observes until the command ends. Returns the time of its end.
-    fn until_end(&mut self, child: &mut Child, ended: &Receiver<Instant>) -> Instant {
+impl<'a> Observer<'a> {
+    /// Creates an observer; `watch` has been started.
+    pub(super) fn new(watch: CommandWatch, relay: &'a SignalRelay) -> Self {
+        let cpu_before = watch.own_cpu_seconds();
+        Self { watch, relay, count: 0, pace: PACE, cpu_before }
+    }
+
+    /// Passes each interval to `add`, until there is a message on `ended` or `add` returns false.
+    /// Returns the message.
+    pub(super) fn observe_until<T>(
+        &mut self,
+        ended: &Receiver<T>,
+        mut add: impl FnMut(CommandInterval) -> bool,
+    ) -> Option<T> {
         let mut next = Instant::now() + self.pace;
         loop {
-            match ended.recv_deadline(next) {
-                Err(RecvTimeoutError::Timeout) => self.observe(),
-                Ok(end) => {
-                    self.observe();
-                    return end;
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    let _ = child.wait();
-                    return Instant::now();
-                }
+            let end = match ended.recv_deadline(next) {
+                Err(RecvTimeoutError::Disconnected) => return None,
+                end => end.ok(),
+            };
+            if !add(self.next_interval()) || end.is_some() {
+                return end;
             }
             next = (next + self.pace).max(Instant::now() + self.pace / 2);
         }
     }
 
-    fn observe(&mut self) {
+    fn next_interval(&mut self) -> CommandInterval {
         let before = self.watch.own_cpu_seconds();
         let mut interval = self.watch.next_interval();
         interval.continued = self.relay.take_continued();
         let used = self.watch.own_cpu_seconds().zip(before).map_or(0.0, |(now, before)| now - before);
-        self.intervals.push(interval);
+        self.count += 1;
         // On a machine of many processes or CPUs an observation takes longer, and is rarer.
         let needed = Duration::from_secs_f64((used / OBSERVER_SHARE).clamp(0.0, 10.0));
-        let least = PACE * (1_u32 << (self.intervals.len() / MANY_INTERVALS).min(16));
+        let least = PACE * (1_u32 << (self.count / MANY_INTERVALS).min(16));
         self.pace = least.max((self.pace * 7 + needed) / 8);
+        interval
+    }
+
+    /// Returns the evidence that is missing, and the CPU time of the observation in seconds; `None`
+    /// if the kernel does not count it.
+    pub(super) fn finish(self) -> (Vec<String>, Option<f64>) {
+        let seconds = self.watch.own_cpu_seconds().zip(self.cpu_before).map(|(now, before)| now - before);
+        (self.watch.missing().into_iter().map(str::to_owned).collect(), seconds)
     }
 }

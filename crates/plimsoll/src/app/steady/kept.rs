@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use plimsoll_command::cli::SteadyCommand;
+use plimsoll_history::Location;
 use plimsoll_steady::{STEADY_SCHEMA, SteadyDocument};
 use plimsoll_units::text::{read_small, shown_within};
 
@@ -13,17 +14,20 @@ use crate::output;
 /// Largest document of a baseline in bytes.
 const MAX_BASELINE_BYTES: u64 = 64 << 20;
 
+/// Returns the history, which `option` requires.
+pub(super) fn history(typed: &SteadyCommand, option: &str) -> Result<Location, Failure> {
+    output::location(typed.store.as_deref())?
+        .ok_or_else(|| Failure::usage(format!("{option} requires a history: --store none has none")))
+}
+
 /// Reads the document that `--baseline` names, with its name; `None` without the option.
 pub(super) fn baseline(typed: &SteadyCommand) -> Result<Option<(String, SteadyDocument)>, Failure> {
     let Some(name) = &typed.baseline else { return Ok(None) };
     let path = match Path::new(name) {
         file if file.is_file() => file.to_owned(),
         _ => {
-            let location = output::location(typed.store.as_deref())?.ok_or_else(|| {
-                Failure::usage(format!("--baseline {name} requires a history: --store none has none"))
-            })?;
-            let file = format!("{}.json", plimsoll_units::text::shown(name));
-            location.directory().join("steady").join(file)
+            let location = history(typed, &format!("--baseline {name}"))?;
+            location.directory().join("steady").join(format!("{}.json", plimsoll_units::text::shown(name)))
         }
     };
     let shown = shown_within(name, 80);
@@ -42,13 +46,9 @@ pub(super) fn baseline(typed: &SteadyCommand) -> Result<Option<(String, SteadyDo
 
 /// Writes the document into the history, without its intervals: as the last one, and by its name.
 pub(super) fn keep(typed: &SteadyCommand, document: &SteadyDocument) -> Result<(), Failure> {
-    let location = match (output::location(typed.store.as_deref()), &typed.save) {
-        (Ok(Some(location)), _) => location,
-        (Ok(None), None) | (Err(_), None) => return Ok(()),
-        (Ok(None), Some(_)) => {
-            return Err(Failure::usage("--save requires a history: --store none has none"));
-        }
-        (Err(e), Some(_)) => return Err(e.into()),
+    let location = match history(typed, "--save") {
+        Err(_) if typed.save.is_none() => return Ok(()),
+        location => location?,
     };
     let mut kept = document.clone();
     kept.runs.iter_mut().for_each(|run| run.intervals.clear());

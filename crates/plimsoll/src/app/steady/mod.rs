@@ -1,6 +1,7 @@
 //! `plimsoll steady`: probes the machine, runs a command while it observes, probes again, judges.
 
 mod child;
+mod detached;
 mod kept;
 mod probe;
 
@@ -11,8 +12,8 @@ use plimsoll_machine::cpu::CacheKind;
 use plimsoll_machine::{Health, Machine, Root};
 use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_steady::{
-    Fingerprint, LevelLoss, ObservedRun, ProbeLevel, STEADY_SCHEMA, SteadyAnswer, SteadyDocument,
-    SteadyVerdict, judge, summary,
+    ExitStatusShown, Fingerprint, LevelLoss, ProbeLevel, STEADY_SCHEMA, SteadyAnswer, SteadyDocument,
+    SteadyVerdict, summary,
 };
 use plimsoll_system::wall;
 use plimsoll_units::text::shown_bytes;
@@ -27,46 +28,44 @@ const USUAL_CACHE: u64 = 1 << 20;
 /// Share of the time for which the command must run on a CPU to be slowed down by the machine.
 const MIN_RUN: f64 = 0.2;
 
-pub(super) fn steady(typed: &SteadyCommand) -> Result<ExitCode, Failure> {
+/// Carries out `plimsoll steady`, or what its process in the background does.
+pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCode, Failure> {
+    if typed.start.is_some() && !is_observer {
+        return detached::start();
+    }
     let to = typed.output.as_deref().map(target).transpose()?;
     let baseline = kept::baseline(typed)?;
+    let observed = typed.start.as_deref().map(|name| detached::find(typed, name)).transpose()?;
     let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
     let progress = ProgressText { style: &style };
     let relay = SignalRelay::start()?;
     let prepared = probe::prepare(typed)?;
-    let machine = &prepared.machine;
-    progress.show("steady: probing before the command");
-    let before = probe::measure(&prepared, &relay);
-    progress.clear();
-    if relay.is_interrupted() {
-        return Ok(ExitCode::from(code::INTERRUPTED));
+    let probe = |when: &str| {
+        progress.show(&format!("steady: probing {when} the command"));
+        let levels = probe::measure(&prepared, &relay);
+        progress.clear();
+        levels
+    };
+    let mut document = match &typed.stop {
+        Some(name) => detached::end(typed, name, cache(&prepared.machine))?,
+        None => {
+            let levels = probe("before");
+            if relay.is_interrupted() {
+                return Ok(ExitCode::from(code::INTERRUPTED));
+            }
+            let mut document = new_document(typed, &prepared.machine, levels);
+            if let Some(observed) = observed {
+                return detached::observe(typed, observed, document, &prepared.machine, &relay);
+            }
+            if let Err(failure) = run_all(typed, &prepared.machine, &relay, &mut document) {
+                return Ok(failure);
+            }
+            document
+        }
+    };
+    if !relay.is_interrupted() {
+        probe::join(&mut document.levels, &probe("after"));
     }
-    let (started, fingerprint) =
-        (wall::now().to_string(), Fingerprint::new(machine, &Health::read(&Root::live())));
-    let (runs, missing, observer_share) = match run_all(typed, machine, &relay) {
-        Ok(ran) => ran,
-        Err(failure) => return Ok(failure),
-    };
-    progress.show("steady: probing after the command");
-    let after = if relay.is_interrupted() { Vec::new() } else { probe::measure(&prepared, &relay) };
-    progress.clear();
-    let mut document = SteadyDocument {
-        schema: STEADY_SCHEMA.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started,
-        command: typed.command.iter().map(|word| shown(word)).collect(),
-        answer: SteadyAnswer::Unknown,
-        line: String::new(),
-        share: 0.0,
-        testbed: fingerprint.testbed(),
-        machine: fingerprint,
-        baseline: None,
-        differences: Vec::new(),
-        levels: probe::levels(&before, &after),
-        missing,
-        observer_share,
-        runs,
-    };
     decide(&mut document, baseline.as_ref());
     output::print_line(report::format::steady::text(&document, "text").trim_end());
     if let Some(to) = &to {
@@ -74,35 +73,43 @@ pub(super) fn steady(typed: &SteadyCommand) -> Result<ExitCode, Failure> {
     }
     kept::keep(typed, &document)?;
     let is_steady = document.answer == SteadyAnswer::HeldStill;
-    let code = document.runs.last().map_or(0, |run| run.ended.exit_code());
+    let code = document.runs.last().and_then(|run| run.ended).map_or(0, ExitStatusShown::exit_code);
     Ok(ExitCode::from(if typed.fail_unless_steady && !is_steady { code::UNDECIDED } else { code }))
 }
 
-/// The runs of a command, what could not be observed, and the share of a CPU that the observation
-/// took.
-type CommandRuns = (Vec<ObservedRun>, Vec<String>, Option<f64>);
+/// Creates the document of a command that starts now.
+fn new_document(typed: &SteadyCommand, machine: &Machine, levels: Vec<ProbeLevel>) -> SteadyDocument {
+    let fingerprint = Fingerprint::new(machine, &Health::read(&Root::live()));
+    SteadyDocument {
+        schema: STEADY_SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: wall::now().to_string(),
+        command: typed.start.iter().cloned().chain(typed.command.iter().map(|word| shown(word))).collect(),
+        testbed: fingerprint.testbed(),
+        machine: fingerprint,
+        levels,
+        ..SteadyDocument::default()
+    }
+}
 
-/// Runs the command as often as wanted. Fails with env's exit code if it cannot be started.
-fn run_all(typed: &SteadyCommand, machine: &Machine, relay: &SignalRelay) -> Result<CommandRuns, ExitCode> {
-    let (mut runs, mut missing) = (Vec::new(), Vec::new());
-    let (mut used, mut elapsed) = (0.0, 0.0);
+/// Runs the command as often as wanted, and adds the runs to the document. Fails with env's exit
+/// code if it cannot be started.
+fn run_all(
+    typed: &SteadyCommand,
+    machine: &Machine,
+    relay: &SignalRelay,
+    document: &mut SteadyDocument,
+) -> Result<(), ExitCode> {
+    let mut used = 0.0;
     for _ in 0..typed.repeat {
-        let started = wall::now().to_string();
-        let ran = child::run(&typed.command, machine, relay)?;
-        missing = ran.missing.iter().map(|text| (*text).to_owned()).collect();
-        (used, elapsed) = (used + ran.observer_s.unwrap_or(0.0), elapsed + ran.elapsed_s);
-        runs.push(ObservedRun {
-            started,
-            elapsed_s: ran.elapsed_s,
-            ended: ran.status,
-            verdict: judge(&ran.intervals, cache(machine)),
-            intervals: ran.intervals,
-        });
+        used += child::run(&typed.command, machine, relay, document)?;
         if relay.is_interrupted() {
             break;
         }
     }
-    Ok((runs, missing, (elapsed > 0.0).then(|| used / elapsed)))
+    let elapsed: f64 = document.runs.iter().map(|run| run.elapsed_s).sum();
+    document.observer_share = (elapsed > 0.0).then(|| used / elapsed);
+    Ok(())
 }
 
 /// Sets the answer of a document from its runs, its probes and the `baseline`.

@@ -33,31 +33,34 @@ pub(super) fn prepare(typed: &SteadyCommand) -> Result<PreparedRun, Failure> {
     Ok(prepared)
 }
 
-/// Measures the cases for at most [`MOST_TIME`]. Returns those that have a figure.
-pub(super) fn measure(prepared: &PreparedRun, relay: &SignalRelay) -> Vec<Measurement> {
+/// Measures the cases for at most [`MOST_TIME`]. Returns their figures, as before the command.
+pub(super) fn measure(prepared: &PreparedRun, relay: &SignalRelay) -> Vec<ProbeLevel> {
     let ends = relay.probe_ends(MOST_TIME);
     let ran = carry_out(prepared, document(prepared), ends, None, &mut drop);
-    ran.map(|(run, _)| run.measurements).unwrap_or_default()
+    levels(&ran.map(|(run, _)| run.measurements).unwrap_or_default())
 }
 
-/// Joins the figures of the probe before and after the command.
-pub(super) fn levels(before: &[Measurement], after: &[Measurement]) -> Vec<ProbeLevel> {
+fn levels(measurements: &[Measurement]) -> Vec<ProbeLevel> {
     let level = |measurement: &Measurement| {
         let metric = measurement.headline()?;
-        let after =
-            after.iter().filter(|after| after.case == measurement.case).find_map(Measurement::headline);
-        let widths = [Some(metric), after].into_iter().flatten().filter_map(|metric| {
-            let [low, high] = metric.summary.ci95?;
-            Some(HALF_WIDTHS * (high - low) / 2.0 / metric.summary.median)
-        });
+        let width = |[low, high]: [f64; 2]| HALF_WIDTHS * (high - low) / 2.0 / metric.summary.median;
         Some(ProbeLevel {
             name: format!("{} {}", full(&measurement.case), metric.name),
             unit: metric.unit.to_string(),
             higher_is_better: metric.better == Better::Higher,
-            noise: widths.fold(LEAST_CHANGE, f64::max),
+            noise: metric.summary.ci95.map_or(LEAST_CHANGE, |interval| width(interval).max(LEAST_CHANGE)),
             before: Some(metric.summary.median),
-            after: after.map(|metric| metric.summary.median),
+            after: None,
         })
     };
-    before.iter().filter_map(level).collect()
+    measurements.iter().filter_map(level).collect()
+}
+
+/// Adds the figures after the command to those before it.
+pub(super) fn join(levels: &mut [ProbeLevel], after: &[ProbeLevel]) {
+    for level in levels {
+        if let Some(after) = after.iter().find(|after| after.name == level.name) {
+            (level.noise, level.after) = (level.noise.max(after.noise), after.before);
+        }
+    }
 }
