@@ -85,7 +85,7 @@ const LINES: &[(&str, &[i32])] = &[
     ("steady --store none -- ./nothing", &[127]),
     ("steady --start it --quiet", &[0]),
     ("steady --start it", &[2]),
-    ("steady --stop it --fail-unless-steady", &[0, 6]),
+    ("steady --stop it --fail-unless-steady --results steady.json", &[0, 6]),
     ("steady --stop it", &[2]),
     ("steady --start it --below 4194304", &[2]),
     ("watch --for 10s --every 5s --only cpu.peak --quiet --store none", &[2]),

@@ -183,6 +183,63 @@ fn an_observation_ends_with_its_process() {
     assert!(text(&document["line"]).contains("--below"), "{}", document["line"]);
 }
 
+#[test]
+fn results_of_other_tools_are_marked() {
+    let dir = scratch();
+    let iperf3 = repository("crates/check/tests/corpus/iperf3-gigabit-tcp.json");
+    let hyperfine = r#"{"results": [{"command": "a", "times": [1.0, 1.1]}]}"#;
+    let criterion = r#"{"sampling_mode": "Flat", "iters": [1.0, 1.0, 1.0], "times": [5.0, 5.0, 5.0]}"#;
+    fs::write(dir.path().join("old.json"), hyperfine).unwrap();
+    fs::File::open(dir.path().join("old.json")).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    for name in ["c/fib/20/new", "c/fib/20/base", "c/sort/new"] {
+        fs::create_dir_all(dir.path().join(name)).unwrap();
+    }
+    let write = format!(
+        "cp {} i.json; echo '{hyperfine}' > h.json; for d in fib/20/new fib/20/base sort/new; do echo '{criterion}' > c/$d/sample.json; done",
+        iperf3.display()
+    );
+    let files = ["i.json", "h.json", "c", "old.json", "missing.json", "c/sort/new/sample.json"];
+    let output = plimsoll(dir.path())
+        .args("steady --quiet --store none --output s.json".split(' '))
+        .args(files.iter().flat_map(|file| ["--results", file]))
+        .args(["--", "sh", "-c", &write])
+        .output()
+        .unwrap();
+    let document = document(dir.path(), "s.json");
+    let results: Vec<Value> =
+        list(&document["results"]).iter().map(|one| json!([one["file"], one["tool"]])).collect();
+    let expected = json!([
+        ["i.json", "iperf3"],
+        ["h.json", "hyperfine"],
+        ["c/fib/20/new/sample.json", "criterion"],
+        ["c/sort/new/sample.json", "criterion"],
+        ["old.json", null],
+        ["missing.json", null],
+        ["c/sort/new/sample.json", "criterion"],
+    ]);
+    assert_eq!(json!(results), expected);
+    // A recording of another time: nothing disturbed it, unless the verdict shows no times at all.
+    let first = &document["results"][0];
+    let disturbed = if first["why"].is_null() { json!([]) } else { Value::Null };
+    let intervals = json!({"name": "intervals", "samples": 2, "disturbed": disturbed});
+    assert_eq!(first["results"], json!([intervals]));
+    assert!(first["why"].is_null() || first["why"] == document["line"], "{first}");
+    let samples: Vec<&Value> =
+        list(&document["results"]).iter().map(|one| &one["results"][0]["samples"]).collect();
+    assert_eq!(json!(samples), json!([2, 2, 3, 3, null, null, 3]));
+    let whys = document["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["tool"].is_null())
+        .map(|one| text(&one["why"]));
+    assert!(
+        whys.clone().any(|why| why.contains("older")) && whys.clone().any(|why| why.contains("No such file"))
+    );
+    let stderr = lossy(&output.stderr);
+    assert_eq!(stderr.lines().count(), 1 + results.len(), "{stderr}");
+}
+
 /// Runs the script of the composite action. Returns exit code, standard output and document.
 fn act(dir: &Path, run: &str, start: &str, stop: &str) -> (Option<i32>, String, Value) {
     let action = yaml("examples/github/steady/action.yml");

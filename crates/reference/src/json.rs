@@ -11,7 +11,7 @@ const MAX_NESTING: usize = 32;
 const MAX_BROKEN: usize = 64;
 
 /// Parses all JSON objects of a text, each of which starts on its own line. Fails if it has none.
-pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
+pub fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     texts(text)?.into_iter().map(document).collect()
 }
 

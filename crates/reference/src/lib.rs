@@ -15,7 +15,7 @@ mod answers;
 mod choice;
 mod documents;
 pub mod fact;
-mod json;
+pub mod json;
 mod other_tools;
 mod plausible;
 pub mod process;

@@ -1,6 +1,7 @@
 use crate::fingerprint::{FactDifference, Fingerprint};
 use crate::judge::{SteadyAnswer, SteadyVerdict};
 use crate::level::ProbeLevel;
+use crate::results::MarkedFile;
 use crate::watch::CommandInterval;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,9 @@ pub struct SteadyDocument {
     pub observer_share: Option<f64>,
     /// Runs of the command.
     pub runs: Vec<ObservedRun>,
+    /// Result files of other tools, with the samples that were disturbed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<MarkedFile>,
 }
 
 /// One run of the command.

@@ -6,6 +6,7 @@ mod document;
 mod fingerprint;
 mod judge;
 mod level;
+mod results;
 mod span;
 mod watch;
 
@@ -13,6 +14,7 @@ pub use document::{ExitStatusShown, ObservedRun, STEADY_SCHEMA, SteadyDocument};
 pub use fingerprint::{FactDifference, Fingerprint};
 pub use judge::{SteadyAnswer, SteadyVerdict, judge, summary};
 pub use level::{LevelLoss, ProbeLevel};
+pub use results::{MarkedFile, MarkedResult, ResultMarker};
 pub use span::{Disturbance, DisturbedSpan};
 pub use watch::{CommandInterval, CommandWatch, OtherProcess};
 

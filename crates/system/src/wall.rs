@@ -19,6 +19,11 @@ pub fn time_before(age: std::time::Duration) -> Timestamp {
     now().checked_sub(age).unwrap_or(Timestamp::MIN)
 }
 
+/// Returns the seconds from 1970 to `moment` (RFC 3339); `None` if invalid.
+pub fn unix_seconds(moment: &str) -> Option<f64> {
+    Some(moment.parse::<Timestamp>().ok()?.as_duration().as_secs_f64())
+}
+
 /// Returns the seconds since `moment` (RFC 3339); negative if in the future, `None` if invalid.
 pub fn seconds_since(moment: &str) -> Option<f64> {
     Some(now().duration_since(moment.parse().ok()?).as_secs_f64())

@@ -22,7 +22,7 @@ pub struct SteadyCommand {
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub save: Option<String>,
     /// Start to observe what a process starts, in the background under NAME, instead of a command
-    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["stop", "command", "baseline", "save", "repeat", "fail_unless_steady", "output"])]
+    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["stop", "command", "baseline", "save", "repeat", "fail_unless_steady", "output", "results"])]
     pub start: Option<String>,
     /// End the observation that --start NAME began, and print the verdict on it
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["command", "repeat"])]
@@ -30,6 +30,10 @@ pub struct SteadyCommand {
     /// Observe the process PID and all that it starts [default: the process that called plimsoll]
     #[arg(long, value_name = "PID", value_parser = whole::<1, 4_194_304>)]
     pub below: Option<u32>,
+    /// Mark which samples in FILE, a result of criterion, hyperfine, pytest-benchmark,
+    /// google-benchmark, fio or iperf3 that the command wrote, were disturbed; criterion: also DIR
+    #[arg(long, value_name = "FILE|DIR")]
+    pub results: Vec<PathBuf>,
     /// Run the command N times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<1, 10_000>)]
     pub repeat: u32,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use plimsoll_stats::{Samples, Seed, median_interval};
-use plimsoll_steady::{ObservedRun, SteadyAnswer, SteadyDocument};
+use plimsoll_steady::{MarkedFile, ObservedRun, SteadyAnswer, SteadyDocument};
+use plimsoll_units::text::shown;
 use serde_json::{Value, json, to_string_pretty};
 
 /// Formats the document as `text`, `bmf`, `github` (github-action-benchmark,
@@ -19,7 +20,21 @@ pub fn text(document: &SteadyDocument, format: &str) -> String {
 }
 
 fn for_people(document: &SteadyDocument) -> String {
-    format!("plimsoll: {}\n", plimsoll_units::text::shown(&document.line)) + &repetitions(document)
+    let results: String = document.results.iter().map(marks).collect();
+    format!("plimsoll: {}\n", shown(&document.line)) + &repetitions(document) + &results
+}
+
+/// Formats how many samples in a file of results were disturbed.
+fn marks(file: &MarkedFile) -> String {
+    let samples: usize = file.results.iter().map(|one| one.samples).sum();
+    let disturbed: usize = file.results.iter().flat_map(|one| &one.disturbed).map(Vec::len).sum();
+    let found = format!("{disturbed} of {samples} samples fell into a disturbance");
+    let text = match (&file.tool, file.why.as_deref()) {
+        (Some(tool), None) => format!("{tool}: {found}"),
+        (Some(tool), Some(why)) => format!("{tool}: at least {found}; {why}"),
+        (None, why) => format!("not marked: {}", why.unwrap_or_default()),
+    };
+    format!("plimsoll: {}: {}\n", shown(&file.file), shown(&text))
 }
 
 /// Formats median and 95 % confidence interval of times in seconds.
@@ -41,7 +56,7 @@ fn repetitions(document: &SteadyDocument) -> String {
     };
     let mut out = String::new();
     for (index, run) in document.runs.iter().enumerate() {
-        let line = plimsoll_units::text::shown(&run.verdict.line);
+        let line = shown(&run.verdict.line);
         out += &format!("  {:>4}  {:>10.4} s  {line}\n", index + 1, run.elapsed_s);
     }
     out +=

@@ -4,6 +4,7 @@ mod child;
 mod detached;
 mod kept;
 mod probe;
+mod results;
 
 use std::process::ExitCode;
 
@@ -12,8 +13,8 @@ use plimsoll_machine::cpu::CacheKind;
 use plimsoll_machine::{Health, Machine, Root};
 use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_steady::{
-    ExitStatusShown, Fingerprint, LevelLoss, ProbeLevel, STEADY_SCHEMA, SteadyAnswer, SteadyDocument,
-    SteadyVerdict, summary,
+    ExitStatusShown, Fingerprint, LevelLoss, ProbeLevel, ResultMarker, STEADY_SCHEMA, SteadyAnswer,
+    SteadyDocument, SteadyVerdict, summary,
 };
 use plimsoll_system::wall;
 use plimsoll_units::text::shown_bytes;
@@ -67,6 +68,8 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
         probe::join(&mut document.levels, &probe("after"));
     }
     decide(&mut document, baseline.as_ref());
+    let marker = ResultMarker::new(&document);
+    document.results = typed.results.iter().flat_map(|path| results::mark(path, &marker)).collect();
     output::print_line(report::format::steady::text(&document, "text").trim_end());
     if let Some(to) = &to {
         to.put(&report::format::steady::text(&document, &typed.format))?;

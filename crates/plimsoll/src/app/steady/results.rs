@@ -1,0 +1,60 @@
+//! Result files of other tools that the command wrote.
+
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use plimsoll_reference::json;
+use plimsoll_steady::{MarkedFile, ResultMarker};
+use plimsoll_units::text::{read_small, shown_path};
+use serde_json::Value;
+
+/// Largest file in bytes.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+/// Most files below a directory, and the deepest: `target/criterion/GROUP/NAME/VALUE/new`.
+const MAX_FILES: usize = 100;
+const MAX_DEPTH: usize = 4;
+
+/// Marks the disturbed samples of the file `path`, or of the samples of criterion below it.
+pub(super) fn mark(path: &Path, marker: &ResultMarker) -> Vec<MarkedFile> {
+    let mut files = Vec::new();
+    find(path, MAX_DEPTH, &mut files);
+    if path.is_dir() {
+        files.retain(|(written, _)| marker.is_new(*written));
+    }
+    if files.is_empty() || files.len() > MAX_FILES {
+        let why = format!("it has {} new/sample.json of this command, not 1 to {MAX_FILES}", files.len());
+        return vec![MarkedFile::unread(shown_path(path), &why)];
+    }
+    // Benchmarks of criterion follow each other.
+    files.sort_by(|(a, first), (b, second)| a.total_cmp(b).then(first.cmp(second)));
+    let mut from = marker.start;
+    let one = |(written, file): (f64, PathBuf)| {
+        let read = read_small(&file, MAX_FILE_BYTES).and_then(|text| json::documents::<Value>(&text));
+        let whole = [std::mem::replace(&mut from, written), written];
+        match read.map(|mut all| all.pop().unwrap_or_default()) {
+            Err(why) => MarkedFile::unread(shown_path(&file), &why),
+            Ok(_) if !marker.is_new(written) => {
+                MarkedFile::unread(shown_path(&file), "it is older than the command")
+            }
+            Ok(report) => marker.mark(&report, whole, shown_path(&file)),
+        }
+    };
+    files.into_iter().map(one).collect()
+}
+
+/// Adds `path` if it is no directory, otherwise the newest samples of criterion below it, each with
+/// its time in seconds since 1970.
+fn find(path: &Path, depth: usize, files: &mut Vec<(f64, PathBuf)>) {
+    if !path.is_dir() {
+        let time = path.metadata().and_then(|about| about.modified()).unwrap_or(UNIX_EPOCH);
+        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        return files.push((time.as_secs_f64(), path.to_owned()));
+    }
+    for entry in path.read_dir().into_iter().flatten().flatten() {
+        // A link to a directory may lead back.
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if depth > 0 && is_dir || entry.path().ends_with("new/sample.json") {
+            find(&entry.path(), depth.saturating_sub(1), files);
+        }
+    }
+}
