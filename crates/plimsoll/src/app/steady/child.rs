@@ -174,7 +174,7 @@ fn watch_end(pid: Option<Pid>) -> Receiver<Instant> {
         {}
         let _ = sender.send(Instant::now());
     };
-    // Without the thread the command is not observer.
+    // Without the thread the command is not observed.
     let _ = spawn_detached(wait);
     receiver
 }

@@ -29,14 +29,12 @@ pub(super) fn mark(path: &Path, marker: &ResultMarker) -> Vec<MarkedFile> {
     files.sort_by(|(a, first), (b, second)| a.total_cmp(b).then(first.cmp(second)));
     let mut from = marker.start;
     let one = |(written, file): (f64, PathBuf)| {
-        let read = read_small(&file, MAX_FILE_BYTES).and_then(|text| json::documents::<Value>(&text));
         let whole = [std::mem::replace(&mut from, written), written];
-        match read.map(|mut all| all.pop().unwrap_or_default()) {
+        let old = || "it is older than the command".to_owned();
+        let read = read_small(&file, MAX_FILE_BYTES).and_then(|text| json::documents::<Value>(&text));
+        match read.and_then(|all| marker.is_new(written).then_some(all).ok_or_else(old)) {
+            Ok(all) => marker.mark(all.last().unwrap_or(&Value::Null), whole, shown_path(&file)),
             Err(why) => MarkedFile::unread(shown_path(&file), &why),
-            Ok(_) if !marker.is_new(written) => {
-                MarkedFile::unread(shown_path(&file), "it is older than the command")
-            }
-            Ok(report) => marker.mark(&report, whole, shown_path(&file)),
         }
     };
     files.into_iter().map(one).collect()
