@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::handover::{Bounced, HandoverError, HandoverMethod, ThreadPair};
 
-use super::LATENCY_METRIC;
 use super::fact::MEASURED_PAIRS;
-use super::findings;
 use super::pairs::{choose_pairs, pairs_of, shared_resource};
 use super::warning::CpuWarning;
+use super::{LATENCY_METRIC, findings};
 use plimsoll_model::sample::Cell;
 use plimsoll_stats::median;
 

@@ -8,9 +8,8 @@ use plimsoll_metal::numa::{on_node, resident_pages_by_node};
 use plimsoll_metal::team::Team;
 
 use super::fact::MEMORY_NODES;
-use super::numa;
 use super::warning::MemoryWarning;
-use super::{check_page_pool, fits_in, pages_for, reserved_page, rounded_to_pages, team_on};
+use super::{check_page_pool, fits_in, numa, pages_for, reserved_page, rounded_to_pages, team_on};
 use plimsoll_bench_api::buffer::{human, reserve};
 use plimsoll_model::job::MemorySite;
 

@@ -7,15 +7,14 @@ use plimsoll_metal::clock::is_thread_time_precise;
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
 
-use super::affinity;
 use super::arrays::ThreadArrays;
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, THREAD_BYTES, VARIANT};
 use super::lap::{CountedLaps, LapRound, LapSchedule, OFF_CPU, PASS, parts_in, parts_per_lap};
 use super::warning::MemoryWarning;
 use super::{
-    AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective,
-    note_nodes, seed, working_set,
+    AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH, HUGE_PAGE, affinity, answers, note_caches,
+    note_effective, note_nodes, seed, working_set,
 };
 use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::distances::NeighbourDistances;

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 
 use plimsoll_units::text::shown;
 
-use crate::NetworkLatency;
 use crate::iperf3::is_for;
 use crate::job::NetworkJob;
 use crate::path::Path;
 use crate::server::{ServerAddress, source_address};
 use crate::session::ServerLocation;
-use crate::{EndPlacement, amount};
+use crate::{EndPlacement, NetworkLatency, amount};
 use plimsoll_bench_api::counts_in_range;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_server::wire::SharedKey;

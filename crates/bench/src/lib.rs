@@ -153,9 +153,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use plimsoll_model::fixture;
-    use plimsoll_model::limit;
     use plimsoll_model::sample::Sample;
+    use plimsoll_model::{fixture, limit};
     use plimsoll_units::quantity::Unit;
 
     #[test]

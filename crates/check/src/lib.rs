@@ -12,8 +12,7 @@ mod own;
 mod read;
 mod verdict;
 
-use plimsoll_reference::Account;
-use plimsoll_reference::impossible;
+use plimsoll_reference::{Account, impossible};
 
 use ask::HeldFigure;
 use plimsoll_machine::{Machine, Root};

@@ -14,9 +14,8 @@ use serde::Serialize;
 use super::cases::{CasePair, MatchedCase, SideFigures, distinct_metrics};
 use super::{
     ComparedMetric, DifferenceVerdict, Floors, JudgedDifference, RunMetric, RunNoise, SideLogarithm,
-    Undecided,
+    Undecided, alike, direction_of, excluded, foreign, letter, noise_of, spread,
 };
-use super::{alike, direction_of, excluded, foreign, letter, noise_of, spread};
 
 /// Price of each side.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,10 +6,9 @@ mod groups;
 mod health;
 mod rename;
 
-use super::cpuid;
 use super::root::{CPUINFO_CAP, FILE_CAP, Root};
 use super::virtualisation::{BANNER, FIRST_NAMESPACES, is_gvisor, namespace};
-use super::{Machine, smbios};
+use super::{Machine, cpuid, smbios};
 use plimsoll_units::text::shown_path;
 use std::collections::BTreeMap;
 use std::io;

@@ -5,8 +5,7 @@ use plimsoll_model::sample::{
     CannotMeasure, Elsewhere, FailureCause, Repeated, SampleAmount, Trials, WrongAnswerSource,
 };
 
-use crate::Harness;
-use crate::Planned;
+use crate::{Harness, Planned};
 
 /// Trials per CPU; the first measurement counts as one on the faulty CPU.
 const TRIALS_PER_CPU: u32 = 3;

@@ -12,11 +12,10 @@ pub mod limit;
 
 use super::chains::{RequestedChains, runnable};
 use super::fact::{KERNEL, WORK};
-use super::findings;
 use super::how::thread_options;
 use super::matrix::pairs;
 use super::sliced::{Slices, Turns};
-use super::{RATE_METRIC, TIME_METRIC};
+use super::{RATE_METRIC, TIME_METRIC, findings};
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling, scaling};
 
 const MAX_THREADS: u64 = 1 << 16;

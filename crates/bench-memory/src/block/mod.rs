@@ -8,12 +8,11 @@ use plimsoll_metal::block::{
     BlockKernel, BlockOp, BlockTraversal, LINE_BYTES, available, is_block, kernel_names,
 };
 
-use super::affinity;
-use super::answered;
 use super::batches::{Batches, BlockJob, FixedBlocks};
 use super::choose::{BEST_VARIANT, variants};
 use super::{
-    LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, are_here, pages, sizes, threads, working_set,
+    LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, affinity, answered, are_here, pages, sizes, threads,
+    working_set,
 };
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling};
 use plimsoll_bench_api::{PATTERN, whole_sizes};

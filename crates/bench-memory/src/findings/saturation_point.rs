@@ -1,8 +1,7 @@
 use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
-use crate::LoadedLatency;
-use crate::{BANDWIDTH_METRIC, LATENCY_METRIC};
+use crate::{BANDWIDTH_METRIC, LATENCY_METRIC, LoadedLatency};
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 

@@ -10,14 +10,11 @@ use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{ChaseShape, Chaser, LINE_BYTES, MOST_CHASES};
 use plimsoll_metal::sliced::{SliceEnd, Sliced};
 
-use super::affinity;
-use super::answered;
 use super::fact::{CHASE_CPU, LEVEL, STRIDE, TOUCHED_BYTES};
-use super::findings;
 use super::warning::MemoryWarning;
 use super::{
-    LATENCY_METRIC, MemoryLevel, RequestedPages, TIMES_LAST_LEVEL, answers_lines, are_here, levels,
-    note_caches, note_effective, note_nodes, pages, seed, sizes, working_set,
+    LATENCY_METRIC, MemoryLevel, RequestedPages, TIMES_LAST_LEVEL, affinity, answered, answers_lines,
+    are_here, findings, levels, note_caches, note_effective, note_nodes, pages, seed, sizes, working_set,
 };
 use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_model::job::memory::CHASE_GROUP;

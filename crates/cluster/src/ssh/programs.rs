@@ -1,8 +1,7 @@
 //! Selection of the program for a node: this one, or a static one of the node's architecture.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use sha2::{Digest, Sha256};
 

@@ -36,8 +36,7 @@ pub use steady::SteadyCommand;
 use values::{duration, events_file, named_path, named_server, precision, sample_time, scale, seed, whole};
 pub use watch::WatchCommand;
 
-use plimsoll_bench::benchmarks;
-use plimsoll_bench::{Consent, Descriptor, RawTarget};
+use plimsoll_bench::{Consent, Descriptor, RawTarget, benchmarks};
 use plimsoll_model::case::{KEYS, Key, ValueKind};
 use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{MOST_REPEATS, SERVER};

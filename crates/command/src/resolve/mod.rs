@@ -9,9 +9,8 @@ use std::time::Duration;
 use plimsoll_bench::{Benchmark, benchmarks};
 use plimsoll_bench_disk::fio::{self, JobFile, Unsupported};
 use plimsoll_model::case::{CaseError, Key, Pattern, ValueKind, nearest};
-use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{self, FileError, PlanFile};
-use plimsoll_model::plan::{Group, Plan, PlanPositions, Sampling};
+use plimsoll_model::plan::{Group, Plan, PlanPositions, Sampling, built_in};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 use crate::cli::{Common, DEFAULT_PLAN, Measurable};

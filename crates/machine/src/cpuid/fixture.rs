@@ -1,7 +1,6 @@
 //! Fixtures for tests with CPUID.
 
-use super::Leaf;
-use super::meaning;
+use super::{Leaf, meaning};
 
 /// Makes CPUID leaves with these features (Linux names), for tests; panics if a name is unknown.
 #[allow(clippy::panic)]

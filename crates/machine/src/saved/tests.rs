@@ -1,7 +1,6 @@
 use super::*;
 use crate::disk::DiskKind;
-use crate::fixture::table;
-use crate::fixture::{Fault, Fixture};
+use crate::fixture::{Fault, Fixture, table};
 use crate::storage::{Medium, Storage};
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -1,8 +1,7 @@
 //! Memory on a given NUMA node: memory policy of a thread, and location of pages.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::ptr;
+use std::{io, ptr};
 
 /// `CONFIG_NODES_SHIFT` is at most 10.
 const MOST_NODES: usize = 1024;

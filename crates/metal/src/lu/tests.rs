@@ -1,7 +1,6 @@
 use super::*;
-use crate::effort;
-use crate::gemm;
 use crate::team::testing::team;
+use crate::{effort, gemm};
 use proptest::prelude::*;
 
 /// Returns a number between −1/2 and 1/2 that depends only on seed, row and column.

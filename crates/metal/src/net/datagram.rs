@@ -1,9 +1,8 @@
 //! Batches of UDP datagrams with `sendmmsg` and `recvmmsg`. With offload (`UDP_SEGMENT`, `UDP_GRO`)
 //! up to 64 datagrams are one message with a segment length.
 
-use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::ptr;
+use std::{io, ptr};
 
 /// Largest UDP payload over IPv4 in bytes: 65535 less 20 of IP and 8 of UDP header.
 pub const MAX_DATAGRAM: usize = 65_507;

@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::find_word;
-use crate::case::{Case, Key, Value};
+use crate::case::{Case, Key, Value, find_word};
 
 pub use exclude::Exclude;
 pub use places::{KeyPosition, PlanPositions, Position};

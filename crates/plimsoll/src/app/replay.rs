@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use plimsoll_command::cli::ReportCommand;
 use plimsoll_output::report::format::{FormatSubject, Replayed, writer};
-use plimsoll_output::report::html;
-use plimsoll_output::report::{Style, StyleOptions, card, published as tables, terminal};
+use plimsoll_output::report::{Style, StyleOptions, card, html, published as tables, terminal};
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown;
 

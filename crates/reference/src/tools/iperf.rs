@@ -3,8 +3,7 @@
 mod stated;
 
 use crate::tools::prelude::*;
-use stated::IperfRow;
-use stated::{read, recognises, starts};
+use stated::{IperfRow, read, recognises, starts};
 
 #[derive(Clone, Copy, PartialEq)]
 enum IperfTest {

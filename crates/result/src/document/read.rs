@@ -4,9 +4,8 @@ use std::path::Path;
 
 use plimsoll_units::text::{read_small, shown, shown_path, shown_within};
 
-use super::in_page;
 use super::sound::{LONGEST_RUN, check, is_span};
-use super::{RUN_SCHEMA, Run};
+use super::{RUN_SCHEMA, Run, in_page};
 
 /// Limit of file size, in bytes; a document of 5000 nodes needs half.
 const MAX_BYTES: u64 = 2 << 30;

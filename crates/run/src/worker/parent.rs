@@ -18,8 +18,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::message::{self, WorkerReply, WorkerRequest};
-use crate::Planned;
-use crate::Station;
+use crate::{Planned, Station};
 
 /// Time limit in s for a worker to start, prepare, verify or finish.
 const PREPARE_SECONDS: f64 = 120.0;

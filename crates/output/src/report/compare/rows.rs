@@ -1,7 +1,6 @@
 //! Comparison as a table: a row per metric, or per side of a metric for ranks and prices.
 
-use plimsoll_bench::label;
-use plimsoll_bench::spans_all_machines;
+use plimsoll_bench::{label, spans_all_machines};
 use plimsoll_compare::{ComparedMetric, Comparison, DifferenceVerdict, Ranked, RankedSide, letter};
 use plimsoll_model::case::Case;
 use plimsoll_units::quantity::{Quantity, percent, significant};

@@ -1,8 +1,7 @@
 //! Comparison as one HTML file: verdicts, differences, all metrics, results by price.
 
 use maud::{Markup, html};
-use plimsoll_bench::Better;
-use plimsoll_bench::label;
+use plimsoll_bench::{Better, label};
 use plimsoll_compare::{ComparedSide, Comparison, Ranked, RankedSide, RequirementResult, Tone, letter};
 
 use super::data::{self, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, island};

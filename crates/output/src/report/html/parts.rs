@@ -12,12 +12,11 @@ use plimsoll_stats::EquivalenceVerdict;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
 use plimsoll_units::text::format_count;
 
-use crate::report::conditions;
 use crate::report::context::{host_or_count, title};
 use crate::report::row::{GOOD, Grade, MeasurementRow};
 use crate::report::section::{count_warnings, has_mark};
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
-use crate::report::{and_more, grouped};
+use crate::report::{and_more, conditions, grouped};
 
 const OPEN: usize = 5;
 

@@ -1,8 +1,7 @@
 //! Published tables as Markdown.
 
-use super::FilledReport;
-use super::evaluation;
 use super::sheet::TableSheet;
+use super::{FilledReport, evaluation};
 use crate::report::escape::{line, markdown as escaped};
 
 pub(crate) fn markdown(reports: &[FilledReport<'_>]) -> String {

@@ -1,7 +1,6 @@
 //! Today's measurements of the points of a published report.
 
-use plimsoll_bench::Better;
-use plimsoll_bench::converted;
+use plimsoll_bench::{Better, converted};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::Limit;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};

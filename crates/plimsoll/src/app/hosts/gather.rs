@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use plimsoll_command::cli::Gather;
-use plimsoll_output::report::html;
 use plimsoll_output::report::target::OutputTarget;
-use plimsoll_output::report::{Style, StyleOptions, terminal};
+use plimsoll_output::report::{Style, StyleOptions, html, terminal};
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::finding::WRONG_ANSWER;
 use plimsoll_result::fleet;

@@ -4,8 +4,7 @@ use plimsoll_model::measurement::{MetricResult, Note, ToolResult};
 use proptest::prelude::*;
 
 use super::names::Names;
-use crate::document::Run;
-use crate::document::{Finding, Node};
+use crate::document::{Finding, Node, Run};
 use crate::fixture;
 
 const SECRETS: &[&str] = &[
