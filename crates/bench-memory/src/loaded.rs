@@ -122,7 +122,8 @@ impl Benchmark for LoadedLatency {
     }
 }
 
-/// Formats bandwidth of the load and latency at one point of the curve: `20 GB/s 110 ns`.
+/// Formats bandwidth of the load and latency at one point of the curve: `20 GB/s 110 ns`; `None`
+/// if it lacks one.
 fn in_words(point: &CurvePoint) -> Option<String> {
     let (latency, load) = (*point.get(LATENCY_METRIC)?, *point.get(BANDWIDTH_METRIC)?);
     let latency = Quantity::new(latency, Unit::Second);

@@ -93,8 +93,8 @@ pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
     least(machine, &cpus_of_case(machine, case), arrays)
 }
 
-/// Returns the bytes for each of `threads`: a share of `total` in whole huge pages, within memory
-/// and time; in small pages if memory does not have a huge page for each thread.
+/// Returns `total` ÷ `threads` in whole huge pages, at most what half of the free memory and the
+/// case's time allow; in small pages if that is less than a huge page.
 pub(super) fn bytes_per_thread(machine: &Machine, group: &Group, threads: u64, total: u64) -> u64 {
     let threads = threads.max(1);
     let half = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 2);

@@ -33,10 +33,12 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// First datagram of a stream, which shows the server the client's address. Native byte order.
 const HELLO: u32 = 0x3637_3839;
+/// Answers to [`HELLO`]: the current one and those of versions before 3.10.
+const HELLO_ANSWERS: [u32; 3] = [0x3938_3736, HELLO, 987_654_321];
 /// Longest JSON that is read, bytes: far more than the results of 128 streams.
 const MAX_JSON_BYTES: u32 = 256 << 10;
 
-pub(super) fn is_for(case: &Case) -> bool {
+pub(super) fn is_on_iperf3(case: &Case) -> bool {
     case.word("server").is_some_and(|server| server.starts_with(SCHEME))
 }
 
@@ -122,15 +124,20 @@ fn send_json(control: &mut TcpStream, value: &Value) -> io::Result<()> {
     control.write_all(&[&length.to_be_bytes(), json.as_bytes()].concat())
 }
 
-/// Ends the test, sends what each stream has sent in units of `bytes`, and returns the server's
+/// Ends the test, sends what each stream has sent in units of `unit_bytes`, and returns the server's
 /// results. Waits until the server closes, since it accepts no other test before.
-fn finish(mut control: TcpStream, sent: &[u64], bytes: u32, time: Duration) -> io::Result<ServerResults> {
+fn finish(
+    mut control: TcpStream,
+    sent: &[u64],
+    unit_bytes: u32,
+    time: Duration,
+) -> io::Result<ServerResults> {
     control.write_all(&[STATE_END.cast_unsigned()])?;
     expect(&mut control, STATE_EXCHANGE)?;
     let totals = json!({
         "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": 0,
         "streams": sent.iter().enumerate().map(|(place, count)| json!({
-            "id": stream_id(place), "bytes": count * u64::from(bytes), "packets": count, "retransmits": -1, "jitter": 0,
+            "id": stream_id(place), "bytes": count * u64::from(unit_bytes), "packets": count, "retransmits": -1, "jitter": 0,
             "errors": 0, "start_time": 0, "end_time": time.as_secs_f64(),
         })).collect::<Vec<_>>(),
     });
@@ -142,8 +149,11 @@ fn finish(mut control: TcpStream, sent: &[u64], bytes: u32, time: Duration) -> i
     let results = ServerResults::parse(&read(&mut control, length)?)?;
     expect(&mut control, STATE_DISPLAY)?;
     control.write_all(&[STATE_DONE.cast_unsigned()])?;
-    let _ = read(&mut control, 1);
-    Ok(results)
+    match read(&mut control, 1) {
+        Err(e) if Gone::of(&e) == Gone::Closed => Ok(results),
+        Ok(_) => Err(io::Error::other("it did not end the test")),
+        Err(e) => Err(e),
+    }
 }
 
 /// Client that runs one test per sample against an iperf3 server.
@@ -222,8 +232,11 @@ impl Client {
         socket.set_read_timeout(Some(HELLO_TIMEOUT))?;
         // Sent only once: the server would take a second one for that of the next stream.
         socket.send(&HELLO.to_ne_bytes())?;
-        socket.recv(&mut [0; 64])?;
-        Ok(socket)
+        let mut answer = [0; 4];
+        match socket.recv(&mut answer)? == 4 && HELLO_ANSWERS.contains(&u32::from_ne_bytes(answer)) {
+            true => Ok(socket),
+            false => Err(io::Error::other("its first datagram is not that of iperf3")),
+        }
     }
 
     fn means<'a, S>(&'a self, sockets: &'a [S], longest: Duration) -> TransferMeans<'a, S> {

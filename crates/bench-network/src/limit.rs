@@ -79,18 +79,25 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
             "the link's speed is unknown: the interface is software, or its driver does not tell{stated}; {OF_VIRTUAL_DEVICES}",
         ));
     };
-    if let Err(why) = framed.share {
-        return unknown(why);
-    }
+    let share = match framed.share {
+        Ok(share) => share,
+        Err(why) => return unknown(why),
+    };
     let speed = Input::new("speed", speed, "bit/s", "/sys/class/net of the interface that the packets take");
-    rest_on_shown_speed(framed_limit(question, framed, LimitSource::Derived, speed), question.machine)
+    rest_on_shown_speed(framed_limit(question, framed, share, LimitSource::Derived, speed), question.machine)
 }
 
-/// Returns the limit that follows from the rate `rate` of a link, without the share of framing.
-fn framed_limit(question: &Question<'_>, framed: &Framed, source: LimitSource, rate: Input) -> Limit {
+/// Returns the limit that follows from the rate `rate` of a link, of which payload takes `share`.
+fn framed_limit(
+    question: &Question<'_>,
+    framed: &Framed,
+    share: f64,
+    source: LimitSource,
+    rate: Input,
+) -> Limit {
     let both = if directions(question) > 1.0 { "2 × " } else { "" };
     let formula = format!("{both}{} × {}", rate.name, framed.formula);
-    let value = directions(question) * rate.value * framed.share.unwrap_or_default();
+    let value = directions(question) * rate.value * share;
     let inputs = std::iter::once(rate).chain(framed.inputs.iter().cloned()).collect();
     Limit::fixed(LimitKind::Ceiling, source, value, &formula, inputs)
 }
@@ -99,13 +106,13 @@ fn framed_limit(question: &Question<'_>, framed: &Framed, source: LimitSource, r
 fn promised_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     question.condition(&PATH_LINE).filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;
-    framed.share.ok()?;
+    let share = framed.share.ok()?;
     let from = format!(
         "data/instances.toml, {} by the firmware's product name; {}; not re-read for this file",
         promise.product, promise.source
     );
     let burst = Input::new("promise", promise.burst, "bit/s", &from);
-    let mut limit = framed_limit(question, framed, LimitSource::Rated, burst);
+    let mut limit = framed_limit(question, framed, share, LimitSource::Rated, burst);
     let lasting = Quantity::new(promise.baseline, Unit::BitPerSecond);
     limit.reason = match promise.baseline < promise.burst {
         true => Some(format!(

@@ -110,9 +110,10 @@ impl Address {
         let usable: Vec<SocketAddr> = found.filter(is_usable).collect();
         match usable.is_empty() {
             false => Ok(usable),
-            true => Err(CannotMeasure::server_failed(
-                "the server has no address of the same IP version as --bind; use a --bind address of the server's IP version",
-            )),
+            true => Err(CannotMeasure::server_failed(format!(
+                "the server {} has no address of the same IP version as --bind; use a --bind address of the server's IP version",
+                self.host
+            ))),
         }
     }
 }

@@ -312,7 +312,7 @@ impl ServerSession {
         match error {
             _ if self.process.is_some() => None,
             LostTransfer::Thread(_) | LostTransfer::Here(_) => None,
-            LostTransfer::Refused(_) | LostTransfer::Dropped => None,
+            LostTransfer::Refused(_) | LostTransfer::Dropped | LostTransfer::Impossible(_) => None,
             LostTransfer::NoDatagram { port } => Some(PathFault::NoDatagram { port: *port }),
             LostTransfer::OtherServer => Some(PathFault::SeveralServers),
             LostTransfer::NoSession => Some(PathFault::SeveralAddresses),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use plimsoll_units::text::shown;
 
-use crate::iperf3::is_for;
+use crate::iperf3::is_on_iperf3;
 use crate::job::NetworkJob;
 use crate::path::Path;
 use crate::server::{ServerAddress, source_address};
@@ -77,7 +77,7 @@ pub(super) fn candidates(machine: &Machine, cases: Vec<Case>, usual: u32) -> Res
     let candidate = |case: Case| {
         let is_latency = case.benchmark() == NetworkLatency.name();
         let why = "network.latency is not supported on an iperf3 server: use plimsoll serve";
-        let feasible = match is_for(&case) {
+        let feasible = match is_on_iperf3(&case) {
             true if is_latency => Err(CannotMeasure::not_here(why)),
             true => check_iperf3(&case).map(Ok)?,
             false => Ok(()),

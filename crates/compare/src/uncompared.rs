@@ -178,7 +178,8 @@ impl Uncompared {
     }
 }
 
-/// Returns the case as lost if a different case without a verdict was compared instead.
+/// Returns the case of `pair` as lost if the second side has only a different case, and no headline
+/// of it came to a verdict.
 fn replaced(
     pair: &CasePair<'_, '_>,
     compared: &[ComparedMetric],

@@ -109,8 +109,8 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
     Ok((name, number, unit))
 }
 
-/// Returns the limits in B/s of the memory channels; fails if a cache answers. A random block
-/// smaller than a cache line costs a whole line.
+/// Returns the limits in B/s of the memory channels. A random block smaller than a cache line costs
+/// a whole line. Fails with the reason if a cache holds the working set, or if caches are unknown.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let Question { machine, case, .. } = question;
     let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);

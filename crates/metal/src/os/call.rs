@@ -1,4 +1,4 @@
-//! System calls through the C library, as programs make them.
+//! System calls through the C library, as programs make them, and one without it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

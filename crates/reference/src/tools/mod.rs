@@ -127,8 +127,9 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// Returns the calls of client and server, each a program and its arguments, bound to the case's
-/// CPUs; if the server's are unknown, to the last one. A server on another host is not started.
+/// Returns the calls of client and server, each a program and its arguments, bound to the CPUs of
+/// the case; if the server's are unknown, the client to the first and the server to the last one. A
+/// server on another host is not started.
 fn client_and_server(
     ask: &InvocationInput,
     [near, far]: [(&'static str, Vec<String>); 2],

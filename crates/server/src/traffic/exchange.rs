@@ -106,11 +106,13 @@ pub(super) fn run_streams<T: TransferStreams, S: Sync>(
 ) -> Result<EndReport<T::AllSent, T::AllReceived>, LostTransfer> {
     let (all, mut report) = (means.sockets.len(), EndReport::default());
     let (shared, go) = (&SharedTransfer::new(all).map_err(LostTransfer::Here)?, Instant::now());
+    // Nothing waits for the counter: the threads of the one direction are joined.
     let team = ThreadTeam { name: "stream", done: &shared.senders_done, shared, cpus: means.cpus, first: 0 };
     std::thread::scope(|scope| {
         if means.end.sends(streams.direction()) {
             let works = (0..all).map(|stream| move || streams.sender(stream, &shared.stop)?());
             let done = joined(team.start(scope, works)?)?;
+            // The other end reports what its kernel saw; ours observes nothing meanwhile.
             report.sent = Some(streams.sent(&mut streams.watch(false), &done));
             finish(&done.iter().map(T::amount).collect::<Vec<_>>())?;
             return Ok(report);

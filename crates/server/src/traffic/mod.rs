@@ -128,6 +128,9 @@ pub enum LostTransfer {
     /// The other end refused.
     #[error("it refused: {0}")]
     Refused(String),
+    /// The counts of both ends contradict each other.
+    #[error("{0}")]
+    Impossible(#[from] udp::account::Impossible),
     /// The other end acknowledges no stream data, although the control connection works.
     #[error("segments of {segment} bytes were not acknowledged, although the control connection works")]
     Unacknowledged {
@@ -166,7 +169,8 @@ pub enum LostTransfer {
 }
 
 impl From<io::Error> for LostTransfer {
-    /// Converts an error of a control connection: to `Dropped` if the local firewall caused it.
+    /// Converts an error of a connection to the other end: to `Dropped` if the local firewall
+    /// caused it.
     fn from(error: io::Error) -> Self {
         if is_dropped_here(&error) { Self::Dropped } else { WireError::from(error).into() }
     }

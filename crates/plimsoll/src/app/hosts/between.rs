@@ -265,8 +265,8 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
 
 type AnswerOfPair<'a> = (&'a PairResults, &'a PairAnswer);
 
-/// Returns a case's outcome with `facts` and the `sample` of each number that `figures` have;
-/// without samples the first error in `all`.
+/// Returns the outcome of `case`: `sample(i)` for each `i` below the length of the longest list in
+/// `figures`; if none gives a sample, the first error in `all`.
 fn outcome<'a>(
     case: Case,
     all: &[AnswerOfPair<'_>],

@@ -85,7 +85,8 @@ const TURN: u64 = 16 * 32;
 const LOADS: f64 = (1_u64 << 27) as f64;
 const LOAD_SECONDS: f64 = 100e-9;
 
-/// Returns the bytes that pmbw allocates for a working set of `area` bytes: a power of two.
+/// Returns the bytes that pmbw allocates for `area` bytes that `threads` share, each part rounded
+/// up: a power of two.
 fn allocated(area: u64, threads: u64) -> u64 {
     let part = area.div_ceil(threads.max(1)).next_multiple_of(TURN).max(MIN_DISTANCE_BYTES);
     part.saturating_mul(threads).next_power_of_two()

@@ -121,7 +121,8 @@ pub(super) fn class(message: &[u8]) -> Option<Class> {
     Some(Class { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, rate: own, ceiling })
 }
 
-/// Parses a filter: the rate above which it drops packets, bit/s, if it matches all packets.
+/// Parses a filter: the rate above which it drops packets, bit/s, if it matches all packets, else
+/// an inner `None`. `None` if the message cannot be read.
 pub(super) fn filter(message: &[u8]) -> Option<Option<u64>> {
     let attributes = message.get(TRAFFIC_CONTROL..)?;
     let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();

@@ -113,7 +113,7 @@ impl TransferStreams for UdpRun<'_> {
         let cpu_nanos = nanos(streams.iter().map(|s| s.cpu).sum());
         let dropped = streams.iter().map(|s| s.dropped).sum();
         let accounts = streams.into_iter().map(|stream| stream.account).zip(totals.iter().copied());
-        let all = account::conclude(accounts).map_err(|e| LostTransfer::Refused(e.to_string()))?;
+        let all = account::conclude(accounts)?;
         Ok(UdpReceived { dropped, cpu_nanos, ..all })
     }
 

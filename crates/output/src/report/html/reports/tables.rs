@@ -222,7 +222,8 @@ fn range(place: &ChartPlace<'_, '_>) -> Option<[f64; 2]> {
     samples().reduce(f64::min).zip(samples().reduce(f64::max)).map(|(least, most)| [least, most])
 }
 
-/// Builds the chart of shares of the limit in percent; for latencies limit ÷ measured.
+/// Builds the chart of the shares of the limit in percent that today's figure, the tool's and the
+/// published one reach in each place; for latencies limit ÷ measured.
 pub(super) fn shares(machine: &str, title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
     let mut lines = ReportLines::new(places.iter().map(|place| place.column.clone()).collect());
     for (column, place) in places.iter().enumerate() {

@@ -206,7 +206,8 @@ fn name(series: &TrendSeries, case: &str) -> String {
     shown_within(&format!("{case}{metric}"), 200)
 }
 
-/// Builds the link to the first run with the changes; `base` is the path to the site's root.
+/// Builds `since DATE (run ID):` with a link to the run that first shows the changes; `base` is the
+/// path to the site's root.
 fn since(RunChanges { since, .. }: &RunChanges<'_>, base: &str) -> Markup {
     html! {
         "since " a href=(format!("{base}{}", names::run(&since.id))) { (when(&since.started)) " (run " (short(&since.id)) ")" } ": "
