@@ -124,8 +124,8 @@ fn send_json(control: &mut TcpStream, value: &Value) -> io::Result<()> {
     control.write_all(&[&length.to_be_bytes(), json.as_bytes()].concat())
 }
 
-/// Ends the test, sends what each stream has sent in units of `unit_bytes`, and returns the server's
-/// results. Waits until the server closes, since it accepts no other test before.
+/// Ends the test, sends what each stream has sent in units of `unit_bytes`, and returns the results
+/// of the server. Waits until the server closes, since it accepts no other test before.
 fn finish(
     mut control: TcpStream,
     sent: &[u64],

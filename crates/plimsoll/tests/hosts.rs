@@ -343,7 +343,7 @@ fn what_machines_say_of_themselves_is_printed_by_machine() {
 #[test]
 fn a_killed_shell_a_killed_plimsoll_and_a_lost_link_leave_nothing_behind() {
     let Some(machines) = Machines::new(2, &[]) else { return };
-    let child = machines.run("n1,n2", 200, "").spawn();
+    let child = machines.run("n1,n2", 400, "").spawn();
     signal(parent(machines.until_it_measures(2)).unwrap(), Signal::KILL);
     let (_, err) = ends(child, 5);
     assert_eq!(names(&machines.document()), ["n1"]);

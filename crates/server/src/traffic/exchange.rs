@@ -112,7 +112,7 @@ pub(super) fn run_streams<T: TransferStreams, S: Sync>(
         if means.end.sends(streams.direction()) {
             let works = (0..all).map(|stream| move || streams.sender(stream, &shared.stop)?());
             let done = joined(team.start(scope, works)?)?;
-            // The other end reports what its kernel saw; ours observes nothing meanwhile.
+            // The other end reports what its kernel saw; this one does not observe its streams.
             report.sent = Some(streams.sent(&mut streams.watch(false), &done));
             finish(&done.iter().map(T::amount).collect::<Vec<_>>())?;
             return Ok(report);
