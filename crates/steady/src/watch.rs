@@ -36,7 +36,7 @@ pub struct CommandInterval {
     pub run: f64,
     /// Time that the command's threads waited for a CPU; `None` if the kernel does not count it.
     pub wait: Option<f64>,
-    /// Share of the command's processes that a signal has stopped, 0 to 1.
+    /// Share of the command's processes that a signal has stopped, 0 to 1; without those that sleep.
     pub stopped: f64,
     /// Share of the command's threads in uninterruptible sleep, among those and the runnable ones.
     pub blocked: f64,
@@ -110,6 +110,8 @@ struct SeenProcesses {
     /// CPU time and waiting time in ns, and CPU, by thread.
     threads: BTreeMap<u32, (u64, u64, usize)>,
     faults: BTreeMap<u32, [u64; 2]>,
+    /// Times at which each process of the command last ran, and was last not stopped.
+    going: BTreeMap<u32, [f64; 2]>,
     io: BTreeMap<u32, u64>,
     /// Other processes at the last scan, with their disk traffic if it was read.
     others: BTreeMap<u32, (ProcessStat, Option<u64>)>,
@@ -245,6 +247,7 @@ impl CommandWatch {
     fn list_processes(&mut self) {
         let all: BTreeSet<u32> = self.root.processes().into_iter().collect();
         self.seen.known.retain(|id, _| all.contains(id));
+        self.seen.going.retain(|id, _| all.contains(id));
         for id in all {
             self.belongs(id, 8);
         }
@@ -264,17 +267,14 @@ impl CommandWatch {
 
     fn read_command(&mut self, interval: &mut CommandInterval, now: f64) {
         let ours: Vec<u32> = self.seen.known.iter().filter(|(_, ours)| **ours).map(|(id, _)| *id).collect();
-        let (mut states, mut alive, mut stopped) = ([0_u32; 2], 0_u32, 0_u32);
+        let (mut states, mut running, mut stopped) = ([0_u32; 2], 0_u32, 0_u32);
         let mut waited: Option<f64> = None;
         for id in ours {
             let Some(line) = ProcessStat::read(&self.root, &format!("proc/{id}")) else { continue };
             let faults = self.seen.faults.insert(id, line.faults).unwrap_or_default();
             interval.minor_faults += line.faults[0].saturating_sub(faults[0]);
             interval.major_faults += line.faults[1].saturating_sub(faults[1]);
-            if line.state != 'Z' && line.state != 'X' {
-                alive += 1;
-                stopped += u32::from(matches!(line.state, 'T' | 't'));
-            }
+            let run = interval.run;
             let single = line.threads <= 1;
             let threads = if single { vec![id] } else { self.root.threads(id) };
             for thread in threads {
@@ -287,9 +287,21 @@ impl CommandWatch {
                     *waited.get_or_insert_default() += wait;
                 }
             }
+            let is_stopped = matches!(line.state, 'T' | 't');
+            let [ran, going] = self.seen.going.entry(id).or_insert([now, now]);
+            if !is_stopped {
+                *going = now;
+            }
+            if interval.run > run {
+                *ran = now;
+            }
+            // One that slept before it was stopped loses nothing.
+            let works = *going - *ran < CPU_MEMORY_S;
+            stopped += u32::from(is_stopped && works);
+            running += u32::from(!is_stopped && works);
         }
         interval.wait = waited;
-        interval.stopped = f64::from(stopped) / f64::from(alive.max(1));
+        interval.stopped = f64::from(stopped) / f64::from((stopped + running).max(1));
         interval.blocked = f64::from(states[1]) / f64::from((states[0] + states[1]).max(1));
         self.seen.cpus.retain(|_, at| now - *at <= CPU_MEMORY_S);
     }
@@ -429,6 +441,32 @@ mod tests {
         assert!(all.windows(2).all(|pair| pair[0].to == pair[1].from) && all[0].from == 0.0);
         assert!(all.iter().map(|one| one.run).sum::<f64>() > 0.01, "{all:?}");
         assert!(all.iter().all(|one| one.stopped == 0.0));
+    }
+
+    #[test]
+    fn a_stop_of_what_runs_is_seen_beside_processes_that_sleep() {
+        use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+        use std::os::unix::process::CommandExt;
+        let script = "for i in 1 2 3 4 5 6 7 8; do sleep 60 & done; while :; do :; done";
+        let mut watch = CommandWatch::new(&Root::live(), &(0..1024).collect());
+        let mut child =
+            std::process::Command::new("sh").args(["-c", script]).process_group(0).spawn().unwrap();
+        watch.start(child.id());
+        let busy = Pid::from_child(&child);
+        let mut stopped_after = |signal| {
+            kill_process(busy, signal).unwrap();
+            (0..8)
+                .map(|_| {
+                    std::thread::sleep(std::time::Duration::from_millis(200));
+                    watch.next_interval().stopped
+                })
+                .last()
+        };
+        let before = stopped_after(Signal::CONT);
+        let stopped = stopped_after(Signal::STOP);
+        kill_process_group(busy, Signal::KILL).unwrap();
+        child.wait().unwrap();
+        assert_eq!((before, stopped), (Some(0.0), Some(1.0)));
     }
 
     #[test]
