@@ -70,6 +70,8 @@ pub struct Gate {
     pub faults: Vec<HardwareFault>,
     /// Wrong answers that this machine computed.
     pub wrong: Vec<WrongAnswer>,
+    /// Whether a signal ended the gate before its time was over.
+    pub interrupted: bool,
     /// Cases that prove CPUs, which have no threshold.
     pub proofs: Vec<Case>,
     /// CPUs that computed every answer of these cases rightly.
@@ -117,6 +119,7 @@ impl Gate {
             differences: latest.map(|usual| usual.differences(machine)).unwrap_or_default(),
             faults: Vec::new(),
             wrong: Vec::new(),
+            interrupted: false,
             proofs,
             proven: CpuSet::default(),
             before: usual.iter().find_map(|usual| usual.health.clone()),

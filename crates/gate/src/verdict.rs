@@ -107,7 +107,8 @@ fn unknown(gate: &Gate) -> Option<GateVerdict> {
     if let Some(check) = of(CheckProgress::Suspect) {
         let first = check.cause().filter(|cause| !cause.is_own()).map(LowCause::to_string);
         let first = first.unwrap_or(evidence(check));
-        return Some(verdict(GateAnswer::Unknown, Some("not-decided"), &first, "not decided in time"));
+        let then = if gate.interrupted { "interrupted" } else { "not decided in time" };
+        return Some(verdict(GateAnswer::Unknown, Some("not-decided"), &first, then));
     }
     let failed = gate.checks.iter().find_map(|check| match &check.state {
         CheckProgress::Failed(why) => Some((&check.case, why)),
@@ -131,11 +132,10 @@ fn healthy(gate: &Gate) -> GateVerdict {
         first += &format!(", {cpus} {} proven", gate.proven);
     }
     let busy = gate.checks.iter().filter(|check| check.is_without_evidence()).find_map(FigureCheck::cause);
-    let then = match (busy, gate.unjudged.len()) {
-        (Some(cause), _) => cause.to_string(),
-        (None, 0) => String::new(),
-        (None, n) => format!("{} not judged", format_count(n, "case")),
-    };
+    if !gate.unjudged.is_empty() {
+        first += &format!("; {} not judged", format_count(gate.unjudged.len(), "case"));
+    }
+    let then = busy.map(LowCause::to_string).unwrap_or_default();
     verdict(GateAnswer::Healthy, None, &first, &then)
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
 use crate::disk::in_own_mounts;
@@ -159,6 +160,17 @@ fn the_answer_is_printed_also_where_its_file_cannot_be_written() {
     assert!(["healthy: ", "sick: ", "unknown: "].iter().any(|word| line.starts_with(word)), "{output:?}");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     insta::assert_snapshot!(lossy(&output.stderr));
+}
+
+/// A scheduler waits for the gate.
+#[test]
+fn a_fifo_without_a_reader_does_not_keep_the_gate_waiting() {
+    let dir = scratch();
+    mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut gate = plimsoll(dir.path());
+    let output = gate.args("gate --store none --output pipe".split(' ')).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(!output.stdout.is_empty(), "{output:?}");
 }
 
 #[test]

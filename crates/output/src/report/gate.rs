@@ -186,7 +186,10 @@ fn nagios(gate: &Gate) -> String {
         let label = format!("{} {}", full(&check.case), check.quantity.code()).replace(['\'', '=', '|'], " ");
         let unit = if check.unit() == Some(Unit::Second) { "s" } else { "" };
         let end = if check.threshold.better == plimsoll_bench::Better::Higher { ":" } else { "" };
-        let _ = write!(out, "{separator} '{label}'={value}{unit};;{}{end}", check.threshold.low);
+        let is_decided = matches!(check.state, CheckProgress::Passed | CheckProgress::Low);
+        // A value beyond a threshold alarms, also one that is no evidence.
+        let alarm = if is_decided { format!("{}{end}", check.threshold.low) } else { String::new() };
+        let _ = write!(out, "{separator} '{label}'={value}{unit};;{alarm}");
         separator = "";
     }
     out + "\n"

@@ -44,6 +44,9 @@ const LOOKED_AT: usize = 200;
 /// Longest pause between measurements of one case: a disturbance of one must not affect all.
 const MAX_RETEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Longest time without a reader of the FIFO that --output names: a scheduler waits.
+const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
+
 pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let started = wall::now().to_string();
@@ -68,7 +71,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     }
     let measuring =
         Measuring { prepared, asked, progress: ProgressText { style: &style }, begun, most: typed.most() };
-    let interrupted = measuring.all(&mut gate)?;
+    gate.interrupted = measuring.all(&mut gate)?;
     let machine = &measuring.prepared.machine;
     record_proven(typed, machine, &gate.proven);
     let about = GateAbout {
@@ -83,10 +86,11 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let output = printed(&shown(shape(typed.format)));
     if let Some(to) = &to {
         let form = if typed.format == AnswerForm::Text { AnswerForm::Json } else { typed.format };
-        to.put(&shown(shape(form)))?;
+        let text = shown(shape(form));
+        to.fill_within(Some(OUTPUT_PATIENCE), |file| file.write_all(text.as_bytes()))?;
     }
     output?;
-    Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, interrupted)))
+    Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, gate.interrupted)))
 }
 
 fn shape(form: AnswerForm) -> AnswerShape {
