@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Owned, PROGRAM, command, done, gone, json_of, list, lossy, plimsoll, repository, scratch, signal, text,
-    until, validated,
+    Owned, PROGRAM, command, done, gone, json_of, list, lossy, plimsoll, repository, scratch, signal, start,
+    text, until, validated,
 };
 
 fn yaml(name: &str) -> Value {
@@ -158,11 +158,66 @@ fn an_observation_is_unknown_if_its_observer_was_killed() {
     let document = verdict(dir.path());
     assert_eq!(document["answer"], "unknown");
     assert!(list(&document["runs"][0]["intervals"]).len() >= 3);
-    // --stop also removes an observation that never began.
+    // --stop also removes an observation that never began, but no file that it cannot read.
     let file = dir.path().join("data/plimsoll/steady/it.started");
-    fs::write(&file, "").unwrap();
-    done(dir.path(), "steady --quiet --stop it", 2);
-    assert!(!file.exists());
+    for (content, code) in [("", 2), ("[1, 2]\n", 4), ("{\n", 4)] {
+        fs::write(&file, content).unwrap();
+        let (_, stderr) = done(dir.path(), "steady --quiet --stop it", code);
+        assert_eq!(fs::read_to_string(&file).ok().as_deref(), (code == 4).then_some(content));
+        assert_eq!(stderr.contains(file.to_str().unwrap()), code == 4, "{stderr}");
+    }
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let (_, stderr) = done(dir.path(), "steady --quiet --stop it", 4);
+    assert!(stderr.contains(file.to_str().unwrap()), "{stderr}");
+}
+
+#[test]
+fn an_observation_remains_until_its_verdict_is_kept() {
+    let dir = scratch();
+    let (_process, observer) = observed(dir.path());
+    let steady = dir.path().join("data/plimsoll/steady");
+    for name in ["last.json", "kept.json"] {
+        fs::create_dir(steady.join(name)).unwrap();
+        let save = if name == "kept.json" { "--save kept" } else { "" };
+        let line = format!("steady --quiet --stop it {save} --output first.json");
+        let output = plimsoll(dir.path()).args(line.split_whitespace()).output().unwrap();
+        assert!(!output.status.success(), "{name}");
+        gone(observer);
+        assert!(steady.join("it.started").exists(), "{name}");
+        fs::remove_dir(steady.join(name)).unwrap();
+    }
+    let first = document(dir.path(), "first.json");
+    let again = verdict(dir.path());
+    assert_eq!((&again["answer"], &again["runs"]), (&first["answer"], &first["runs"]));
+    assert!(!text(&again["line"]).contains("nothing was observed"), "{again}");
+}
+
+/// The value of `key` in a process's status, in `/proc/PID/status`.
+fn status(pid: u32, key: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_signal_to_stop_does_not_end_its_wait() {
+    let dir = scratch();
+    let (_process, observer) = observed(dir.path());
+    signal(observer, Signal::STOP);
+    let line = "steady --quiet --stop it --output it.json";
+    let mut stop = command(line);
+    stop.current_dir(dir.path()).env("XDG_DATA_HOME", dir.path().join("data"));
+    let stop = start(&mut stop);
+    let term = 1 << (Signal::TERM.as_raw() - 1);
+    until("its signal", || {
+        u64::from_str_radix(&status(observer, "ShdPnd:"), 16).unwrap() & term != 0
+            && status(stop.id(), "State:").starts_with('S')
+    });
+    signal(stop.id(), Signal::CONT);
+    signal(observer, Signal::CONT);
+    let output = stop.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", lossy(&output.stderr));
+    assert!(list(&document(dir.path(), "it.json")["runs"][0]["intervals"]).len() >= 3);
 }
 
 #[test]

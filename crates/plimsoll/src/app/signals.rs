@@ -10,14 +10,15 @@ use crossbeam_channel::{Receiver, unbounded};
 use plimsoll_machine::{Root, processes};
 use plimsoll_metal::signal::is_ignored;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::{Failure, code};
 
-/// Longest time that a process may take to end, in seconds.
-const ENDS_WITHIN: i64 = 120;
+/// Longest time that a process may take to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(120);
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Signals within this time are one request: timeout(1) signals a program and its process group.
@@ -100,18 +101,14 @@ pub(super) fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(),
 }
 
 /// Sends SIGTERM to the process `id`, which began at `began` ticks since boot, and waits for its
-/// end, at most 120 s; succeeds if it has ended before. Fails if it cannot be signalled, may be
-/// another process, or does not end.
-pub(super) fn stop_process(id: u32, began: u64) -> Result<(), Failure> {
-    let why = |why: &str| {
-        Failure::environment(format!(
-            "--stop: process {id} {why}; end it where it runs, then type the command again"
-        ))
-    };
+/// end, at most 120 s; succeeds if it has ended before. Calls `sent` after the signal. Fails
+/// with `advice` if it cannot be signalled, may be another process, or does not end.
+pub(super) fn stop_process(id: u32, began: u64, advice: &str, sent: impl FnOnce()) -> Result<(), Failure> {
+    let why = |why: &str| Failure::environment(format!("--stop: process {id} {why}; {advice}"));
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
     let process = match pidfd_open(pid.ok_or_else(|| why("has no usable id"))?, PidfdFlags::empty()) {
         Ok(process) => process,
-        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        Err(Errno::SRCH) => return Ok(()),
         Err(e) => return Err(why(&format!("cannot be reached: {e}"))),
     };
     // The id may belong to another process now.
@@ -119,11 +116,16 @@ pub(super) fn stop_process(id: u32, began: u64) -> Result<(), Failure> {
         return Err(why("may be another process now, or be in another container"));
     }
     pidfd_send_signal(&process, Signal::TERM).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
-    let within = Timespec { tv_sec: ENDS_WITHIN, tv_nsec: 0 };
-    match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&within)) {
-        Ok(0) => Err(why(&format!("did not stop within {ENDS_WITHIN} s"))),
-        Ok(_) => Ok(()),
-        Err(e) => Err(why(&format!("cannot be waited for: {e}"))),
+    sent();
+    let end = Instant::now() + ENDS_WITHIN;
+    loop {
+        let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).unwrap_or_default();
+        return match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left)) {
+            Err(Errno::INTR) => continue,
+            Ok(0) => Err(why(&format!("did not stop within {} s", ENDS_WITHIN.as_secs()))),
+            Ok(_) => Ok(()),
+            Err(e) => Err(why(&format!("cannot be waited for: {e}"))),
+        };
     }
 }
 

@@ -326,8 +326,10 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     if let Err(e) = WatchJournal::open(path) {
         match (e, kept.sessions.last()) {
             (JournalError::Running { .. }, Some(session)) => {
-                complain(&format!("stopping the watch of process {}", session.pid));
-                stop_process(session.pid, session.pid_began)?;
+                let advice = "stop the watch where it runs (Ctrl-C), then type plimsoll watch --stop again";
+                stop_process(session.pid, session.pid_began, advice, || {
+                    complain(&format!("stopping the watch of process {}", session.pid));
+                })?;
             }
             (e, _) => return Err(e.into()),
         }

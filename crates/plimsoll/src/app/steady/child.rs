@@ -36,7 +36,8 @@ const MANY_INTERVALS: usize = 36_000;
 enum SignalTarget {
     #[default]
     Nobody,
-    Probe(Sender<()>),
+    /// A probe or an observer, which ends.
+    Waiter(Sender<()>),
     Command(Pid),
 }
 
@@ -69,7 +70,7 @@ impl SignalRelay {
             self.is_interrupted.store(true, Ordering::Relaxed);
         }
         match &*self.lock() {
-            SignalTarget::Probe(sender) => drop(sender.send(())),
+            SignalTarget::Waiter(sender) => drop(sender.send(())),
             // The terminal sends its signals to the command, too, if both are in its foreground.
             SignalTarget::Command(_) if matches!(signal, SIGINT | SIGQUIT) && is_in_foreground() => {}
             SignalTarget::Command(pid) => {
@@ -95,10 +96,10 @@ impl SignalRelay {
     }
 
     /// Returns a channel with a message when a signal comes, or after `most`.
-    pub(super) fn probe_ends(&self, most: Duration) -> Receiver<()> {
+    pub(super) fn signal_or_timeout(&self, most: Duration) -> Receiver<()> {
         let (sender, receiver) = bounded(2);
-        self.set(SignalTarget::Probe(sender.clone()));
-        // Without the thread a probe has no time limit.
+        self.set(SignalTarget::Waiter(sender.clone()));
+        // Without the thread there is no time limit.
         let _ = spawn_detached(move || {
             std::thread::sleep(most);
             let _ = sender.try_send(());

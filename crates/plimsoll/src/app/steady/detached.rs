@@ -2,9 +2,9 @@
 //! writes each interval as a line into a file of the history.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use plimsoll_machine::processes::{ProcessStat, began};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_reference::supervise::end_as;
 use plimsoll_steady::{CommandInterval, CommandWatch, ObservedRun, SteadyAnswer, SteadyDocument, judge};
-use plimsoll_units::text::read_small;
+use plimsoll_units::text::shown_path;
+use tempfile::NamedTempFile;
 
 use super::super::{Failure, own_program, signals};
 use super::child::{Observer, SignalRelay};
@@ -58,7 +59,7 @@ pub(super) fn start() -> Result<ExitCode, Failure> {
 }
 
 /// Finds the process for the observation `name`. Fails if there is one of this name already.
-pub(super) fn find(typed: &SteadyCommand, name: &str) -> Result<ObservedProcess, Failure> {
+pub(super) fn find_process(typed: &SteadyCommand, name: &str) -> Result<ObservedProcess, Failure> {
     let path = path(typed, "--start", name)?;
     if path.exists() {
         let why = format!("--start {name} was started before; plimsoll steady --stop {name} ends it");
@@ -82,19 +83,23 @@ pub(super) fn observe(
     relay: &SignalRelay,
 ) -> Result<ExitCode, Failure> {
     let (root, own) = (Root::live(), std::process::id());
-    path.parent().map(std::fs::create_dir_all).transpose().or_environment()?;
-    let mut file = File::options().append(true).create_new(true).open(&path).or_environment()?;
-    let mut write = |line: serde_json::Result<String>| writeln!(file, "{}", line?);
-    let name = document.command.concat();
+    let directory = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory).map_err(unusable(directory))?;
     let first: ObservationStart = (own, began(&root, own), document);
-    write(serde_json::to_string(&first)).or_environment()?;
+    // From here on --stop can end it.
+    let ended = relay.signal_or_timeout(MAX_OBSERVATION);
+    // It gets its name with the first line, so that --stop can always read this.
+    let (mut file, hidden) = NamedTempFile::new_in(directory).map_err(unusable(directory))?.into_parts();
+    let mut write = |line: serde_json::Result<String>| writeln!(file, "{}", line?);
+    write(serde_json::to_string(&first)).map_err(unusable(&path))?;
+    hidden.persist_noclobber(&path).map_err(|e| unusable(&path)(e.error))?;
     let mut watch = CommandWatch::new(&root, &machine.cpu.allowed);
     watch.attach(id);
     let mut observer = Observer::new(watch, relay);
-    let ended = relay.probe_ends(MAX_OBSERVATION);
     // Nothing waits for it, its terminal or its directory.
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
+    let name = typed.start.as_deref().unwrap_or_default();
     complain(&format!(
         "observing process {id} and all that it starts; plimsoll steady --stop {name} ends it"
     ));
@@ -105,7 +110,7 @@ pub(super) fn observe(
         written.is_ok() && began(&root, id) == Some(start)
     });
     // Without a last line, --stop knows that the file is not complete.
-    written.or_environment()?;
+    written.map_err(unusable(&path))?;
     let why = match ended {
         Some(()) => Some("a signal or the limit of 24 h ended its observer".to_owned()),
         None if typed.below.is_some() => None,
@@ -113,40 +118,64 @@ pub(super) fn observe(
     };
     let (missing, seconds) = observer.finish();
     let last: ObservationEnd = (why, missing, seconds);
-    write(serde_json::to_string(&last)).or_environment()?;
+    write(serde_json::to_string(&last)).map_err(unusable(&path))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends the observation `name` and removes its file. Returns its document with the run, judged by
+/// Returns a function that names the file `path` of an observation in an error.
+fn unusable(path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |e| Failure::environment(format!("the file of the observation, {}: {e}", shown_path(path)))
+}
+
+/// Removes the file of the observation `name`.
+pub(super) fn remove(typed: &SteadyCommand, name: &str) -> Result<(), Failure> {
+    let path = path(typed, "--stop", name)?;
+    std::fs::remove_file(&path).map_err(unusable(&path))
+}
+
+/// Ends the observation `name`, and keeps its file. Returns its document with the run, judged by
 /// the size of the cache of one core in bytes.
 pub(super) fn end(typed: &SteadyCommand, name: &str, cache: u64) -> Result<SteadyDocument, Failure> {
     let path = path(typed, "--stop", name)?;
-    let unknown = |why: String| {
-        let line = format!(
+    let not_observed = |why: &str| {
+        Failure::usage(format!(
             "--stop {name}: nothing of this name is observed ({why}); plimsoll steady --start {name} begins it"
-        );
-        Failure::usage(line)
+        ))
     };
-    let read = || read_small(&path, MAX_FILE_BYTES).map_err(unknown);
-    let first: Result<ObservationStart, _> = serde_json::from_str(read()?.lines().next().unwrap_or_default());
-    let (id, start, mut document) = first.map_err(|_| {
-        let _ = std::fs::remove_file(&path);
-        unknown("--start did not succeed".to_owned())
+    let file = File::options().read(true).append(true).open(&path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => not_observed("it was not started, or ended before"),
+        _ => unusable(&path)(e),
+    })?;
+    let mut reader = BufReader::new((&file).take(MAX_FILE_BYTES));
+    let mut line = String::new();
+    if reader.read_line(&mut line).map_err(unusable(&path))? == 0 {
+        // A file gets its name with the first line: the machine crashed.
+        remove(typed, name)?;
+        return Err(not_observed("its file is empty"));
+    }
+    let (id, start, mut document): ObservationStart = serde_json::from_str(&line).map_err(|e| {
+        let why = format!("its first line is damaged ({e}); end its observer, then remove it");
+        unusable(&path)(io::Error::other(why))
     })?;
     let is_running = start.is_some() && began(&Root::live(), id) == start;
     if is_running {
-        signals::stop_process(id, start.unwrap_or(0))?;
+        let advice = format!("end it where it runs, then type plimsoll steady --stop {name} again");
+        signals::stop_process(id, start.unwrap_or(0), &advice, || ())?;
     }
-    let text = read()?;
-    let end = text.lines().last().and_then(|line| serde_json::from_str::<ObservationEnd>(line).ok());
-    let intervals = text.lines().skip(1).map_while(|line| serde_json::from_str(line).ok());
-    let intervals: Vec<CommandInterval> = intervals.collect();
+    let lines: Vec<String> = reader.lines().collect::<Result<_, _>>().map_err(unusable(&path))?;
+    let mut end = lines.last().and_then(|line| serde_json::from_str::<ObservationEnd>(line).ok());
+    if let Some(end) = end.as_mut().filter(|_| is_running) {
+        end.0 = None;
+        // For another --stop, if the verdict cannot be kept. Without it the answer is unknown then.
+        let _ = writeln!(&file, "{}", serde_json::to_string(end).unwrap_or_default());
+    }
+    let parsed = lines.iter().map_while(|line| serde_json::from_str(line).ok());
+    let intervals: Vec<CommandInterval> = parsed.collect();
     let elapsed_s = intervals.last().map_or(0.0, |last| last.to);
     let mut verdict = judge(&intervals, cache);
-    let is_stopped = is_running && end.is_some();
     let killed = "its observer was killed, the machine restarted, or the disk was full";
     let (why, missing, seconds) = end.unwrap_or_else(|| (Some(killed.to_owned()), Vec::new(), None));
-    if let Some(why) = why.filter(|_| !is_stopped) {
+    if let Some(why) = why {
         verdict.answer = SteadyAnswer::Unknown;
         verdict.line = format!("unknown: nothing was observed after {elapsed_s:.1} s: {why}");
     }
@@ -154,6 +183,5 @@ pub(super) fn end(typed: &SteadyCommand, name: &str, cache: u64) -> Result<Stead
     document.observer_share = seconds.map(|seconds| seconds / elapsed_s.max(1e-3));
     let started = document.started.clone();
     document.runs = vec![ObservedRun { started, elapsed_s, ended: None, verdict, intervals }];
-    std::fs::remove_file(&path).or_environment()?;
     Ok(document)
 }

@@ -61,6 +61,8 @@ pub(super) fn keep(typed: &SteadyCommand, document: &SteadyDocument) -> Result<(
     };
     match &typed.save {
         Some(name) => write("last").and_then(|()| write(name)),
+        // The file of the observation is removed next.
+        None if typed.stop.is_some() => write("last"),
         None => write("last").or_else(|failure| {
             output::complain(&format!("the verdict is not kept: {}", failure.line));
             Ok(())

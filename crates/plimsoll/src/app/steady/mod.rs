@@ -36,7 +36,7 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
     }
     let to = typed.output.as_deref().map(target).transpose()?;
     let baseline = kept::baseline(typed)?;
-    let observed = typed.start.as_deref().map(|name| detached::find(typed, name)).transpose()?;
+    let observed = typed.start.as_deref().map(|name| detached::find_process(typed, name)).transpose()?;
     let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
     let progress = ProgressText { style: &style };
     let relay = SignalRelay::start()?;
@@ -75,6 +75,7 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
         to.put(&report::format::steady::text(&document, &typed.format))?;
     }
     kept::keep(typed, &document)?;
+    typed.stop.iter().try_for_each(|name| detached::remove(typed, name))?;
     let is_steady = document.answer == SteadyAnswer::HeldStill;
     let code = document.runs.last().and_then(|run| run.ended).map_or(0, ExitStatusShown::exit_code);
     Ok(ExitCode::from(if typed.fail_unless_steady && !is_steady { code::UNDECIDED } else { code }))

@@ -35,7 +35,7 @@ pub(super) fn prepare(typed: &SteadyCommand) -> Result<PreparedRun, Failure> {
 
 /// Measures the cases for at most [`MOST_TIME`]. Returns their figures, as before the command.
 pub(super) fn measure(prepared: &PreparedRun, relay: &SignalRelay) -> Vec<ProbeLevel> {
-    let ends = relay.probe_ends(MOST_TIME);
+    let ends = relay.signal_or_timeout(MOST_TIME);
     let ran = carry_out(prepared, document(prepared), ends, None, &mut drop);
     levels(&ran.map(|(run, _)| run.measurements).unwrap_or_default())
 }
