@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -253,7 +254,12 @@ fn results_of_other_tools_are_marked() {
         "cp {} i.json; echo '{hyperfine}' > h.json; for d in fib/20/new fib/20/base sort/new; do echo '{criterion}' > c/$d/sample.json; done",
         iperf3.display()
     );
-    let files = ["i.json", "h.json", "c", "old.json", "missing.json", "c/sort/new/sample.json"];
+    // Root can read each directory.
+    let closed = dir.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o0)).unwrap();
+    let unread = fs::read_dir(&closed).is_err();
+    let files = ["i.json", "h.json", "c", "old.json", "missing.json", "c/sort/new/sample.json", "closed"];
     let output = plimsoll(dir.path())
         .args("steady --quiet --store none --output s.json".split(' '))
         .args(files.iter().flat_map(|file| ["--results", file]))
@@ -271,17 +277,19 @@ fn results_of_other_tools_are_marked() {
         ["old.json", null],
         ["missing.json", null],
         ["c/sort/new/sample.json", "criterion"],
+        ["closed", null],
     ]);
     assert_eq!(json!(results), expected);
-    // A recording of another time: nothing disturbed it, unless the verdict shows no times at all.
+    // A recording of another time.
     let first = &document["results"][0];
-    let disturbed = if first["why"].is_null() { json!([]) } else { Value::Null };
-    let intervals = json!({"name": "intervals", "samples": 2, "disturbed": disturbed});
+    let intervals = json!({"name": "intervals", "samples": 2, "disturbed": null});
     assert_eq!(first["results"], json!([intervals]));
-    assert!(first["why"].is_null() || first["why"] == document["line"], "{first}");
+    assert!(first["why"].is_string(), "{first}");
     let samples: Vec<&Value> =
         list(&document["results"]).iter().map(|one| &one["results"][0]["samples"]).collect();
-    assert_eq!(json!(samples), json!([2, 2, 3, 3, null, null, 3]));
+    assert_eq!(json!(samples), json!([2, 2, 3, 3, null, null, 3, null]));
+    let why = text(&document["results"][7]["why"]);
+    assert!(why.contains(if unread { "Permission denied" } else { "new/sample.json" }), "{why}");
     let whys = document["results"]
         .as_array()
         .unwrap()

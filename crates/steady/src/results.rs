@@ -7,17 +7,25 @@ use serde_json::Value;
 
 /// Longest name of a result in characters.
 const MAX_NAME_CHARACTERS: usize = 200;
+/// Most samples of a result that a file may claim without listing them.
+const MAX_SAMPLES: f64 = 1e9;
 /// Seconds by which the time of a file may be before that of the clock.
 const FILE_TIME_TOLERANCE_S: f64 = 0.1;
+/// Seconds by which a time in whole seconds may differ.
+const WHOLE_SECOND: f64 = 1.0;
+/// Reasons why the disturbed samples of a result are unknown.
+const WHY_UNTIMED: &str = "it records no time of a sample; the verdict holds for all together";
+const WHY_OUTSIDE: &str = "times of samples are unknown, or not within the command";
 
 /// Result file of another tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MarkedFile {
     /// Path.
     pub file: String,
-    /// Tool that wrote it; `None` if it could not be read.
+    /// Tool that wrote it; `None` if it was not marked: it is unreadable, older than the command,
+    /// without results or from an unknown tool, or it is a directory with no or too many files.
     pub tool: Option<String>,
-    /// Reason why it could not be read, or why the disturbed samples are unknown.
+    /// Reason why it was not marked, or why disturbed samples are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Results in it.
@@ -25,7 +33,7 @@ pub struct MarkedFile {
 }
 
 impl MarkedFile {
-    /// Creates the entry for a file that could not be read, with the reason.
+    /// Creates the entry for a file that is not marked, with the reason.
     pub fn unread(file: String, why: &str) -> Self {
         Self { file, tool: None, why: Some(shown_within(why, MAX_NAME_CHARACTERS)), results: Vec::new() }
     }
@@ -42,11 +50,14 @@ pub struct MarkedResult {
     pub disturbed: Option<Vec<usize>>,
 }
 
+/// Tool, reason if disturbed samples are unknown, and results.
+type FoundResults = (&'static str, &'static str, Vec<MarkedResult>);
+
 /// Disturbed times of a command. All times are in seconds since 1970.
 #[derive(Debug)]
 pub struct ResultMarker {
-    /// Start of the command.
-    pub start: f64,
+    /// Start and end of the command.
+    pub time: [f64; 2],
     spans: Vec<[f64; 2]>,
     /// Reason why the times are unknown.
     unknown: Option<String>,
@@ -56,65 +67,84 @@ impl ResultMarker {
     /// Reads the times of the disturbed spans from the verdict on a command.
     pub fn new(document: &SteadyDocument) -> Self {
         let mut spans = Vec::new();
+        let mut time = unix_seconds(&document.started).map(|start| [start, start]);
         for run in &document.runs {
-            let start = unix_seconds(&run.started).unwrap_or(0.0);
+            let start = unix_seconds(&run.started);
             let unix = |at: f64| {
                 let before = run.intervals.iter().filter(|one| one.to <= at);
-                start + at + before.map(|one| one.suspended).sum::<f64>()
+                start.unwrap_or_default() + at + before.map(|one| one.suspended).sum::<f64>()
             };
             spans.extend(run.verdict.spans.iter().map(|span| [unix(span.from), unix(span.to)]));
+            time = time.filter(|_| start.is_some()).map(|[first, _]| [first, unix(run.elapsed_s)]);
         }
-        let is_known = document.answer == SteadyAnswer::HeldStill
-            || document.answer != SteadyAnswer::Unknown && !spans.is_empty();
-        let unknown = (!is_known).then(|| document.line.clone());
-        Self { start: unix_seconds(&document.started).unwrap_or(0.0), spans, unknown }
+        let has_spans = document.answer != SteadyAnswer::Unknown && !spans.is_empty();
+        let is_known = time.is_some() && (document.answer == SteadyAnswer::HeldStill || has_spans);
+        let line = time.map_or("the start of the command is unknown", |_| &document.line);
+        Self { time: time.unwrap_or_default(), spans, unknown: (!is_known).then(|| line.to_owned()) }
     }
 
     /// Returns whether the command can have written a file with this time.
     pub fn is_new(&self, time: f64) -> bool {
-        time >= self.start - FILE_TIME_TOLERANCE_S
+        time >= self.time[0] - FILE_TIME_TOLERANCE_S
     }
 
     /// Marks the disturbed samples in `report`, the JSON document of a tool that ran between the
-    /// times `whole`; `file` is its path. The tool is `None` if no known one wrote it.
-    pub fn mark(&self, report: &Value, whole: [f64; 2], file: String) -> MarkedFile {
-        let is_disturbed = |from: f64, to: f64| self.spans.iter().any(|span| from < span[1] && to > span[0]);
+    /// times `written_between`; `file` is its path. The tool is `None` if no known one wrote it, or
+    /// if it has no results.
+    pub fn mark(&self, report: &Value, written_between: [f64; 2], file: String) -> MarkedFile {
+        let Some((tool, why, results)) = self.find_results(report, written_between) else {
+            return MarkedFile::unread(file, "no known tool wrote it");
+        };
+        if results.iter().all(|one| one.samples == 0) {
+            return MarkedFile::unread(file, "it has no results");
+        }
+        let is_known = results.iter().all(|one| one.disturbed.is_some());
+        let why = (!is_known).then(|| self.unknown.clone().unwrap_or_else(|| why.to_owned()));
+        MarkedFile { file, tool: Some(tool.to_owned()), why, results }
+    }
+
+    /// Reads the results of a tool that wrote `report` between these times.
+    fn find_results(&self, report: &Value, [from, to]: [f64; 2]) -> Option<FoundResults> {
+        let is_disturbed = |[a, b]: [f64; 2]| self.spans.iter().any(|span| a < span[1] && b > span[0]);
         let result = |name: &Value, samples: usize, disturbed: Option<Vec<usize>>| MarkedResult {
             name: shown_within(name.as_str().unwrap_or_default(), MAX_NAME_CHARACTERS),
             samples,
             disturbed: disturbed.filter(|_| self.unknown.is_none()),
         };
-        let timed = |name: &Value, times: Vec<[f64; 2]>| {
-            let is_hit = |at: &usize| times.get(*at).is_some_and(|[from, to]| is_disturbed(*from, *to));
-            result(name, times.len(), Some((0..times.len()).filter(is_hit).collect()))
+        let timed = |name: &Value, times: Vec<[f64; 2]>, slack: f64| {
+            let hits = (0..times.len()).filter(|at| is_disturbed(times[*at])).collect();
+            let is_inside = times.iter().all(|time| is_within(*time, self.time, slack));
+            result(name, times.len(), is_inside.then_some(hits))
         };
-        let date = report["context"]["date"].as_str().and_then(unix_seconds);
-        let is_calm = !is_disturbed(date.unwrap_or(whole[0]).max(whole[0]), whole[1]);
+        let to = to.max(from);
+        // google-benchmark records its start.
+        let start = report["context"]["date"].as_str().and_then(unix_seconds).unwrap_or(from);
+        let is_inside =
+            is_within([from, to], self.time, 0.0) && is_within([start, to], [from, to], WHOLE_SECOND);
+        let is_calm = is_inside && !is_disturbed([start.max(from), to]);
         let untimed = |name: &Value, samples: usize| result(name, samples, is_calm.then(Vec::new));
         let list = |key: &str| report[key].as_array().into_iter().flatten();
-        let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+        let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
         let len = |value: &Value| value.as_array().map_or(0, Vec::len);
         let has = |key: &str| report.get(key).is_some();
         let timestamp = &report["start"]["timestamp"];
-        let (tool, results): (_, Vec<MarkedResult>) = if has("fio version") {
-            let job = |job: &Value| match fio_time(report, job) {
-                Some(time) => timed(&job["jobname"], vec![time]),
-                None => untimed(&job["jobname"], 1),
-            };
+        let (tool, results): (_, Vec<_>) = if has("fio version") {
+            let time = fio_times(report);
+            let job = |job: &Value| timed(&job["jobname"], vec![time(job)], WHOLE_SECOND);
             ("fio", list("jobs").map(job).collect())
         } else if let Some(second) = timestamp["timesecs"].as_f64() {
             // Without milliseconds it started within the second.
             let start = timestamp["timemillisecs"].as_f64();
-            let [from, to] = start.map_or([second, second + 1.0], |start| [start / 1e3; 2]);
-            let omitted = number(&report["start"]["test_start"]["omit"]);
+            let [from, to] = start.map_or([second, second + WHOLE_SECOND], |start| [start / 1e3; 2]);
+            let omitted = report["start"]["test_start"]["omit"].as_f64().unwrap_or(0.0);
             let time = |one: &Value| {
                 // After the omitted intervals their times start at 0 again.
                 let after = if one["sum"]["omitted"] == true { 0.0 } else { omitted };
                 [from + after + number(&one["sum"]["start"]), to + after + number(&one["sum"]["end"])]
             };
-            ("iperf3", vec![timed(&"intervals".into(), list("intervals").map(time).collect())])
+            ("iperf3", vec![timed(&"intervals".into(), list("intervals").map(time).collect(), to - from)])
         } else if has("machine_info") {
-            let rounds = |one: &Value| number(&one["stats"]["rounds"]) as usize;
+            let rounds = |one: &Value| number(&one["stats"]["rounds"]).clamp(0.0, MAX_SAMPLES) as usize;
             ("pytest-benchmark", list("benchmarks").map(|one| untimed(&one["name"], rounds(one))).collect())
         } else if has("context") {
             let all = list("benchmarks").filter(|one| one["run_type"] != "aggregate");
@@ -124,25 +154,45 @@ impl ResultMarker {
         } else if has("sampling_mode") {
             ("criterion", vec![untimed(&"samples".into(), len(&report["times"]))])
         } else {
-            return MarkedFile::unread(file, "no known tool wrote it");
+            return None;
         };
-        let together = || format!("{tool} records no time of a sample; the verdict holds for all together");
-        let is_known = results.iter().all(|one| one.disturbed.is_some());
-        let why = (!is_known).then(|| self.unknown.clone().unwrap_or_else(together));
-        MarkedFile { file, tool: Some(tool.to_owned()), why, results }
+        let is_untimed = is_inside && !["fio", "iperf3"].contains(&tool);
+        Some((tool, if is_untimed { WHY_UNTIMED } else { WHY_OUTSIDE }, results))
     }
 }
 
-/// Returns start and end of a job of fio; `None` if the document lacks the end of all jobs.
-fn fio_time(report: &Value, job: &Value) -> Option<[f64; 2]> {
-    let seconds = |value: &Value| value.as_f64().map(|ms| ms / 1e3);
-    let end = seconds(&report["timestamp_ms"])?;
-    let runtime = ["read", "write", "trim"].map(|side| seconds(&job[side]["runtime"]).unwrap_or(0.0));
-    let runtime = runtime.into_iter().fold(0.0, f64::max);
+/// Returns whether a time is within another one, whose ends may differ by `slack` in seconds beside
+/// the tolerance; false if it ends before it starts or is not a number.
+fn is_within([from, to]: [f64; 2], [start, end]: [f64; 2], slack: f64) -> bool {
+    let slack = slack + FILE_TIME_TOLERANCE_S;
+    from <= to && from >= start - slack && to <= end + slack
+}
+
+/// Returns a function for the earliest start and the latest end of a job in fio's `report`; unknown
+/// ones are not numbers.
+fn fio_times(report: &Value) -> impl Fn(&Value) -> [f64; 2] {
+    let seconds = |value: &Value| value.as_f64().map_or(f64::NAN, |ms| ms / 1e3);
+    // The runtimes of transfers are 0 for engines without, and lack the time to ramp up.
+    let runtime = move |job: &Value| {
+        let sides = ["read", "write", "trim"].map(|side| &job[side]["runtime"]);
+        let all = sides.into_iter().chain([&job["job_runtime"]]).map(seconds);
+        all.filter(|time| *time > 0.0).reduce(f64::max).unwrap_or(f64::INFINITY)
+    };
+    let waits = |job: &Value| ["startdelay", "wait_for"].iter().any(|key| !job["job options"][key].is_null());
     let mut all = report["jobs"].as_array().into_iter().flatten();
-    let is_only_group = all.all(|other| other["groupid"] == job["groupid"]);
-    let start = is_only_group.then_some(end - runtime).or_else(|| seconds(&job["job_start"]));
-    Some(start.map_or([end - job["elapsed"].as_f64()?, end], |start| [start, start + runtime]))
+    let longest = all.clone().map(runtime).fold(0.0, f64::max);
+    let is_one_group = all.all(|job| job["groupid"] == report["jobs"][0]["groupid"] && !waits(job));
+    let end = seconds(&report["timestamp_ms"]);
+    move |job| {
+        let (start, runtime) = (seconds(&job["job_start"]), runtime(job));
+        let earliest = end - job["elapsed"].as_f64().unwrap_or(f64::NAN);
+        match start.is_nan() {
+            // The runtime may be the sum of many jobs.
+            false if start < end => [start, end.min(start + runtime)],
+            true if is_one_group => [earliest.max(end - longest), end],
+            _ => [earliest, end],
+        }
+    }
 }
 
 #[cfg(test)]
@@ -239,10 +289,15 @@ mod tests {
             assert_eq!(found.0, "fio");
             assert_eq!(found.1, [one("one", 1, Some(positions)), one("two", 1, Some(positions))]);
         }
-        // 1.001 s until 01:20:37.816.
+        // 1.001 s from 01:20:36.674.
         let with_start = include_str!("../../check/tests/corpus/fio-3.42-direct.json");
-        for (to, positions) in [(1236.9, &[0][..]), (1236.8, &[])] {
-            assert_eq!(marked(with_start, &[[1200.0, to]]).1, [one("new", 1, Some(positions))]);
+        for (span, positions) in [
+            ([1200.0, 1236.7], &[0][..]),
+            ([1200.0, 1236.6], &[]),
+            ([1237.6, 1300.0], &[0]),
+            ([1237.7, 1300.0], &[]),
+        ] {
+            assert_eq!(marked(with_start, &[span]).1, [one("new", 1, Some(positions))]);
         }
         // Written by hand after fio's documentation: two groups one after the other (stonewall).
         let ms = START * 1e3;
@@ -264,6 +319,87 @@ mod tests {
         // Without its start a job of several groups may have run at any time.
         let text = text.replace("job_start", "unknown");
         assert_eq!(marked(&text, &[[25.0, 26.0]]).1, [one("a", 1, Some(&[0])), one("b", 1, Some(&[0]))]);
+        // The jobs of one group start at once, so that the longest one began 30 s before the end.
+        let text = text.replace(r#""groupid": 1"#, r#""groupid": 0"#).replacen("10000", "30000", 1);
+        for (to, positions) in [(31.0, &[0][..]), (29.0, &[])] {
+            let expected = ["a", "b"].map(|name| one(name, 1, Some(positions)));
+            assert_eq!(marked(&text, &[[25.0, to]]).1, expected);
+        }
+        // One that waits for its start may have run before the longest one.
+        let delayed = text.replace(r#""elapsed""#, r#""job options": {"startdelay": "30"}, "elapsed""#);
+        assert_eq!(marked(&delayed, &[[25.0, 29.0]]).1, [one("a", 1, Some(&[0])), one("b", 1, Some(&[0]))]);
+        // An engine without transfers, such as cpuio.
+        let idle = text.replace("30000", "0").replace("10000", "0").replace("unknown", "job_runtime");
+        let idle = idle
+            .replace(&(ms + 20_000.0).to_string(), "30000")
+            .replace(&(ms + 40_000.0).to_string(), "10000");
+        for (to, positions) in [(31.0, &[0][..]), (29.0, &[])] {
+            let expected = ["a", "b"].map(|name| one(name, 1, Some(positions)));
+            assert_eq!(marked(&idle, &[[25.0, to]]).1, expected);
+        }
+    }
+
+    #[test]
+    fn samples_of_another_time_than_the_command_are_unknown() {
+        let iperf3 = |start: f64, more: &str, time: &str| {
+            format!(
+                r#"{{"start": {{"timestamp": {{"timesecs": {start:e}}}{more}}}, "intervals": [{{"sum": {{{time}}}}}]}}"#
+            )
+        };
+        let second = r#""start": 0, "end": 1"#;
+        let fio = |job: &str| {
+            format!(
+                r#"{{"fio version": "fio-3.36", "timestamp_ms": {}, "jobs": [{{{job}}}]}}"#,
+                START * 1e3 + 60e3
+            )
+        };
+        let (_, benchmark, ..) = UNTIMED[2];
+        let dated = |date: &str| benchmark.replace("2026-11-26T02:30:00+01:00", date);
+        let of_command = [
+            iperf3(START - 1.0, "", second),
+            iperf3(START + 3599.0, "", second),
+            fio(r#""elapsed": 61"#),
+            dated("2026-11-26T00:59:59Z"),
+        ];
+        let of_another_time = [
+            iperf3(START - 3.0, "", second),
+            iperf3(START + 3700.0, "", second),
+            iperf3(1e300, "", second),
+            iperf3(-1e300, "", second),
+            iperf3(START, r#", "test_start": {"omit": 1e300}"#, second),
+            iperf3(START, "", r#""start": 2, "end": -1e300"#),
+            iperf3(START, "", r#""start": -1e308, "end": 1e308"#),
+            iperf3(START, "", ""),
+            fio(r#""elapsed": 100"#),
+            fio(r#""elapsed": -100"#),
+            fio(r#""job_start": -1e300, "read": {"runtime": 1e300}"#),
+            fio(r#""job_start": 1e300, "job_runtime": 1"#),
+            dated("2099-01-01T00:00:00Z"),
+            dated("2026-11-25T01:30:00Z"),
+            dated("2026-11-26T02:30:00Z"),
+        ];
+        for (all, disturbed) in [(&of_command[..], Some(&[][..])), (&of_another_time, None)] {
+            for text in all {
+                let found = marked(text, &[[3650.0, 3660.0]]).1;
+                assert!(found.iter().all(|one| one.2.as_deref() == disturbed), "{text}: {found:?}");
+            }
+        }
+        // A file that was written after the end of the command, or just before its clock.
+        let report: Value = serde_json::from_str(UNTIMED[0].1).unwrap();
+        for (written, disturbed) in [(3601.0, None), (-0.05, Some(Vec::new()))] {
+            let marker = marker(SteadyAnswer::HeldStill, &[]);
+            let file = marker.mark(&report, [START, START + written], String::new());
+            assert_eq!(file.results[0].disturbed, disturbed, "{written}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_samples_are_bounded() {
+        let (_, text, name, _) = UNTIMED[1];
+        for (rounds, samples) in [("1e300", 1_000_000_000), ("2.5", 2)] {
+            let text = text.replace(r#""rounds": 5"#, &format!(r#""rounds": {rounds}"#));
+            assert_eq!(marked(&text, &[[1.0, 2.0]]).1, [one(name, samples, None)], "{rounds}");
+        }
     }
 
     /// Small files after the documentation of the tools.
@@ -324,12 +460,37 @@ mod tests {
     }
 
     #[test]
-    fn what_no_known_tool_wrote_is_not_marked() {
+    fn what_no_known_tool_wrote_or_has_no_results_is_not_marked() {
         let marker = marker(SteadyAnswer::HeldStill, &[]);
         assert!(marker.is_new(START) && !marker.is_new(START - 1.0));
-        for text in ["{}", "[]", r#"{"times": [1]}"#, r#"{"start": {"timestamp": 1}, "error": "no"}"#] {
-            let file = marker.mark(&serde_json::from_str(text).unwrap(), [START, START], "f".to_owned());
-            assert_eq!((file.tool, file.why.is_some(), file.results), (None, true, Vec::new()), "{text}");
+        let unknown = ["{}", "[]", r#"{"times": [1]}"#, r#"{"start": {"timestamp": 1}, "error": "no"}"#];
+        let empty = [
+            r#"{"start": {"timestamp": {"timesecs": 1795654800}}, "intervals": [], "error": "no"}"#,
+            r#"{"fio version": "fio-3.36"}"#,
+            r#"{"machine_info": {}, "benchmarks": [{"stats": {"rounds": -1e300}}, {"stats": {"rounds": "5"}}]}"#,
+            r#"{"context": {}, "benchmarks": [{"run_type": "aggregate"}]}"#,
+            r#"{"results": 1}"#,
+            r#"{"results": [{"passed": true}]}"#,
+            r#"{"sampling_mode": "Flat", "times": []}"#,
+        ];
+        for (all, why) in [(&unknown[..], "no known tool wrote it"), (&empty, "it has no results")] {
+            for text in all {
+                let file = marker.mark(&serde_json::from_str(text).unwrap(), [START, START], "f".to_owned());
+                assert_eq!(file, MarkedFile::unread("f".to_owned(), why), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_readable_start_all_is_unknown() {
+        let whole = document(SteadyAnswer::HeldStill, &[], Vec::new());
+        let mut run = whole.clone();
+        run.runs[0].started = "soon".to_owned();
+        let started = SteadyDocument { started: "soon".to_owned(), ..whole };
+        let report: Value = serde_json::from_str(UNTIMED[0].1).unwrap();
+        for document in [started, run] {
+            let file = ResultMarker::new(&document).mark(&report, [START, START + 1.0], String::new());
+            assert_eq!((file.why.is_some(), &file.results[0].disturbed), (true, &None));
         }
     }
 

@@ -26,7 +26,7 @@ fn for_people(document: &SteadyDocument) -> String {
 
 /// Formats how many samples in a file of results were disturbed.
 fn marks(file: &MarkedFile) -> String {
-    let samples: usize = file.results.iter().map(|one| one.samples).sum();
+    let samples = file.results.iter().map(|one| one.samples).fold(0, usize::saturating_add);
     let disturbed: usize = file.results.iter().flat_map(|one| &one.disturbed).map(Vec::len).sum();
     let found = format!("{disturbed} of {samples} samples fell into a disturbance");
     let text = match (&file.tool, file.why.as_deref()) {
@@ -93,4 +93,22 @@ fn github(document: &SteadyDocument) -> Value {
         "range": format!("{least} … {most}"),
         "extra": format!("{}\ntestbed: {}", document.line, document.testbed),
     }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_steady::MarkedResult;
+
+    #[test]
+    fn samples_of_a_file_are_counted_together() {
+        for (counts, samples) in [([2, 3], 5), ([usize::MAX, usize::MAX], usize::MAX)] {
+            let result = |samples| MarkedResult { name: "a".to_owned(), samples, disturbed: Some(vec![1]) };
+            let results = counts.map(result).to_vec();
+            let file = MarkedFile { file: "f".to_owned(), tool: Some("t".to_owned()), why: None, results };
+            let document = SteadyDocument { results: vec![file], ..SteadyDocument::default() };
+            let found = format!("plimsoll: f: t: 2 of {samples} samples fell into a disturbance\n");
+            assert!(text(&document, "text").ends_with(&found), "{samples}");
+        }
+    }
 }

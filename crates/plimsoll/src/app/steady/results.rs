@@ -14,10 +14,13 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 const MAX_FILES: usize = 100;
 const MAX_DEPTH: usize = 4;
 
-/// Marks the disturbed samples of the file `path`, or of the samples of criterion below it.
+/// Marks the disturbed samples of the file `path`, in its last document if it has several, or of
+/// the samples of criterion below it.
 pub(super) fn mark(path: &Path, marker: &ResultMarker) -> Vec<MarkedFile> {
     let mut files = Vec::new();
-    find(path, MAX_DEPTH, &mut files);
+    if let Err(why) = find(path, MAX_DEPTH, &mut files) {
+        return vec![MarkedFile::unread(shown_path(path), &why)];
+    }
     if path.is_dir() {
         files.retain(|(written, _)| marker.is_new(*written));
     }
@@ -27,13 +30,13 @@ pub(super) fn mark(path: &Path, marker: &ResultMarker) -> Vec<MarkedFile> {
     }
     // Benchmarks of criterion follow each other.
     files.sort_by(|(a, first), (b, second)| a.total_cmp(b).then(first.cmp(second)));
-    let mut from = marker.start;
+    let mut from = marker.time[0];
     let one = |(written, file): (f64, PathBuf)| {
-        let whole = [std::mem::replace(&mut from, written), written];
+        let written_between = [std::mem::replace(&mut from, written), written];
         let old = || "it is older than the command".to_owned();
         let read = read_small(&file, MAX_FILE_BYTES).and_then(|text| json::documents::<Value>(&text));
         match read.and_then(|all| marker.is_new(written).then_some(all).ok_or_else(old)) {
-            Ok(all) => marker.mark(all.last().unwrap_or(&Value::Null), whole, shown_path(&file)),
+            Ok(all) => marker.mark(all.last().unwrap_or(&Value::Null), written_between, shown_path(&file)),
             Err(why) => MarkedFile::unread(shown_path(&file), &why),
         }
     };
@@ -41,18 +44,22 @@ pub(super) fn mark(path: &Path, marker: &ResultMarker) -> Vec<MarkedFile> {
 }
 
 /// Adds `path` if it is no directory, otherwise the newest samples of criterion below it, each with
-/// its time in seconds since 1970.
-fn find(path: &Path, depth: usize, files: &mut Vec<(f64, PathBuf)>) {
+/// its time in seconds since 1970. Fails if a directory cannot be read.
+fn find(path: &Path, depth: usize, files: &mut Vec<(f64, PathBuf)>) -> Result<(), String> {
     if !path.is_dir() {
         let time = path.metadata().and_then(|about| about.modified()).unwrap_or(UNIX_EPOCH);
         let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        return files.push((time.as_secs_f64(), path.to_owned()));
+        files.push((time.as_secs_f64(), path.to_owned()));
+        return Ok(());
     }
-    for entry in path.read_dir().into_iter().flatten().flatten() {
+    let wrong = |e: std::io::Error| format!("{}: {e}", shown_path(path));
+    for entry in path.read_dir().map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
         // A link to a directory may lead back.
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if depth > 0 && is_dir || entry.path().ends_with("new/sample.json") {
-            find(&entry.path(), depth.saturating_sub(1), files);
+            find(&entry.path(), depth.saturating_sub(1), files)?;
         }
     }
+    Ok(())
 }
