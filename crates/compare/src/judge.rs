@@ -177,9 +177,9 @@ impl JudgedDifference {
         blank
     }
 
-    /// Returns `blank` with the verdict if a side is 0. Equal sides: no change. A rate that fell to
-    /// 0, or a share that rose from 0 beyond `--fail-on`: regression; one that fell to 0 from beyond
-    /// it: improvement; else undecided.
+    /// Returns `blank` with the verdict if a side is 0. Equal sides: no change. A rate that fell
+    /// to 0, or a share that rose from 0 beyond `--fail-on`: regression; one that fell to 0 from
+    /// beyond it: improvement; else undecided.
     fn without_ratio(self, mut blank: ComparedMetric, better: Better) -> ComparedMetric {
         let (a, b) = (blank.a, blank.b);
         let share = self.fail_on.filter(|_| better == Better::Lower && blank.unit == Unit::One);

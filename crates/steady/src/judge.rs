@@ -6,6 +6,8 @@ use plimsoll_units::quantity::percent;
 use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Serialize};
 
+/// Shortest run that can be judged, in seconds: some ticks of the kernel's counters.
+const MIN_SECONDS: f64 = 0.05;
 /// Most causes that a verdict names.
 const MAX_CAUSES: usize = 3;
 /// Most differences of machines that a verdict names.
@@ -58,7 +60,7 @@ pub fn judge(intervals: &[CommandInterval], cache: u64) -> SteadyVerdict {
     let order = |span: &DisturbedSpan| causes.iter().position(|(cause, _)| cause.cause == span.cause);
     spans.sort_by_key(|span| order(span));
     let share = (union(&spans) / wall.max(1e-9)).min(1.0);
-    let (answer, line) = match (causes.is_empty(), blindness(intervals)) {
+    let (answer, line) = match (causes.is_empty() || wall < MIN_SECONDS, blindness(intervals)) {
         (false, _) => (SteadyAnswer::Disturbed, disturbed_line(&causes, share)),
         (true, Some(why)) => (SteadyAnswer::Unknown, format!("unknown: {why}")),
         (true, None) => {
@@ -169,6 +171,9 @@ fn disturbed_line(causes: &[(DisturbedSpan, usize)], share: f64) -> String {
 /// Returns why a run without a visible disturbance may have had one; `None` if it is visible.
 fn blindness(intervals: &[CommandInterval]) -> Option<String> {
     let Some(last) = intervals.last() else { return Some("nothing was observed".to_owned()) };
+    if last.to < MIN_SECONDS {
+        return Some(format!("the command ran for {}, too short a time to judge", seconds(last.to)));
+    }
     let sum = |of: fn(&CommandInterval) -> f64| intervals.iter().map(of).sum::<f64>();
     let wall = last.to.max(1e-9);
     let no_wait = intervals.iter().all(|one| one.wait.is_none());

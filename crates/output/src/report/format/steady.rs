@@ -31,6 +31,9 @@ fn marks(file: &MarkedFile) -> String {
     let found = format!("{disturbed} of {samples} samples fell into a disturbance");
     let text = match (&file.tool, file.why.as_deref()) {
         (Some(tool), None) => format!("{tool}: {found}"),
+        (Some(tool), Some(why)) if disturbed == 0 => {
+            format!("{tool}: which of {samples} samples fell into a disturbance is unknown: {why}")
+        }
         (Some(tool), Some(why)) => format!("{tool}: at least {found}; {why}"),
         (None, why) => format!("not marked: {}", why.unwrap_or_default()),
     };

@@ -34,6 +34,9 @@ type ObservationStart = (u32, Option<u64>, SteadyDocument);
 /// time of the observation.
 type ObservationEnd = (Option<String>, Vec<String>, Option<f64>);
 
+/// Document so far, observed intervals, and why they may end too early.
+type StoppedObservation = (SteadyDocument, Vec<CommandInterval>, Option<String>);
+
 /// A process to observe, by its ID and start, and the file for it.
 type ObservedProcess = (u32, u64, PathBuf);
 
@@ -98,6 +101,7 @@ pub(super) fn observe(
     let mut observer = Observer::new(watch, relay);
     // Nothing waits for it, its terminal or its directory.
     let _ = rustix::process::setsid();
+    let _ = rustix::process::set_parent_process_death_signal(None);
     let _ = std::env::set_current_dir("/");
     let name = typed.start.as_deref().unwrap_or_default();
     complain(&format!(
@@ -133,9 +137,8 @@ pub(super) fn remove(typed: &SteadyCommand, name: &str) -> Result<(), Failure> {
     std::fs::remove_file(&path).map_err(unusable(&path))
 }
 
-/// Ends the observation `name`, and keeps its file. Returns its document with the run, judged by
-/// the size of the cache of one core in bytes.
-pub(super) fn end(typed: &SteadyCommand, name: &str, cache: u64) -> Result<SteadyDocument, Failure> {
+/// Ends the observation `name`, and keeps its file. Returns what was observed.
+pub(super) fn end(typed: &SteadyCommand, name: &str) -> Result<StoppedObservation, Failure> {
     let path = path(typed, "--stop", name)?;
     let not_observed = |why: &str| {
         Failure::usage(format!(
@@ -171,17 +174,23 @@ pub(super) fn end(typed: &SteadyCommand, name: &str, cache: u64) -> Result<Stead
     }
     let parsed = lines.iter().map_while(|line| serde_json::from_str(line).ok());
     let intervals: Vec<CommandInterval> = parsed.collect();
-    let elapsed_s = intervals.last().map_or(0.0, |last| last.to);
-    let mut verdict = judge(&intervals, cache);
     let killed = "its observer was killed, the machine restarted, or the disk was full";
     let (why, missing, seconds) = end.unwrap_or_else(|| (Some(killed.to_owned()), Vec::new(), None));
+    let elapsed_s = intervals.last().map_or(0.0, |last| last.to);
+    document.missing = missing;
+    document.observer_share = seconds.map(|seconds| seconds / elapsed_s.max(1e-3));
+    Ok((document, intervals, why))
+}
+
+/// Adds the observed run to the document, judged by the size of the cache of one core in bytes.
+pub(super) fn judged((mut document, intervals, why): StoppedObservation, cache: u64) -> SteadyDocument {
+    let elapsed_s = intervals.last().map_or(0.0, |last| last.to);
+    let mut verdict = judge(&intervals, cache);
     if let Some(why) = why {
         verdict.answer = SteadyAnswer::Unknown;
         verdict.line = format!("unknown: nothing was observed after {elapsed_s:.1} s: {why}");
     }
-    document.missing = missing;
-    document.observer_share = seconds.map(|seconds| seconds / elapsed_s.max(1e-3));
     let started = document.started.clone();
     document.runs = vec![ObservedRun { started, elapsed_s, ended: None, verdict, intervals }];
-    Ok(document)
+    document
 }

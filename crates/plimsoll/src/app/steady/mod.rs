@@ -19,6 +19,8 @@ use plimsoll_steady::{
 use plimsoll_system::wall;
 use plimsoll_units::text::shown_bytes;
 
+use rustix::process::{Signal, set_parent_process_death_signal};
+
 use super::progress::ProgressText;
 use super::{Failure, code, target};
 use crate::output;
@@ -39,7 +41,13 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
     let observed = typed.start.as_deref().map(|name| detached::find_process(typed, name)).transpose()?;
     let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
     let progress = ProgressText { style: &style };
+    if is_observer {
+        // Until it observes, it ends with the process that waits for that.
+        let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    }
     let relay = SignalRelay::start()?;
+    // Before the look at the machine, which would count as work of the caller.
+    let stopped = typed.stop.as_deref().map(|name| detached::end(typed, name)).transpose()?;
     let prepared = probe::prepare(typed)?;
     let probe = |when: &str| {
         progress.show(&format!("steady: probing {when} the command"));
@@ -47,8 +55,8 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
         progress.clear();
         levels
     };
-    let mut document = match &typed.stop {
-        Some(name) => detached::end(typed, name, cache(&prepared.machine))?,
+    let mut document = match stopped {
+        Some(stopped) => detached::judged(stopped, cache(&prepared.machine)),
         None => {
             let levels = probe("before");
             if relay.is_interrupted() {

@@ -9,7 +9,7 @@ use plimsoll_units::text::{read_small, shown_path};
 use serde_json::Value;
 
 /// Largest file in bytes.
-const MAX_FILE_BYTES: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Most files below a directory, and the deepest: `target/criterion/GROUP/NAME/VALUE/new`.
 const MAX_FILES: usize = 100;
 const MAX_DEPTH: usize = 4;
