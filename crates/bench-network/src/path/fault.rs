@@ -57,7 +57,7 @@ pub(crate) enum PathFault {
 
 impl fmt::Display for PathFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let way = match self {
+        let direction = match self {
             Self::BlackHole { sender: TransferEnd::Server, .. }
             | Self::LargeDatagrams { sender: TransferEnd::Server, .. } => "from the server",
             _ => "to the server",
@@ -65,19 +65,19 @@ impl fmt::Display for PathFault {
         match self {
             Self::BlackHole { segment, passes: Some(passes), .. } => write!(
                 f,
-                "TCP segments of {segment} bytes {way} are lost, and those of --mss {passes} arrive: the path has a smaller MTU than the interfaces, and no ICMP message reports it; use --mss {passes}, or let ICMP \"fragmentation needed\" through"
+                "TCP segments of {segment} bytes {direction} are lost, and those of --mss {passes} arrive: the path has a smaller MTU than the interfaces, and no ICMP message reports it; use --mss {passes}, or let ICMP \"fragmentation needed\" through"
             ),
             Self::BlackHole { segment, passes: None, .. } => write!(
                 f,
-                "TCP segments of {segment} bytes {way} are lost, and smaller ones too, although the control connection works: a firewall or proxy holds back what the streams carry, or the path is overloaded; see its rules and load"
+                "TCP segments of {segment} bytes {direction} are lost, and smaller ones too, although the control connection works: a firewall or proxy holds back what the streams carry, or the path is overloaded; see its rules and load"
             ),
             Self::LargeDatagrams { bytes, passes: Some(passes), .. } => write!(
                 f,
-                "UDP datagrams of {bytes} bytes {way} are lost, and those of {passes} arrive: the path has a smaller MTU than the interfaces, or drops fragments; use --message {passes}, or see the MTU of each link"
+                "UDP datagrams of {bytes} bytes {direction} are lost, and those of {passes} arrive: the path has a smaller MTU than the interfaces, or drops fragments; use --message {passes}, or see the MTU of each link"
             ),
             Self::LargeDatagrams { bytes, passes: None, .. } => write!(
                 f,
-                "UDP datagrams of {bytes} bytes {way} are lost, and smaller ones too, although TCP works: a firewall or NAT drops UDP {way}; see its rules"
+                "UDP datagrams of {bytes} bytes {direction} are lost, and smaller ones too, although TCP works: a firewall or NAT drops UDP {direction}; see its rules"
             ),
             Self::NoDatagram { port } => write!(
                 f,

@@ -278,7 +278,7 @@ impl StreamTransfers for Streams {
         if let Some((fixed, sent)) = self.case.fixed.as_mut().zip(sent) {
             fixed.moved(sent / u64::from(work.message));
         }
-        let rates = ways.iter().map(|way| (&way.received.timeline, way.bits_per_second()));
+        let rates = ways.iter().map(|one| (&one.received.timeline, one.bits_per_second()));
         let rates: Vec<(&ArrivalTimeline, f64)> = rates.collect();
         let sample = sample_of(&work, &outcome, &ways);
         Ok(self.case.judge(sample, began, &rates, f64::from(work.message) * 8.0))

@@ -197,7 +197,7 @@ impl Datagrams {
         let (mut sample, trial) = sample_of(&work, &ways, &done);
         sample.conditions.more.add(self.case.path.conditions());
         let bits = f64::from(work.datagram) * 8.0;
-        let rates = ways.iter().map(|way| (&way.received.timeline, way.bits_per_second(bits)));
+        let rates = ways.iter().map(|one| (&one.received.timeline, one.bits_per_second(bits)));
         let rates: Vec<(&ArrivalTimeline, f64)> = rates.collect();
         // In a search, only transfers at full speed show the behaviour of the path.
         let shows = !self.searches || rate.is_none();
