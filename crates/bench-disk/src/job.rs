@@ -162,8 +162,7 @@ pub(crate) fn ineffective_parameter(job: &DiskTransfers, group: &Group) -> Optio
     is_unused.then(|| why.to_owned())
 }
 
-/// Returns the largest depth (at least 1) per thread at which buffers of `block` bytes fit in 4
-/// GiB.
+/// Returns the largest depth (at least 1) per thread whose buffers of `block` bytes fit in 4 GiB.
 pub(crate) fn max_depth(block: u64, threads: u64) -> u64 {
     (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
 }

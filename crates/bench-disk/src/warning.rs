@@ -39,8 +39,7 @@ pub(crate) enum DiskWarning {
         human(*.bytes), human(*.device)
     )]
     PartOfDevice { bytes: u64, device: u64 },
-    /// The file of the loop device `above` is cached: the disk `below` moved this share of the
-    /// bytes.
+    /// The file of loop device `above` is cached: disk `below` moved this share of the bytes.
     #[error(
         "{below} moved only {:.1} % of what went through {above}: the file of the loop device is cached, so the figure is memory's as much as the disk's; use a --dir on the disk itself",
         .share * 100.0
@@ -110,8 +109,7 @@ pub(crate) enum DiskWarning {
         percent_below(*.within)
     )]
     TargetMissed { target: String, within: f64 },
-    /// The samples missed the latency target, unlike the search; share of their transfers within
-    /// it.
+    /// Samples missed the latency target, unlike the search; share of their transfers within it.
     #[error(
         "{target} was met at depth {depth} in the search, but not in the samples: {} of their transfers meet it; use a longer --sample-time or a wider target",
         percent_below(*.within)

@@ -18,9 +18,8 @@ const EXTRA_ROUNDS: usize = 6;
 const AGAIN_NEAR: f64 = 0.03;
 const AGAIN_SECONDS: f64 = 1.5;
 
-/// Returns each of `works` with each of its kernels that `group` requests: of those that are
-/// `built` or, for `all`, that can run here. Fails for a kernel that none of them has; `known` are
-/// suggested.
+/// Returns each of `works` with each of its kernels that `group` requests: those `built` or, for
+/// `all`, that can run here. Fails for a kernel that none has; `known` are suggested.
 pub(super) fn variants<W: Copy>(
     group: &Group,
     works: &[W],

@@ -27,8 +27,7 @@ pub(super) struct StreamCase {
     pub(super) watch: BucketDetector,
 }
 
-/// Sample of one transfer, its rate per direction in bit/s, and whether a burst lasts for too much
-/// of it.
+/// Sample of one transfer, bit/s per direction, and whether a burst lasts for too much of it.
 pub(super) type JudgedSample = (Sample, Vec<f64>, bool);
 
 impl StreamCase {

@@ -79,9 +79,8 @@ impl BucketDetector {
         self.found[0].is_some() || self.found[1].is_some()
     }
 
-    /// Returns whether the recorded transfers show a new token bucket that further ones prove.
-    /// `transfer` performs one of the given ns, at most `most`, and returns the arrivals per
-    /// direction.
+    /// Returns whether recorded transfers show a new token bucket that further ones prove.
+    /// `transfer` performs one of the given ns, at most `most`, and returns arrivals per direction.
     pub(super) fn detect_bucket(
         &mut self,
         most: u64,
@@ -119,9 +118,8 @@ impl BucketDetector {
         self.spoilt += usize::from(spoilt);
     }
 
-    /// Returns the rate of each direction after its burst, bit/s; `timelines` has its arrivals and
-    /// overall rate. `None` without a token bucket, or if its tokens lasted for most of the
-    /// transfer.
+    /// Returns each direction's rate after its burst, bit/s; `timelines` has its arrivals and
+    /// overall rate. `None` without a token bucket, or if its tokens lasted most of the transfer.
     pub(super) fn sustained(&self, timelines: &[(&ArrivalTimeline, f64)]) -> Option<Vec<f64>> {
         if !self.is_found() {
             return None;

@@ -200,8 +200,7 @@ fn is_short(used: &DiskUse) -> bool {
     used.seconds.is_none_or(|seconds| seconds < LEAST_SECONDS)
 }
 
-/// Returns whether `counted` is too little of `own`, even if the last counts of the job are
-/// missing.
+/// Returns whether `counted` is too little of `own`, even without the job's last counts.
 fn lacks(used: &DiskUse, counted: f64, own: f64) -> bool {
     let late = used.seconds.map_or(1.0, |seconds| (LAG / seconds).min(1.0));
     counted + own * late < own * LEAST_SHARE

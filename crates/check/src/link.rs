@@ -1,5 +1,4 @@
-//! Network figures: limited by the payload share of the line rate; impossible if no link was
-//! crossed.
+//! Network figures: at most the line rate's payload share; impossible if no link was crossed.
 
 use plimsoll_bench_network::condition::{
     PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,

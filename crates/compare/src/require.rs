@@ -125,9 +125,8 @@ impl Requirement {
         matches!(self.bound, RequiredBound::OfMachines(_))
     }
 
-    /// Checks before a measurement whether the requirement fits these cases. Returns a warning if
-    /// some matching cases lack the metric. Fails if no case matches or none has the metric in this
-    /// unit.
+    /// Checks before measuring whether the requirement fits these cases. Returns a warning if some
+    /// matches lack the metric. Fails if no case matches or none has the metric in this unit.
     pub fn fits(&self, cases: &[&Case]) -> Result<Option<String>, String> {
         let wrong = |why: String| format!("'{}': {why}", self.text);
         let meant: Vec<&Case> =

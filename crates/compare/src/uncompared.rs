@@ -38,8 +38,7 @@ pub struct Uncompared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UncomparedKind {
-    /// The first side has a result, and the second side or one of its runs does not: `--fail-on`
-    /// fails.
+    /// The first side has a result, but the second or one of its runs does not: `--fail-on` fails.
     Lost,
     /// Interruptions made results on both sides invalid: the gate is blind.
     Interrupted,
@@ -273,8 +272,7 @@ impl Standing {
         Self { status, reason, ok: 0, of: 0, value: None, unit: None }
     }
 
-    /// Returns the state of metric `wanted` on a side; `own` is the metric there, if the side has
-    /// it.
+    /// Returns the state of metric `wanted` on a side; `own` is the metric there, if present.
     fn of_metric(own: Option<&MetricResult>, wanted: &MetricResult, figures: &SideFigures<'_>) -> Self {
         let is_usable = || figures.metric(wanted).is_some_and(|runs| !runs.is_empty());
         let (status, reason) = match own {

@@ -65,9 +65,8 @@ impl UsualFigures {
         all
     }
 
-    /// Collects usual figures from nodes of `run` with the kind of `machine`, except `machine`
-    /// itself. A node with its host name gives the kind, because `machine` may have lost a CPU or
-    /// memory since.
+    /// Collects usual figures from nodes of `run` with the kind of `machine`, except itself. A node
+    /// with its host name gives the kind, as `machine` may since have lost a CPU or memory.
     ///
     /// # Errors
     ///

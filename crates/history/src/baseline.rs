@@ -111,9 +111,8 @@ impl Store {
         Ok(index.runs[..end].iter().map(|run| &run.facts).filter(same).collect())
     }
 
-    /// Returns the runs that a baseline of `run` may use, the oldest first: from the last accepted
-    /// run on, at most [`MAX_SEARCHED`]. `run` itself is included `with_run`, or if it was
-    /// accepted.
+    /// Returns the runs that a baseline of `run` may use, oldest first: from the last accepted run
+    /// on, at most [`MAX_SEARCHED`]. `run` itself is included `with_run`, or if accepted.
     fn candidates(&self, run: &Run, with_run: bool) -> Result<Vec<&RunFacts>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();

@@ -196,8 +196,7 @@ impl Store {
         Ok(())
     }
 
-    /// Continues the stored partial run with the ID of `header`. Fails if it is missing or
-    /// complete.
+    /// Continues the stored partial run with the ID of `header`. Fails if missing or complete.
     pub fn resume(&mut self, header: &Run) -> Result<(), StoreError> {
         let known = self.load(&header.id)?;
         match known.status {

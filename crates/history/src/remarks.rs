@@ -1,5 +1,4 @@
-//! Tags, notes, imports, noise floors and proven CPUs, in one file `notes.json` that is replaced
-//! atomically.
+//! Tags, notes, imports, noise floors and proven CPUs, in one atomically replaced `notes.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

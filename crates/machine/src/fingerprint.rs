@@ -1,8 +1,7 @@
 use super::Machine;
 
-/// Returns 16 hexadecimal digits: a hash of processor, topology, caches, memory in GiB, hypervisor
-/// and product. A reboot, another kernel or affinity do not change it, and machines of one kind
-/// share it.
+/// Returns 16 hexadecimal digits: hash of processor, topology, caches, memory in GiB, hypervisor
+/// and product. Reboots, other kernels or affinity do not change it. Machines of one kind share it.
 pub(super) fn of(machine: &Machine) -> String {
     let cpu = &machine.cpu;
     let mut facts = vec![

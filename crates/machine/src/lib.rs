@@ -1,6 +1,5 @@
-//! Discovery of the machine from files below a [`Root`], so that saved trees are test fixtures. A
-//! missing or invalid value is `None`, with the reason in [`Machine::unknown`]; discovery never
-//! fails.
+//! Machine discovery from files below a [`Root`], so saved trees are test fixtures. A missing or
+//! invalid value is `None`, with the reason in [`Machine::unknown`]; discovery never fails.
 #![forbid(unsafe_code)]
 
 pub mod cgroup;

@@ -233,8 +233,7 @@ impl Storage {
         }
     }
 
-    /// Returns the sysfs directories of all devices of a btrfs or bcachefs file system; `top` if it
-    /// is none.
+    /// Returns the sysfs directories of all devices of a btrfs or bcachefs file system, else `top`.
     fn find_members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
         if let Some(fs) = self.file_system.as_ref().filter(|fs| fs.fs_type == BCACHEFS) {
             let named =

@@ -1,6 +1,5 @@
 //! Compute kernels: each is a function with a row of data that defines its operations. It advances
-//! a recurrence whose numbers always change, so that the final state proves how many iterations
-//! ran.
+//! a recurrence whose numbers always change, so the final state proves how many iterations ran.
 
 mod names;
 mod number;

@@ -56,8 +56,7 @@ pub enum LuError {
         /// Requested block width, in columns.
         block: usize,
     },
-    /// The matrix is singular or contains a number that is not finite; the first column without
-    /// pivot.
+    /// The matrix is singular or contains a non-finite number; the first column without pivot.
     #[error("the matrix is singular: column {0} has no pivot (or holds numbers that are not finite)")]
     Singular(usize),
 }

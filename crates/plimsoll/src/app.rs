@@ -277,8 +277,7 @@ fn lost(error: &std::io::Error) -> Failure {
     Failure::environment(format!("cannot write to stdout: {error}"))
 }
 
-/// Measures the rest of a run with the options `common`, and completes `outputs`. Returns the exit
-/// code.
+/// Measures the rest of a run with options `common` and completes `outputs`. Returns the exit code.
 fn run(
     mut outputs: Outputs,
     prepared: &PreparedRun,

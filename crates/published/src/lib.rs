@@ -340,8 +340,7 @@ impl PublishedReport {
         rows(THEORIES).find(|row: &[_; 4]| row[..3] == [self.name, subsystem, metric]).map(|[.., text]| text)
     }
 
-    /// Returns the limit of the point `figure` that `is_wanted`, or else one in the text; `None`
-    /// without any.
+    /// Returns the limit of point `figure` that `is_wanted`, else a limit in the text, else `None`.
     pub fn theory(
         &self,
         figure: &PublishedFigure,
@@ -370,8 +369,7 @@ impl PublishedReport {
         self.figures.iter().find(|figure| figure.is_own_point() && figure.is_about(case, metric))
     }
 
-    /// Returns the undoubted samples of a case's metric in base units; the mean if none are
-    /// printed.
+    /// Returns a case metric's undoubted samples in base units; the mean if none are printed.
     pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
         let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
             let own = self.figures.iter().filter(|f| f.source == "own" && wanted(f.statistic));

@@ -16,9 +16,8 @@ const MAX_NAME_CHARS: usize = 64;
 /// Relative memory difference that makes another kind of machine; firmware and kernel reserve less.
 const OTHER_MEMORY: f64 = 0.1;
 
-/// Merges `parts`, runs of different nodes, with the other fields of `header`. The findings are
-/// `lost` (missing nodes) and those from the results. The run is complete if `whole` and nothing is
-/// lost.
+/// Merges `parts`, runs of different nodes, with the other fields of `header`. Findings are `lost`
+/// (missing nodes) and those from results. The run is complete if `whole` and nothing is lost.
 pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Finding>, whole: bool) -> Run {
     let (clock_steps, health) = (Vec::new(), Vec::new());
     let mut run = Run { nodes: Vec::new(), measurements: Vec::new(), clock_steps, health, ..header };

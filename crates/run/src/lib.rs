@@ -67,8 +67,7 @@ const SET_UP: f64 = 0.5;
 
 /// Prepares cases: in worker processes, or as a mock in tests.
 pub trait Station {
-    /// Sets a case up. Set-up and samples end after `within` seconds, if given: the rest of the
-    /// budget.
+    /// Sets a case up. Set-up and samples end after `within` s, if given: the rest of the budget.
     fn prepare(
         &mut self,
         candidate: &Candidate,
@@ -185,8 +184,7 @@ fn total_duration(cases: &[Planned], samples: usize) -> f64 {
     feasible.map(|planned| case_duration(&planned.sampling, samples as f64)).sum()
 }
 
-/// Returns the expected duration of a planned case on `machine` in s, at most the budget of its
-/// group.
+/// Returns the expected duration of a planned case on `machine` in s, at most its group's budget.
 pub fn expected_of(machine: &Machine, planned: &Planned) -> f64 {
     let case = &planned.candidate.case;
     let benchmark = plimsoll_bench::find(case.benchmark());
@@ -308,9 +306,8 @@ impl Harness<'_> {
         Outcome { case, repeat: planned.repeat, samples, facts, tool_results, ended: ended.err() }
     }
 
-    /// Returns the time limit of a case whose set-up started at `begun` (s): extended to the
-    /// minimum of samples if set-up was slow and no later case needs the time; `None` without
-    /// limit.
+    /// Returns the time limit of a case set up from `begun` (s): extended to the minimum of samples
+    /// if set-up was slow and no later case needs the time; `None` without limit.
     fn extended_limit(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
@@ -390,9 +387,8 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// Returns how far a case that started at `begun` (s) exceeded its budget; `None` if not
-    /// notably, or without a budget. `reference_s` are the seconds of its reference tools, which do
-    /// not count.
+    /// Returns how far a case started at `begun` (s) exceeded its budget; `None` if not notably, or
+    /// without a budget. `reference_s`, the seconds of its reference tools, do not count.
     fn overrun(&self, planned: &Planned, room: CaseTime, begun: f64, reference_s: f64) -> Option<CaseRemark> {
         let own = room.own?;
         let took = self.clock.now() - begun - reference_s;

@@ -34,8 +34,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Returns the ratio own ÷ other of those (own, other) pairs that are positive; `None` if none
-    /// is.
+    /// Returns the ratio own ÷ other of the positive (own, other) pairs; `None` if none is.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
         let usable = pairs.iter().filter(|(own, other)| *own > 0.0 && *other > 0.0);
         let mut logs: Vec<f64> =

@@ -1,7 +1,6 @@
-//! Limits for the share of time that may be excluded from a result: no estimate withstands more
-//! than half of its data being something else (Donoho and Huber, "The notion of breakdown point",
-//! 1983). Above nine tenths, less than 10 ms of a 100 ms sample remain, between interruptions that
-//! empty caches.
+//! Limits for the share of time excluded from a result: no estimate withstands more than half of
+//! its data being something else (Donoho and Huber, "The notion of breakdown point", 1983). Above
+//! nine tenths, less than 10 ms of a 100 ms sample remain, between interruptions that empty caches.
 
 /// Excluded share of time above which a result is not converged and decides no comparison.
 pub const MOSTLY_EXCLUDED: f64 = 0.5;

@@ -36,8 +36,7 @@ pub struct CommandInterval {
     pub run: f64,
     /// Time that the command's threads waited for a CPU; `None` if the kernel does not count it.
     pub wait: Option<f64>,
-    /// Share of the command's processes that a signal has stopped, 0 to 1, of those that do not
-    /// sleep.
+    /// Share of the command's non-sleeping processes that a signal has stopped, 0 to 1.
     pub stopped: f64,
     /// Share of the command's threads in uninterruptible sleep, among those and the runnable ones.
     pub blocked: f64,

@@ -36,8 +36,7 @@ pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Resul
     Ok(Case::with_each(places, "threads", threads.into_iter().map(Value::Count)))
 }
 
-/// Returns the operations per byte of solving the case's system, 2/3 n³ ÷ 16 n²; `None` without
-/// `n`.
+/// Returns operations per byte of solving the case's system, 2/3 n³ ÷ 16 n²; `None` without `n`.
 pub(super) fn of_a_system(case: &Case) -> Option<f64> {
     Some(2.0 * case.number("n")? as f64 / 3.0 / (2.0 * 8.0))
 }

@@ -24,8 +24,7 @@ pub(crate) trait Burst: Send {
     fn confirm(&mut self, input: u64) -> bool;
 }
 
-/// Makes a burst for the calling thread, which is pinned to the CPU of this number. Fails with a
-/// reason.
+/// Makes a burst for the calling thread, pinned to the CPU of this number. Fails with a reason.
 pub(crate) type BurstMaker = Box<dyn Fn(usize) -> Result<Box<dyn Burst>, String> + Send + Sync>;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -104,8 +104,7 @@ pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
     })
 }
 
-/// Returns the kind of file system at `path`. An overlay whose upper directory is in memory counts
-/// as memory.
+/// Returns the file system kind at `path`. An overlay with its upper directory in memory is memory.
 fn file_system(path: &Path) -> Result<FileSystemKind, Errno> {
     let of = |path: &Path| {
         let magic = rustix::fs::statfs(path)?.f_type;

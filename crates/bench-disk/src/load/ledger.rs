@@ -94,8 +94,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the generations that a read may find at `offset` if the read started at ledger time
-    /// `began`.
+    /// Returns generations that a read may find at `offset` if it started at ledger time `began`.
     pub(crate) fn possible_generations(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
         let Some(place) = self.place(offset) else { return 0..=0 };
         // The read may have preceded any write that ended during it.

@@ -8,8 +8,7 @@ use plimsoll_metal::uring::WaitEnd;
 const AWAKE_NS: u64 = 50_000;
 
 impl<E: Engine> Loop<E> {
-    /// Starts up to `most` transfers when due and awaits a completion; returns its engine time in
-    /// ns.
+    /// Starts up to `most` due transfers and awaits a completion; returns its engine time in ns.
     #[inline(never)]
     pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: TallyMode) -> Result<u64, LoadError> {
         loop {

@@ -53,8 +53,7 @@ pub(crate) struct Parts {
 }
 
 impl TransferTally {
-    /// Creates an empty tally; reads and writes of mixed loads and copies have latencies of their
-    /// own.
+    /// Creates an empty tally; reads and writes of mixed loads and copies have their own latencies.
     pub(crate) fn of(operation: DiskOperation) -> Self {
         let is_separate = matches!(operation, DiskOperation::Mixed { .. } | DiskOperation::Copy);
         let traffic = || Traffic { latency: is_separate.then(Times::default), ..Traffic::default() };

@@ -152,9 +152,8 @@ impl Chasing {
     }
 }
 
-/// Returns the requested pages, each with the bytes above which they are measured. The default are
-/// the best, and beyond the second-level cache small pages as well, to show the cost of address
-/// translation.
+/// Returns requested pages, each with the bytes above which they are measured. The default are the
+/// best, and beyond the second-level cache also small pages, to show the address translation cost.
 fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<(RequestedPages, u64)>, String> {
     let mut found: Vec<_> = pages(machine, group)?.into_iter().map(|asked| (asked, 0)).collect();
     if !group.asked("pages") && found.iter().all(|(asked, _)| asked.pages != Pages::Small) {

@@ -173,8 +173,7 @@ impl Datagrams {
         })
     }
 
-    /// Performs a transfer at `rate` bit/s (`None`: full speed). Returns its sample and its result
-    /// for a search.
+    /// Makes a transfer at `rate` bit/s (`None`: full speed). Returns its sample and search result.
     fn transfer_at(
         &mut self,
         amount: SampleAmount,

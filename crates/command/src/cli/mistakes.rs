@@ -460,8 +460,7 @@ fn job_or_server(words: &[&str]) -> Option<String> {
     Some(format!("{tool} is another tool: write plimsoll {here}"))
 }
 
-/// Returns the message for fio's `--rw`, `--fsync` or `--fdatasync` with a value that has an
-/// equivalent.
+/// Returns the message for fio's `--rw`, `--fsync` or `--fdatasync` values with an equivalent.
 fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
     let place = order.after.iter().position(|word| word.split('=').next() == Some(option))?;
     let value = match order.after.get(place)?.split_once('=') {

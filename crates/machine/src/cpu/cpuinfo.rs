@@ -153,8 +153,7 @@ fn parse_number(text: &str) -> Option<u32> {
     }
 }
 
-/// Returns the identification of an Arm CPU, from its register or cpuinfo; `None` on other
-/// machines.
+/// Returns the identification of an Arm CPU, from its register or cpuinfo; `None` for other CPUs.
 pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
     let listed = || info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
     midr(s.root, cpu).map(ArmId::of).or_else(listed).or_else(|| info.cpu.arm.clone())

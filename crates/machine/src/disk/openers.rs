@@ -41,8 +41,7 @@ pub struct WatchedFile {
 }
 
 impl WatchedFile {
-    /// Returns whether an open file may be this one, shown by an overlay: the inode or `name` is
-    /// equal.
+    /// Returns whether an open file may be this one, shown by an overlay: inode or `name` is equal.
     pub(super) fn may_show(&self, open: FileOrDevice, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
             (FileOrDevice::File(own), FileOrDevice::File(open)) if self.shown_on.may_have(open.system) => {

@@ -104,8 +104,7 @@ impl Stack {
         stack
     }
 
-    /// Returns each node that is not behind an unknown server: the node, the step to it, its
-    /// origin.
+    /// Returns each node not behind an unknown server: the node, the step to it, its origin.
     pub fn certain(&self) -> Vec<(FileOrDevice, StackStep, FileOrDevice)> {
         let mut doubtful = vec![false; self.nodes.len()];
         let mut certain = Vec::new();

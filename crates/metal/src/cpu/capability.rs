@@ -30,8 +30,7 @@ pub fn per_cycle(mut kernel: LoadedKernel, clock: &CoreClock) -> Option<f64> {
 }
 
 /// Returns the instructions per cycle of a loop with `each` instructions per iteration; `time` runs
-/// the given number of iterations and returns seconds. `None` if the clock was steady for too
-/// short.
+/// the given iterations and returns seconds. `None` if the clock was steady for too short.
 fn measure_per_cycle(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Option<f64> {
     let trial = (0..3).map(|_| time(TRIAL_TURNS)).fold(f64::INFINITY, f64::min);
     let turns = ((SLICE_SECONDS / trial * TRIAL_TURNS as f64) as u64).max(1);

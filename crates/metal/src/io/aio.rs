@@ -217,8 +217,7 @@ impl<F: AsFd> Aio<F> {
 
 impl<F> Drop for Aio<F> {
     fn drop(&mut self) {
-        // SAFETY: not used again. io_destroy(2) waits for requests: the kernel uses no buffer
-        // later.
+        // SAFETY: not used again. io_destroy(2) awaits requests: the kernel uses no buffer later.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

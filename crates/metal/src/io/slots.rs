@@ -129,8 +129,7 @@ impl<F> Slots<F> {
         self.states[slot] = SlotState::Idle;
     }
 
-    /// Makes the slot with the number `data` idle and returns its completion, if it has a request
-    /// in flight.
+    /// Makes slot number `data` idle and returns its completion, if it has a request in flight.
     #[inline]
     pub(super) fn complete(
         &mut self,

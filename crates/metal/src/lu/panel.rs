@@ -1,6 +1,5 @@
-//! Factors one panel, halved recursively so that nearly all work is multiplication (Toledo,
-//! "Locality of reference in LU decomposition with partial pivoting", SIAM J. Matrix Anal. 18, 4,
-//! 1997).
+//! Factors a panel, halved recursively so nearly all work is multiplication (Toledo, "Locality of
+//! reference in LU decomposition with partial pivoting", SIAM J. Matrix Anal. 18, 4, 1997).
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,4 @@
-//! Two threads or processes that wake each other in turn, through a pipe, an event counter or a
-//! futex.
+//! Two threads or processes that wake each other in turn, through a pipe, event counter or futex.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,5 +1,4 @@
-//! Child processes that make only system calls, as a process with threads must between fork and
-//! exec.
+//! Child processes that make only system calls, as a threaded process must between fork and exec.
 
 use std::ffi::CStr;
 use std::io;

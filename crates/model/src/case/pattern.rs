@@ -1,5 +1,4 @@
-//! Patterns of cases: leading components of ids (`network.udp`, `cpu.peak/op=fma`), or globs on
-//! ids.
+//! Case patterns: leading components of ids (`network.udp`, `cpu.peak/op=fma`), or globs on ids.
 
 /// A glob on case ids: `*`, `?`, `[a-z]` and `{a,b}`; `*` and `?` also match `/`.
 #[derive(Clone, Debug, PartialEq)]

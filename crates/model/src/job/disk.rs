@@ -363,8 +363,7 @@ pub enum ArrivalProcess {
     Even,
 }
 
-/// Target rate in transfers per second that is refused: no disk reaches it, and fio's `rate=100M`
-/// means bytes.
+/// Refused target rate in transfers/s: no disk reaches it, and fio's `rate=100M` means bytes.
 const MAX_TRANSFER_RATE: f64 = 1e7;
 
 fn open_loop(case: &Case) -> Result<Option<OpenLoop>, String> {

@@ -70,8 +70,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// Creates the error of a mistake at a line and column, both from 1, of a file (sanitised
-    /// path).
+    /// Creates an error for a mistake at line and column, both from 1, of a file (sanitised path).
     pub fn at(file: &str, (line, column): (usize, usize), why: String) -> Self {
         Self { place: format!("{file}, line {line}, column {column}"), why }
     }

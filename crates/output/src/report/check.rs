@@ -48,8 +48,7 @@ fn one(file: &Checked, style: &Style) -> String {
     text
 }
 
-/// Returns `FILE`, or `FILE, result 2` if `document` is the number of one of several results in the
-/// file.
+/// Returns `FILE`, or `FILE, result 2` if `document` numbers one of several results in the file.
 pub fn title(file: &str, document: Option<usize>) -> String {
     document.map_or_else(|| file.to_owned(), |number| format!("{file}, result {number}"))
 }

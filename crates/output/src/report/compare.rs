@@ -228,8 +228,7 @@ pub(super) fn tally(comparison: &Comparison) -> String {
     format!("{}: {}{informative}", format_count(comparison.decided.of, what), comparison.decided)
 }
 
-/// Returns ` in C`, a suffix that names the side with index `side`; empty if only two sides are
-/// compared.
+/// Returns ` in C`, a suffix that names the side with index `side`; empty for only two sides.
 pub fn of_several(comparison: &Comparison, side: usize) -> String {
     if comparison.sides.len() > 2 { format!(" in {}", letter(side)) } else { String::new() }
 }

@@ -1,7 +1,6 @@
 //! Escaping of external text.
 
-/// Escapes `text` for a paragraph or table cell of GitHub Markdown: one line, at most 600
-/// characters.
+/// Escapes `text` for a GitHub Markdown paragraph or table cell: one line, up to 600 characters.
 pub(super) fn markdown(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 600);
     let mut out = String::with_capacity(safe.len());

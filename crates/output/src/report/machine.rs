@@ -21,8 +21,7 @@ use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent};
 /// Text for unknown values; the section of unknown facts gives the reason.
 const UNKNOWN_VALUE: &str = "unknown";
 
-/// Describes the machine in sections (empty ones omitted); the last one has unknown facts with
-/// reasons.
+/// Describes the machine in non-empty sections; the last has unknown facts with reasons.
 pub fn describe(machine: &Machine) -> Vec<FactSection> {
     let mut sections = vec![
         system(machine),
@@ -128,8 +127,7 @@ fn cgroup(machine: &Machine) -> FactSection {
     section
 }
 
-/// Returns "none", or "unknown" if the limit `what` (or one whose name starts with `what_`) could
-/// not be read.
+/// Returns "none"; "unknown" if the limit `what` (or one that starts with `what_`) is unreadable.
 fn none_or_unknown(machine: &Machine, what: &str) -> String {
     let of_it = |unknown: &UnknownFact| unknown.what == what || unknown.what.starts_with(&format!("{what}_"));
     let unread = machine.unknown.iter().any(of_it);

@@ -1,6 +1,5 @@
-//! `plimsoll report RUN… --tables published`: the tables of a published report with today's
-//! results, as several lines per row. Doubted numbers have a mark with the reason, and are never
-//! divided by.
+//! `plimsoll report RUN… --tables published`: tables of a published report with today's results,
+//! several lines per row. Doubted numbers have a mark with the reason, and are never divided by.
 
 pub(super) mod cells;
 pub(super) mod evaluation;

@@ -299,8 +299,7 @@ fn check_replaceable(place: &PathPlace) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Returns the attributes of `name`, or of the directory if `name` is empty; unreported ones are
-/// unset.
+/// Returns the attributes of `name`, or of the directory if `name` is empty; unset if unreported.
 fn attributes(place: &PathPlace, name: &OsStr) -> StatxAttributes {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let about = statx(&place.directory, name, flags, StatxFlags::BASIC_STATS);
@@ -391,8 +390,7 @@ impl OpenStream {
     }
 }
 
-/// Returns whether a wait since `begun` must end: interrupted, or longer than `patience` (`None`:
-/// forever).
+/// Returns whether a wait since `begun` must end: interrupted or over `patience` (`None`: forever).
 fn is_over(waits: &Waits, begun: Instant, patience: Option<Duration>) -> bool {
     !waits.interrupts.is_empty() || patience.is_some_and(|patience| begun.elapsed() > patience)
 }

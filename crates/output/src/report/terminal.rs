@@ -43,8 +43,7 @@ pub struct Live<O: Write, E: Write> {
 }
 
 impl<O: Write, E: Write> Live<O, E> {
-    /// Prints the heading to `out`, later progress to `err`; `header` is the document before the
-    /// run.
+    /// Prints the heading to `out`, progress to `err`; `header` is the document before the run.
     pub fn new(out: O, err: E, style: Style, header: &Run) -> Self {
         let mut live = Self {
             out: Out::new(out),
@@ -71,9 +70,8 @@ impl<O: Write, E: Write> Live<O, E> {
         self.printed.push((measurement.clone(), row));
     }
 
-    /// Prints the end of the run: changed rows, findings, summary. `kept` is its location in the
-    /// history, `page` the path of its HTML page. Fails if writing fails; a broken pipe is no
-    /// error.
+    /// Prints the end of the run: changed rows, findings, summary. `kept` is its place in the
+    /// history, `page` its HTML page's path. Fails if writing fails; a broken pipe is no error.
     pub fn finish(&mut self, run: &Run, kept: Option<&RunPlace<'_>>, page: Option<&Path>) -> io::Result<()> {
         self.progress.end();
         let mut text = self.sheet.table.end();
@@ -189,8 +187,7 @@ impl RunText {
         text
     }
 
-    /// Formats the path of a replayed report's page, and the command to write it again; empty for
-    /// other runs.
+    /// Formats a replayed report's page path and the command to rewrite it; empty for other runs.
     fn document(&self, run: &Run, stored: Option<&RunPlace<'_>>, page: Option<&Path>) -> String {
         if plimsoll_published::find(&run.plan.name).is_none() {
             return String::new();
@@ -263,8 +260,7 @@ pub(super) fn tally(run: &Run) -> String {
     format!("{cases} in {}: {stated}", super::progress::span(run.elapsed_s))
 }
 
-/// Formats a stored RFC 3339 time, `2026-11-29 12:30`, in the style's zone; an invalid time
-/// unchanged.
+/// Formats a stored RFC 3339 time, `2026-11-29 12:30`, in the style's zone; unchanged if invalid.
 pub(super) fn when(started: &str, style: &Style) -> String {
     match started.parse::<Timestamp>() {
         Ok(time) => time.to_zoned(style.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),

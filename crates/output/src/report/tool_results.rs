@@ -83,8 +83,7 @@ pub(super) fn word_of(verdict: EquivalenceVerdict) -> &'static str {
 }
 
 impl ToolComparison<'_> {
-    /// Formats seven cells: our result, the tool's, limit, both shares, ratio, verdict (`–` if
-    /// unknown).
+    /// Formats cells: our result, the tool's, limit, both shares, ratio, verdict (`–` if unknown).
     fn figures(&self) -> [String; 7] {
         let tool_result = self.tool_result;
         let known = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
@@ -138,8 +137,7 @@ impl ToolComparison<'_> {
         format!("{word}{definition}{}{}", self.other_ratio(), differs.collect::<String>())
     }
 
-    /// Formats the ratio of the two medians if it contradicts the shown median of ratios; else
-    /// empty.
+    /// Formats the ratio of the medians if it contradicts the shown median of ratios; else empty.
     fn other_ratio(&self) -> String {
         let medians = self.tool_result.own_median().zip(self.tool_result.median);
         match medians.zip(self.tool_result.ratio) {

@@ -101,8 +101,7 @@ fn changes(trend: &MetricTrend) -> Vec<LevelChange<'_>> {
     between(trend, &segments(&timed(trend), Seed::new(1, &trend.case, &trend.metric)))
 }
 
-/// Converts a trend to timed values; their time is the run's number, because clocks can be set
-/// back.
+/// Converts a trend to timed values; their time is the run's number, as clocks can be set back.
 pub(super) fn timed(trend: &MetricTrend) -> Vec<TimedPoint> {
     let points = trend.points.iter().enumerate();
     points.map(|(n, point)| TimedPoint { t: n as f64, value: point.median }).collect()

@@ -213,8 +213,7 @@ struct Together<'a, 'b> {
 }
 
 impl Together<'_, '_> {
-    /// Retests outliers and measures between nodes; results go to `run`. Returns whether it was
-    /// interrupted.
+    /// Retests outliers and measures between nodes into `run`. Returns whether it was interrupted.
     fn measured(&self, run: &mut Run, mut connected: BTreeMap<String, Connection<'_>>) -> bool {
         let numbers = self.names.iter().enumerate();
         let mut connected =

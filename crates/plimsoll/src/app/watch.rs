@@ -226,8 +226,7 @@ fn probe_and_show(
     shown(&kept, common, journal)
 }
 
-/// Ends the watch at the present time, at most at its planned end: a killed process has recorded no
-/// end.
+/// Ends the watch now, at most at its planned end: a killed process has recorded no end.
 fn ended(typed: &Typed, journal: WatchJournal, mut kept: JournalContent) -> Result<ExitCode, Failure> {
     kept.until = elapsed(&kept).min(kept.begun.seconds);
     let common = common(typed, Some(&kept.begun));

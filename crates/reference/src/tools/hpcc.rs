@@ -23,8 +23,7 @@ fn seconds_before_hpl(case: &Case) -> f64 {
 
 /// Largest order for STREAM (arrays of 170 MB): above, other parts take many minutes.
 const MAX_STREAM_ORDER: u64 = 8000;
-/// Largest order for STREAM in a plan that is scaled down (arrays of 7 MB): all parts take 2 to
-/// 6 s.
+/// Largest order for STREAM in a scaled-down plan (arrays of 7 MB): all parts take 2 to 6 s.
 const MAX_STREAM_ORDER_SCALED_DOWN: u64 = 1600;
 
 fn processes(case: &Case) -> usize {

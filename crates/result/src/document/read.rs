@@ -28,8 +28,7 @@ impl Run {
         }
     }
 
-    /// Reads the run document of a JSON file, or all of an HTML page: at least one. Fails with one
-    /// line.
+    /// Reads a JSON file's run document, or all of an HTML page: at least one. Fails with one line.
     pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
         let file = shown_path(path);
         let runs = read_small(path, MAX_BYTES).and_then(|text| {

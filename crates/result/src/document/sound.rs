@@ -1,5 +1,4 @@
-//! Recomputes what follows from the rest of a run document; one that contradicts itself is
-//! rejected.
+//! Recomputes what follows from the rest of a run document, and rejects contradictions.
 
 use std::collections::HashSet;
 

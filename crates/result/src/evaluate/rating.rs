@@ -23,8 +23,7 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: 
             continue;
         }
         let most = least * limit.burst.unwrap_or(1.0);
-        // Wrong chip data are exceeded by all samples; a disturbed clock probe lowers the limit of
-        // some.
+        // All samples exceed wrong chip data; a disturbed clock probe lowers the limit of some.
         let is_fixed = limit.varies() == Varies::Not;
         let all_are_above =
             || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most));

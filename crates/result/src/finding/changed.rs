@@ -232,8 +232,7 @@ impl Change {
         match (quota, steal) {
             (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => ChangeCause::Quota,
             (_, Some(_)) => ChangeCause::Steal,
-            // Throttled threads also wait for a CPU: half of the added wait is enough to blame the
-            // quota.
+            // Throttled threads also await a CPU: half the added wait suffices to blame the quota.
             _ if explains(|l| l.waited).is_some() => {
                 let is_quota = rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited);
                 if is_quota { ChangeCause::Quota } else { ChangeCause::Others }

@@ -82,8 +82,7 @@ pub fn by_kind(
     found
 }
 
-/// Adds the node's name to each finding; one that most of the `machines` nodes share is listed
-/// once.
+/// Adds the node name to each finding; one that most of `machines` nodes share is listed once.
 fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
     let subject = |finding: &Finding| {
         let CasesOfFinding { cases, case } = finding.evidence_as()?;

@@ -104,8 +104,7 @@ impl<'a> NodeFigure<'a> {
         Self { device, quota, rate_limit, ..self }
     }
 
-    /// Returns the properties that define a group, by name: the device and unmeasured inputs of the
-    /// limit.
+    /// Returns the properties that define a group, by name: device and unmeasured limit inputs.
     fn made_of(&self) -> BTreeMap<&'a str, GroupProperty<'a>> {
         let inputs = self.inputs().iter().filter(|input| !is_measured(input.value));
         let inputs = inputs.map(|input| (input.name.as_str(), GroupProperty::Of(input.value.to_bits())));

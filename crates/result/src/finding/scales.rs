@@ -104,8 +104,7 @@ fn coefficients(usl: &Usl) -> String {
     format!(". Universal scalability law: contention σ {contention}, coherency κ {coherency}")
 }
 
-/// Fits the universal scalability law, and counts its points; `None` with fewer than four thread
-/// counts.
+/// Fits the universal scalability law and counts its points; `None` below four thread counts.
 fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<(Usl, usize)> {
     let measured = std::iter::once(base).chain(steps.iter().map(|step| step.this));
     let load = |m: &Measurement| {

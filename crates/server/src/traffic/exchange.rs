@@ -48,8 +48,7 @@ pub(super) trait TransferStreams: Sync {
     }
 
     /// Returns whether a stream has progressed. Fails if one that should progress is stuck;
-    /// `awaited` is whether this end still receives, and then whether the other end has reported
-    /// already.
+    /// `awaited` is whether this end still receives, then whether the other end has reported.
     fn look(&self, _: &mut Self::Watch, _awaited: Option<bool>) -> Result<bool, LostTransfer> {
         Ok(false)
     }

@@ -48,8 +48,7 @@ pub fn bind_address(from: IpAddr, to: SocketAddr) -> SocketAddr {
     source
 }
 
-/// Connects `socket`, created by [`create_socket`], to `to` within `patience`. Returns the blocking
-/// stream.
+/// Connects `socket` of [`create_socket`] to `to` within `patience`. Returns the blocking stream.
 pub fn connect_socket(socket: OwnedFd, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     match connect(&socket, &to) {
         Ok(()) => {}

@@ -1,7 +1,6 @@
-//! One TCP transfer over all streams of a session, with the same code at both ends. The receiver
-//! counts: from `Go`, as it arrives at the server or could have returned to the client, or from an
-//! earlier first piece, without that piece. With omitted time, it counts from the first piece after
-//! it.
+//! One TCP transfer over all streams of a session, same code at both ends. The receiver counts:
+//! from `Go`, as it arrives at the server or could have returned to the client, or from an earlier
+//! first piece, without that piece. With omitted time, it counts from the first piece after it.
 
 use std::io;
 use std::net::TcpStream;

@@ -59,8 +59,7 @@ macro_rules! needs {
     };
 }
 
-/// Function of a kernel whose loop has the assembly `$turn`, `$steps` times, on `$chains`
-/// accumulators.
+/// Kernel function whose loop has the assembly `$turn` `$steps` times on `$chains` accumulators.
 macro_rules! body {
     ($name:ident [$($generic:tt)*] ($features:literal $begin:literal $load:literal $store:literal)
         $chains:expr, $steps:expr; $($turn:tt)+) => {

@@ -80,8 +80,7 @@ impl Families {
         self.all.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
     }
 
-    /// Adds a value of the gauge `name`, which must end with `unit`, with these (name, value)
-    /// labels.
+    /// Adds a value of gauge `name`, which must end with `unit`, with these (name, value) labels.
     pub(crate) fn gauge(&mut self, name: &str, unit: &str, help: &str, labels: &[(&str, &str)], value: f64) {
         self.lines(name, ["gauge", unit, help], &labelled(labels), &[(labelled(labels), value)]);
     }
@@ -99,9 +98,8 @@ impl Families {
         family.lines.entry(metric.to_owned()).or_default().extend(lines);
     }
 
-    /// Adds an enumeration: a line per state (name, whether it is the current one) with the value 1
-    /// or 0. In a gauge, `label` is the name of the label for the state; a state set uses the
-    /// family name.
+    /// Adds an enumeration: a line per state (name, whether it is current) with the value 1 or 0.
+    /// In a gauge, `label` names the label for the state; a state set uses the family name.
     pub(crate) fn state(
         &mut self,
         name: &str,

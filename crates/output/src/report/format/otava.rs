@@ -1,6 +1,5 @@
 //! CSV and configuration for Apache Otava (<https://otava.apache.org/docs/csv/>): a row per run, a
-//! column per headline. Otava accepts no empty cells, so columns are headlines with a valid result
-//! in each run.
+//! column per headline. Otava accepts no empty cells, so columns are headlines valid in each run.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -57,8 +56,7 @@ fn in_order(runs: &[Run]) -> Vec<&Run> {
     runs
 }
 
-/// Returns name and better direction of the columns that all runs have, as ordered in the first
-/// run.
+/// Returns name and better direction of the columns that all runs have, in the first run's order.
 fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
     let all: Vec<BTreeSet<String>> = runs.iter().map(|run| names(run)).collect();
     let first = runs.first().map(|run| figures(run)).unwrap_or_default();

@@ -12,8 +12,7 @@ pub(super) struct RowBlock<'a> {
     pub(super) rows: Vec<(&'a Measurement, String)>,
 }
 
-/// Splits measurements into blocks with equal settings in the plan; `stated` has the cases as
-/// planned.
+/// Splits measurements into blocks with equal planned settings; `stated` has the cases as planned.
 pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<RowBlock<'a>> {
     let key = |m: &Measurement| {
         let is_load = |name: &str| Key::find(name).is_ok_and(Key::is_load);
@@ -66,8 +65,7 @@ fn block<'a>(rows: &[&'a Measurement], stated: &StatedCases) -> RowBlock<'a> {
     RowBlock { heading: heading.join(" · "), warned: warned.unwrap_or_default(), rows }
 }
 
-/// Returns the settings (name, value) common to all rows; empty if the rows' labels contain them
-/// anyway.
+/// Returns the settings (name, value) common to all rows; empty if the row labels contain them.
 fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, String)> {
     let [first, others @ ..] = rows else { return Vec::new() };
     let all: Vec<Vec<(&str, String)>> = others.iter().map(|m| named(&stated.case(&m.case))).collect();

@@ -34,8 +34,7 @@ impl XAxisParameter {
         ChartAxis::linear(self.axis.name, unit).scaled(self.axis.log)
     }
 
-    /// Returns whether values of `key` become lines of one chart; otherwise each gets its own
-    /// chart.
+    /// Returns whether values of `key` become lines of one chart; else each has its own chart.
     fn overlays(&self, key: &Key) -> bool {
         key.overlaid && !self.axis.charted_alone.contains(&key.name)
     }
@@ -273,8 +272,7 @@ impl Facet<'_> {
         format!("{of}{metric} by {}{stated}", along.axis.name)
     }
 
-    /// Builds the chart of results, with limits, reference tools and, over threads, perfect
-    /// scaling.
+    /// Builds the results chart with limits, reference tools and, over threads, perfect scaling.
     fn rates(&self, lines: &[MetricLines<'_>], along: &XAxisParameter, run: &Run) -> Chart {
         let mut series = Vec::new();
         for line in lines {
@@ -319,8 +317,7 @@ impl Facet<'_> {
         chart
     }
 
-    /// Builds the chart of shares of the limit in percent, also those of tools; `None` without
-    /// limits.
+    /// Builds the chart of shares of the limit in percent, also of tools; `None` without limits.
     fn shares(&self, lines: &[MetricLines<'_>], along: &XAxisParameter) -> Option<Chart> {
         let mut series = Vec::new();
         for line in lines {

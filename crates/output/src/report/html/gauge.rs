@@ -168,8 +168,7 @@ impl<'a> GaugeLine<'a> {
         Self { measurement, metric, marks, full }
     }
 
-    /// Returns the position of a value on the line: 0 is empty, 1 is full; clamped to the line's
-    /// end.
+    /// Returns a value's position on the line: 0 is empty, 1 is full; clamped to the line's end.
     fn at(&self, value: f64) -> f64 {
         let share = match self.metric.better {
             Better::Higher => value / self.full,

@@ -99,8 +99,7 @@ const SCRIPT: &[&str] = &[
 const STYLE: &str = include_str!("assets/report.css");
 
 /// Builds the page of these runs: replayed reports first, then each other run. `references` are
-/// drawn as marks; published results are added per run. Fails if a number cannot be represented in
-/// JSON.
+/// drawn as marks; published results are added per run. Fails if JSON cannot represent a number.
 pub fn page(runs: &[Run], references: &[ReferenceFigure]) -> Result<String, serde_json::Error> {
     Ok(document(&made(runs, references)?, &title(runs)))
 }

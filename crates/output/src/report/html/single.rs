@@ -79,8 +79,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     })
 }
 
-/// Draws distributions of operation times: in one chart, or for many cases in one per operation
-/// size.
+/// Draws operation time distributions: in one chart, or for many cases one per operation size.
 fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     type Timed<'a> = (&'a Measurement, &'a [(f64, u64)]);
     let timed = all.iter().filter_map(|(of, _)| {
@@ -124,8 +123,7 @@ fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
     if distinct.len() == cases.len() { names } else { cases.iter().map(|case| label(case)).collect() }
 }
 
-/// Converts a histogram of (upper edge, count) to about [`MOST_STEPS`] points (edge, cumulative
-/// percent).
+/// Converts a histogram (upper edge, count) to about [`MOST_STEPS`] points (edge, cumulative %).
 fn steps(histogram: &[(f64, u64)]) -> Vec<ChartPoint> {
     let total: u64 = histogram.iter().map(|(_, n)| n).sum();
     let (mut seen, mut last) = (0, f64::NEG_INFINITY);

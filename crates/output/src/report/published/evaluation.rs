@@ -178,8 +178,7 @@ impl PointGroup<'_> {
         (!stated.is_empty()).then(|| stated.join(", "))
     }
 
-    /// Returns ratios of a side's values, `first` ÷ `second`, for the pairs of results that `same`
-    /// matches.
+    /// Returns ratios of a side's values, `first` ÷ `second`, for result pairs that `same` matches.
     fn ratios(
         &self,
         side: usize,

@@ -75,8 +75,7 @@ fn columns<'a>() -> Vec<Column<Record<'a>>> {
     ]
 }
 
-/// Writes the filled tables as CSV with a header line, a row per published number. Fails if writing
-/// fails.
+/// Writes filled tables as CSV: a header and a row per published number. Fails if writing fails.
 pub(crate) fn csv(reports: &[FilledReport<'_>], out: impl Write) -> io::Result<()> {
     let filled: Vec<_> = reports.iter().map(|report| (report.runs.baseline, report.filled())).collect();
     let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));

@@ -138,8 +138,7 @@ impl TableSheet {
         }
     }
 
-    /// Returns the mark of a note on how the reference tool differs from the case; empty if it does
-    /// not differ.
+    /// Returns the mark of a note on how the reference tool differs from the case; empty if equal.
     fn differs(&mut self, cell: &FilledCell<'_>) -> String {
         match cell.today.tool.as_ref().filter(|tool| !tool.differs.is_empty()) {
             Some(tool) => format!(" {}", self.note(format!("{}: {}", tool.name, tool.differs))),
@@ -187,8 +186,7 @@ impl TableSheet {
         format!("{NOTHING} {}", self.note(why))
     }
 
-    /// Formats the published number as printed, followed by the unit `beyond`, and a mark if it is
-    /// doubted.
+    /// Formats a published number as printed, then the unit `beyond`, and a mark if it is doubted.
     fn published(&mut self, cell: &FilledCell<'_>, beyond: &str) -> String {
         let PublishedFigure { value, unit, doubt, .. } = cell.figure;
         let mut text = joined(&[value, if *unit == "%" { "%" } else { beyond }], " ");

@@ -39,8 +39,7 @@ fn widest(texts: impl Iterator<Item = String>) -> usize {
     texts.map(|text| text.width()).max().unwrap_or(0)
 }
 
-/// Splits columns, as (index, width), into groups that fit the terminal beside row names of width
-/// `lead`.
+/// Splits columns (index, width) into groups that fit the terminal after row names of width `lead`.
 fn chunks(sheet: &TableSheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>> {
     let width = |at: usize| {
         let cells = sheet.rows.iter().flat_map(|row| &row.lines).filter_map(|(_, cells)| cells.get(at));

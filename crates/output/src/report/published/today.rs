@@ -122,8 +122,7 @@ impl<'a> ReplayRuns<'a> {
         }
     }
 
-    /// Returns the best case of `points` in the latest run with any of them, with the result of
-    /// `tool`.
+    /// Returns the best case of `points` in the latest run with any, with the result of `tool`.
     pub(crate) fn best(&self, points: &[&Matched], tool: &str) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
             let mut cases: Vec<MeasuredPoint<'a>> = Vec::new();
@@ -175,8 +174,7 @@ impl<'a> MeasuredPoint<'a> {
         Self { instead: Some(why.to_owned()), ..Self::default() }
     }
 
-    /// Collects results of `metric` and `tool` in the measurements `all` of a case, on one node
-    /// only.
+    /// Collects results of `metric` and `tool` in a case's measurements `all`, on one node only.
     fn new(run: &'a Run, all: &[&'a Measurement], metric: &str, tool: &str) -> Self {
         let has = |m: &&&&Measurement| m.metrics.iter().any(|found| found.name == metric);
         let node = all.iter().find(|m| has(&m)).or(all.first()).map(|m| m.node.as_str());

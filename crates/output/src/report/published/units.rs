@@ -1,5 +1,4 @@
-//! Place at which a published table prints its units: in the title, columns, rows or cells, each
-//! once.
+//! Place at which a published table prints its units: in title, columns, rows or cells, each once.
 
 use plimsoll_published::tables::TableKind;
 

@@ -66,8 +66,7 @@ impl DeliveredFigure {
         Self { value: human(delivered.value, metric.unit), of_limit, cause, excluded: delivered.excluded }
     }
 
-    /// Formats it for the row of the undisturbed `value`: `22.1 delivered`, with its unit if that
-    /// differs.
+    /// Formats it for the row of undisturbed `value`: `22.1 delivered`, with its unit if different.
     pub(crate) fn short(&self, value: &str) -> String {
         let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
         let number = self.value.split(' ').next().filter(|_| unit(value) == unit(&self.value));
@@ -300,8 +299,7 @@ fn also_form(measurement: &Measurement, metric: &MetricResult) -> Option<Also> {
     plimsoll_bench::metric(&measurement.case, &metric.name)?.also
 }
 
-/// Formats a further metric as a phrase, `each sync 61.6 µs`; `None` if rows do not show it, or not
-/// this value.
+/// Formats a further metric as a phrase, `each sync 61.6 µs`; `None` if rows omit it or this value.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
     let Also { before, after, form } = also_form(measurement, metric)?;

@@ -96,8 +96,7 @@ impl CaseTable {
         out + &self.below(TextRole::Dim, "", &row.details)
     }
 
-    /// Ends the current section: formats the line of its warnings, and with `--explain` its
-    /// explanations.
+    /// Ends the current section: formats its line of warnings, and with `--explain` explanations.
     pub(crate) fn end(&mut self) -> String {
         let Some(section) = self.section.take() else { return String::new() };
         let warnings = section.warnings().map(|text| self.below(TextRole::Warning, "! ", &text));
@@ -153,9 +152,8 @@ impl CaseTable {
         self.placed(row, line.trim_end()) + &below
     }
 
-    /// Formats "invalid" for a row without a bar, the limit's scope, the delivered value and
-    /// percentiles as far as `room` columns hold them, and lines below for a delivered value
-    /// without room.
+    /// Formats "invalid" for rows without bar, the limit's scope, the delivered value and
+    /// percentiles that fit in `room` columns, and lines below for a delivered value without room.
     fn remarks(&self, row: &MeasurementRow, figures: &HeadlineFigures, room: usize) -> (String, String) {
         let delivered = figures.delivered.as_ref();
         let short = delivered.map(|delivered| delivered.short(&figures.value));
@@ -178,8 +176,7 @@ impl CaseTable {
         (text, below.unwrap_or_default())
     }
 
-    /// Formats the row's label, after a mark if it has warnings, with the formatted `cells` after
-    /// or below it.
+    /// Formats the row's label, after any warning mark, with formatted `cells` after or below it.
     fn placed(&self, row: &MeasurementRow, cells: &str) -> String {
         let (lead, label) = (self.lead(row), self.style.styled(&row.label));
         let (room, indent) = match self.layout {

@@ -36,8 +36,7 @@ pub(crate) fn left(text: &str, width: usize) -> String {
     text.to_owned() + &pad(text, width)
 }
 
-/// Wraps to lines of at most `room` columns; keeps numbers with their units, and signs with their
-/// numbers.
+/// Wraps to lines of at most `room` columns; keeps numbers with units, and signs with numbers.
 pub(crate) fn flowed(text: &str, room: usize) -> Vec<String> {
     let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());
     lines.filter(|line| !line.is_empty()).collect()

@@ -69,8 +69,7 @@ pub(in crate::app) struct Neighbour {
 }
 
 impl Neighbour {
-    /// Prepares this node's part of measurements between nodes; `None` if the plan has no such
-    /// cases.
+    /// Prepares this node's part of measurements between nodes; `None` if the plan has none.
     pub(in crate::app) fn new(prepared: &PreparedRun, interrupts: Receiver<()>) -> Option<Self> {
         let mut prepared = PreparedRun { planned: cases(prepared), ..prepared.clone() };
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);

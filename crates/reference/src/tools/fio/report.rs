@@ -54,8 +54,7 @@ impl FioJobReport {
         all.iter().map(|side| side.transfers() * latency(side)).sum::<f64>() / count
     }
 
-    /// Returns the work behind `metric` and its time, which transfers (`in_flight` at once) fill in
-    /// part.
+    /// Returns the work of `metric` and its time, partly filled by transfers (`in_flight` at once).
     pub(super) fn account(&self, metric: &str, in_flight: f64) -> Account {
         const BUSY: f64 = 0.02;
         let Self { read, write, .. } = self;

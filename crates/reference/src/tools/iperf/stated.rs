@@ -94,9 +94,8 @@ impl IperfRows {
         }
     }
 
-    /// Returns the rows that cover a whole test: they start at 0 s, and so does the next row of the
-    /// same stream. Sums of both directions are skipped, and a server report replaces the client's
-    /// figure.
+    /// Returns the rows that cover a whole test: they start at 0 s, as does the next row of the
+    /// same stream. Skips sums of both directions; a server report replaces the client's figure.
     fn totals(&self) -> Vec<&IperfRow> {
         let mut later: BTreeMap<&str, &IperfRow> = BTreeMap::new();
         let mut has_report = false;
@@ -153,9 +152,8 @@ impl IperfRows {
         found
     }
 
-    /// Returns a row with the sum of a client's simultaneous streams in one direction; `None` if
-    /// `totals` has such a sum (new versions), only one stream, or streams that did not run
-    /// together.
+    /// Returns the summed row of a client's simultaneous streams in one direction; `None` if
+    /// `totals` has it (new versions), only one stream, or streams that did not run together.
     fn sum_of_streams(&self, totals: &[&IperfRow]) -> Option<IperfRow> {
         let is_one_way = |row: &&&IperfRow| !row.id.starts_with('*');
         let is_at_once = self.is_client && !self.is_server && !self.is_reverse;

@@ -1,5 +1,4 @@
-//! cyclictest (rt-tests): wake-ups of a thread by clock_nanosleep at an interval, in whole
-//! microseconds.
+//! cyclictest (rt-tests): wake-ups of a thread by clock_nanosleep at an interval, in whole µs.
 
 use crate::tools::prelude::*;
 

@@ -86,8 +86,7 @@ impl Names {
         }
     }
 
-    /// Records the machine names in a finding's evidence under `key`; adds cases that it names to
-    /// `lost`.
+    /// Records machine names in a finding's evidence under `key`; adds cases it names to `lost`.
     fn enter_evidence(&mut self, evidence: &Json, key: &str, lost: &mut Vec<Case>) {
         match evidence {
             Json::String(text) if matches!(key, "node" | "nodes" | "host" | "hosts") => self.enter(text),

@@ -103,8 +103,7 @@ pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup)
     (body, all)
 }
 
-/// Builds the links to all tables, and to the sections with the ids `ends`: evaluation, findings,
-/// rest.
+/// Builds links to all tables and to the sections with ids `ends`: evaluation, findings, rest.
 fn contents(parts: &[MachinePartTables<'_>], ends: &[String; 3]) -> Markup {
     let [evaluation, findings, rest] = ends.each_ref().map(|id| format!("#{id}"));
     html! {

@@ -107,8 +107,7 @@ fn table(kind: TableKind, title: String, rows: Vec<PublishedRow<'_>>) -> Publish
 }
 
 impl Plot<'_> {
-    /// Builds the charts of results and efficiencies; empty if `runs` have results of none of the
-    /// points.
+    /// Builds charts of results and efficiencies; empty if `runs` have no results of the points.
     pub(super) fn charts(&self, runs: &ReplayRuns<'_>) -> Vec<Chart> {
         let filled = FilledTable::new(&self.table, runs);
         let places = places(&filled, self.metric);

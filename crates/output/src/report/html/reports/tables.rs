@@ -214,8 +214,7 @@ fn published(
     None
 }
 
-/// Returns minimum and maximum of the published samples of a point, in base units; `None` without
-/// samples.
+/// Returns minimum and maximum of a point's published samples in base units; `None` without any.
 fn range(place: &ChartPlace<'_, '_>) -> Option<[f64; 2]> {
     let is_sample = |cell: &&&FilledCell<'_>| matches!(cell.part, ComparablePart::Sample(_));
     let samples = || place.others.iter().filter(is_sample).filter_map(|cell| Some(cell.figure.base?.0));

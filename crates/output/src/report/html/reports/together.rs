@@ -87,8 +87,7 @@ fn dots(name: String, role: SeriesRole, colour: usize, all: Vec<Dot>) -> ChartSe
     ChartSeries { labels, scattered: true, colour: Some(colour), ..ChartSeries::new(name, role, points) }
 }
 
-/// Returns thread count, mean and label of the measured points for which `is` is true, each case
-/// once.
+/// Returns thread count, mean and label of measured points with `is` true, each case once.
 fn measured(reports: &[PublishedReport], run: &Run, is: impl Fn(&OwnPoint<'_>) -> bool) -> Vec<Dot> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();

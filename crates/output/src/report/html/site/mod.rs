@@ -174,8 +174,7 @@ struct RunChanges<'a> {
     changes: Vec<(&'a TrendSeries, LevelChange<'a>)>,
 }
 
-/// Groups a machine's changes by their first run, the newest first; headlines come first within a
-/// run.
+/// Groups a machine's changes by first run, newest first; headlines come first within a run.
 fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<RunChanges<'a>> {
     let all = of.series.iter().flat_map(|series| {
         let changes = between(&series.trend, &series.levels).into_iter();
