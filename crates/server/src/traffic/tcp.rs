@@ -44,7 +44,7 @@ pub fn transfer(
 }
 
 /// Runs the streams of a test at the client while another protocol controls it, see
-/// [`run_streams`]. The server closes the streams that it sends.
+/// `exchange::run_streams`. The server closes the streams that it sends.
 pub fn run_test(
     work: &TcpOrder,
     means: &TcpMeans<'_>,

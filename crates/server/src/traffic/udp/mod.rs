@@ -36,7 +36,7 @@ pub fn transfer(
 }
 
 /// Runs the streams of iperf3's datagrams at the client while iperf3's protocol controls the test;
-/// see [`run_streams`].
+/// see `exchange::run_streams`.
 pub fn run_test(
     work: &UdpOrder,
     means: &UdpMeans<'_>,
