@@ -334,20 +334,16 @@ mod tests {
         assert_eq!(total_duration(&[]), Duration::ZERO);
     }
 
+    fn account() -> StreamAccount {
+        StreamAccount::new(DatagramLayout::of(100), 100, TAG)
+    }
+
     #[test]
     fn a_receiver_of_nothing_ends_soon_after_the_sender() {
         let (_a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(false));
         ending.store(1000, Ordering::Release);
-        let received = receive(
-            &b,
-            StreamAccount::new(DatagramLayout::of(100), 100, TAG),
-            100,
-            &ending,
-            Instant::now(),
-            &stop,
-        )
-        .unwrap();
+        let received = receive(&b, account(), 100, &ending, Instant::now(), &stop).unwrap();
         assert_eq!(conclude([(received.account, 1000)]).unwrap().received, 0);
     }
 
@@ -355,15 +351,7 @@ mod tests {
     fn both_loops_end_when_they_are_told_to() {
         let (a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(true));
-        receive(
-            &b,
-            StreamAccount::new(DatagramLayout::of(100), 100, TAG),
-            100,
-            &ending,
-            Instant::now(),
-            &stop,
-        )
-        .unwrap();
+        receive(&b, account(), 100, &ending, Instant::now(), &stop).unwrap();
         let sent = send(&a, shape(100, HOUR), &[1], &stop).unwrap();
         assert_eq!(sent.datagrams, 0);
     }
