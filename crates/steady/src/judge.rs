@@ -44,6 +44,10 @@ pub struct SteadyVerdict {
 /// Judges one run of a command by its `intervals`, in order and without gaps. `cache` is the size
 /// of the cache of one core in bytes.
 pub fn judge(intervals: &[CommandInterval], cache: u64) -> SteadyVerdict {
+    if let Some(last) = intervals.last().filter(|last| last.to < MIN_SECONDS) {
+        let line = format!("unknown: the command ran for {}, too short a time to judge", seconds(last.to));
+        return SteadyVerdict { answer: SteadyAnswer::Unknown, line, spans: Vec::new(), share: 0.0 };
+    }
     let series = Series::new(intervals, cache);
     let mut found: Vec<DisturbedSpan> = CAUSES.iter().flat_map(|(cause, _)| series.spans(*cause)).collect();
     found.sort_by(|a, b| b.lost.unwrap_or(0.0).total_cmp(&a.lost.unwrap_or(0.0)));
@@ -60,7 +64,7 @@ pub fn judge(intervals: &[CommandInterval], cache: u64) -> SteadyVerdict {
     let order = |span: &DisturbedSpan| causes.iter().position(|(cause, _)| cause.cause == span.cause);
     spans.sort_by_key(|span| order(span));
     let share = (union(&spans) / wall.max(1e-9)).min(1.0);
-    let (answer, line) = match (causes.is_empty() || wall < MIN_SECONDS, blindness(intervals)) {
+    let (answer, line) = match (causes.is_empty(), blindness(intervals)) {
         (false, _) => (SteadyAnswer::Disturbed, disturbed_line(&causes, share)),
         (true, Some(why)) => (SteadyAnswer::Unknown, format!("unknown: {why}")),
         (true, None) => {
@@ -171,9 +175,6 @@ fn disturbed_line(causes: &[(DisturbedSpan, usize)], share: f64) -> String {
 /// Returns why a run without a visible disturbance may have had one; `None` if it is visible.
 fn blindness(intervals: &[CommandInterval]) -> Option<String> {
     let Some(last) = intervals.last() else { return Some("nothing was observed".to_owned()) };
-    if last.to < MIN_SECONDS {
-        return Some(format!("the command ran for {}, too short a time to judge", seconds(last.to)));
-    }
     let sum = |of: fn(&CommandInterval) -> f64| intervals.iter().map(of).sum::<f64>();
     let wall = last.to.max(1e-9);
     let no_wait = intervals.iter().all(|one| one.wait.is_none());

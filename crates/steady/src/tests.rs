@@ -248,3 +248,13 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_run_of_some_ticks_is_not_judged() {
+    for (to, answer, share) in [(0.04, SteadyAnswer::Unknown, 0.0), (4.0, SteadyAnswer::Disturbed, 1.0)] {
+        let stopped = CommandInterval { to, stopped: 1.0, wait: Some(0.0), ..CommandInterval::default() };
+        let verdict = judge(&[stopped], 1 << 20);
+        assert_eq!((verdict.answer, verdict.share), (answer, share), "{to} s");
+        assert_eq!(verdict.spans.is_empty(), share == 0.0, "{to} s");
+    }
+}
