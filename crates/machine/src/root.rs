@@ -22,6 +22,8 @@ pub(super) const CPUINFO_CAP: u64 = 32 << 20;
 pub const MOUNTS_CAP: u64 = 16 << 20;
 pub(super) const LEAVES: &str = "a link that leaves the tree";
 const NAMES_CAP: usize = 16_384;
+/// Room for the text of a file at first, in bytes.
+const READ_BYTES: usize = 8192;
 
 /// The directory with `sys` and `proc` from which discovery reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +144,8 @@ impl Root {
         if start > 0 {
             file.seek(SeekFrom::Start(start)).map_err(failed)?;
         }
-        let mut bytes = Vec::new();
+        // The kernel's files claim to be empty; with room, most of them take one call.
+        let mut bytes = Vec::with_capacity(READ_BYTES);
         file.take(cap).read_to_end(&mut bytes).map_err(failed)?;
         Ok(bytes)
     }
