@@ -33,7 +33,7 @@ pub fn help_of(part: &Subsystem, key: &Key) -> String {
             let is_default =
                 |(of, _): &&(Vec<&dyn Benchmark>, &str)| of.iter().any(|b| b.descriptor().by_default);
             match key.name == "op" && texts.iter().filter(is_default).count() > 1 {
-                true => format!("with --only BENCHMARK: {stated}"),
+                true => format!("by the benchmark of --only; {stated}"),
                 false => stated,
             }
         }

@@ -25,7 +25,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
         ),
         (
             "op",
-            "read, write, append, mixed (see --read-share), copy (to another file) or trim [default: random reads of 4K, sequential reads and writes of 1M; any other option replaces its value in all three]",
+            "read, write, append, mixed (see --read-share), copy (to another file) or trim [default: three loads: random reads of 4K, sequential reads of 1M, sequential writes of 1M; an option such as --block 8K applies to all three]",
         ),
         ("size", "size of the test file [default: up to 1G, less on a slow or nearly full disk]"),
         (
@@ -38,7 +38,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
         ),
         (
             "block",
-            "block size, or with --only disk.io a mix: 4K@60+64K@40 is 60 % of 4K and 40 % of 64K; if not a multiple of 512, through the page cache [default: 4K,1M; disk.fsync: 4K]",
+            "block size, or with --only disk.io a mix: 4K@60+64K@40 is 60 % of 4K and 40 % of 64K; a size that is not a multiple of 512 goes through the page cache [default: 4K,1M; disk.fsync: 4K]",
         ),
         (
             "volume",

@@ -50,7 +50,7 @@ impl Benchmark for PageFault {
             name: "os.fault",
             about: "time of the first access to a page (new memory, huge page, cached file), and of mmap with munmap",
             keys: &["op", "threads", "affinity"],
-            help: &[("op", "anonymous, thp (huge pages), file (page cache), mmap (and munmap)")],
+            help: &[("op", "anonymous, thp (huge pages), file (page cache), mmap (and munmap) or all")],
             words: &[
                 LabelPart::Instead(
                     "op",

@@ -50,7 +50,7 @@ impl Benchmark for FileNames {
             about: "time to create, open, stat, rename and unlink small files in --dir, as mdtest does",
             keys: &["op", "layout", "threads"],
             help: &[
-                ("op", "create, open (with close), stat, rename, unlink [default: all]"),
+                ("op", "create, open (with close), stat, rename, unlink or all [default: all]"),
                 (
                     "layout",
                     "shared (all threads in one directory), private (a directory each) or all [default: private; several threads: all]",

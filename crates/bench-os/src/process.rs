@@ -40,7 +40,7 @@ impl Benchmark for Process {
             name: "os.process",
             about: "time to create a process or thread and wait for its end",
             keys: &["op"],
-            help: &[("op", "fork, exec (/bin/true), spawn (posix_spawn), thread")],
+            help: &[("op", "fork, exec (/bin/true), spawn (posix_spawn), thread or all")],
             words: &[LabelPart::Instead(
                 "op",
                 &[

@@ -38,7 +38,7 @@ impl Benchmark for Wake {
             keys: &["op", "interval", "threads", "affinity"],
             synonyms: &["cyclictest"],
             help: &[
-                ("op", "sleep, exact (timer slack of 1 ns), fifo (real-time priority)"),
+                ("op", "sleep, exact (timer slack of 1 ns), fifo (real-time priority) or all"),
                 ("interval", "time between wake-ups, such as 10ms [default: 1ms]"),
             ],
             words: &[

@@ -44,7 +44,7 @@ impl Benchmark for Crypto {
             keys: &["op", "block", "affinity", "threads"],
             help: &[
                 ("op", "aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305 or all [default: all]"),
-                ("block", "size of a block [default: 16K]"),
+                ("block", "bytes that one call encrypts or digests [default: 16K]"),
             ],
             by_default: false,
             look: super::look,

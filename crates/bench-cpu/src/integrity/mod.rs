@@ -45,7 +45,10 @@ impl Benchmark for Integrity {
             about: "whether CPUs compute correctly: every kernel in short bursts on every CPU, each result checked",
             words: &[LabelPart::Word("right answers"), LabelPart::Times],
             keys: &["count", "affinity", "threads"],
-            help: &[("count", "number of bursts of each kernel on each CPU in a sample [default: 1400]")],
+            help: &[(
+                "count",
+                "how many times each CPU runs each test computation in a sample, checking each result [default: 1400]",
+            )],
             by_default: false,
             proves_cpus: true,
             metrics: const {

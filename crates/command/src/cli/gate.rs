@@ -30,26 +30,28 @@ pub struct GateCommand {
     /// one core at a time]
     #[arg(long)]
     pub exclusive: bool,
-    /// Take the usual figures from FILE, written by plimsoll gather --json, if it has 5 or more
-    /// machines of this kind
+    /// First compare with the machines of this kind in FILE, written by plimsoll gather --json, if
+    /// it has 5 or more besides this one [default: compare with the runs in --store]
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
-    /// Directory of the history whose runs of this machine give the usual figures; none: compare
-    /// only with limits [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
+    /// Directory of the history: the gate compares with the earlier runs of this machine in it;
+    /// none: compare only with --fleet and limits [default: $XDG_DATA_HOME/plimsoll or
+    /// ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// What it also measures.
     #[command(flatten)]
     pub disk_and_network: DiskAndNetwork,
-    /// Smallest loss to detect, as a share of the usual figure, from 3% to 50%
+    /// Smallest loss of performance to detect, from 3% to 50% of the usual figure (the median of
+    /// --fleet or of earlier runs, else derived from a limit)
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = loss, allow_hyphen_values = true)]
     pub loss: f64,
     /// Highest accepted probability that a gate calls a healthy machine sick, from 1e-9 to 0.1
     #[arg(long, value_name = "SHARE", default_value = "0.0001", value_parser = rate, allow_hyphen_values = true)]
     pub false_alarms: f64,
     /// Exit code if the answer is unknown or the gate could not run, such as 0 in a Slurm prolog
-    /// [default: 6 for unknown, 2 to 5 and 130 for errors; for both 3 with --format nagios, 2 with
-    /// npd]
+    /// [default: 6 if unknown, 2 to 5 or 130 if it could not run; with --format nagios always 3,
+    /// with npd always 2]
     #[arg(long, value_name = "CODE", value_parser = code)]
     pub exit_unknown: Option<u32>,
     /// Print no progress line

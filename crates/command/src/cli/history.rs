@@ -54,8 +54,8 @@ pub enum HistoryRequest {
         /// 'memory.*')
         #[arg(value_name = "RUN|CASES")]
         what: String,
-        /// With a run: also print the kernels used, percentiles, and the meaning of limits and
-        /// warnings
+        /// With a run: also print the code variants chosen (such as avx512), percentiles, and the
+        /// meaning of limits and warnings
         #[arg(long, conflicts_with_all = ["since", "metric", "machine"])]
         explain: bool,
         /// With a benchmark: use only runs that began at most this long ago, such as 30d

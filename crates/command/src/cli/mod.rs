@@ -154,8 +154,9 @@ pub enum Measurable {
 /// Options of all commands that measure.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Common {
-    /// Measure only cases whose id (see --list) begins with NAME, such as cpu.peak or
-    /// cpu.peak/op=fma, or matches NAME as a glob, such as '*f64*'; NAME,NAME for several
+    /// Measure only cases whose id (see --list) begins with NAME in whole parts, such as cpu.peak
+    /// or cpu.peak/op=fma (not cpu.pe), or matches NAME as a glob, such as '*f64*'; NAME,NAME for
+    /// several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Print the ids of the cases, and exit
@@ -165,7 +166,8 @@ pub struct Common {
     #[arg(long)]
     pub dry_run: bool,
     /// Number of threads, or a list such as 1,2,4 to measure each [default: depends on the
-    /// benchmark: 1, or one per CPU of the quota, or one case of each; --list shows which]
+    /// benchmark: 1, one per CPU that affinity and CPU quota allow, or both as separate cases;
+    /// --list shows which]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
     /// Take exactly N samples of each case [default: what the plan sets, or 6 to 30, until
@@ -180,17 +182,17 @@ pub struct Common {
     #[arg(long, value_name = "SHARE", value_parser = precision, conflicts_with = "samples", allow_hyphen_values = true)]
     pub precision: Option<f64>,
     /// Limit the sampling time of the whole run, such as 10m; cases that no longer fit are skipped.
-    /// Reference tools, and measurements between --hosts, take extra time [default: what the plan
-    /// sets, or no limit]
+    /// Reference tools, and measurements across several machines of --hosts, take extra time
+    /// [default: what the plan sets, or no limit]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
     /// Measure all cases N times, each time in a new random order [default: what the plan sets, or
     /// 1]
     #[arg(long, value_name = "N", value_parser = whole::<1, MOST_REPEATS>)]
     pub repeat: Option<u32>,
-    /// Multiply all fixed amounts (volumes, counts, operations, file sizes, samples of a plan's
-    /// series) by this factor, such as 0.01; samples that last --sample-time stay as long [default:
-    /// 1]
+    /// Multiply all fixed amounts (volumes, counts, operations, file sizes, number of samples where
+    /// a plan file sets series = N) by this factor, such as 0.01; samples that last --sample-time
+    /// stay as long [default: 1]
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
     /// Continue a run that was interrupted: its id or the first characters of it, or last, if it is
@@ -242,8 +244,8 @@ pub struct Common {
     /// --html, not in the history
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
-    /// Also print, below each part of the table, the kernels used, percentiles, and the meaning of
-    /// limits and warnings
+    /// Also print, below each part of the table, the code variants chosen (such as avx512),
+    /// percentiles, and the meaning of limits and warnings
     #[arg(long)]
     pub explain: bool,
     /// Print no progress line
@@ -416,7 +418,7 @@ pub struct MachineFlags {
     /// addresses and serial numbers
     #[arg(long, value_name = "DIR|FILE.tar.gz", conflicts_with = "json")]
     pub save: Option<PathBuf>,
-    /// Print the machine that --save wrote to this path, instead of this one
+    /// Print the machine that --save wrote to this path [default: this machine]
     #[arg(long, value_name = "DIR|FILE.tar.gz")]
     pub from: Option<PathBuf>,
 }

@@ -28,8 +28,8 @@ pub struct Compare {
     /// cpu.linpack=2,disk.io=1, each relative to the best run
     #[arg(long, value_name = "NAME=WEIGHT,…", value_delimiter = ',', help_heading = "Ranking")]
     pub weights: Vec<String>,
-    /// Exit with code 1 if a figure is worse than in A by more than this share, such as 5%, or is
-    /// missing (see --missing)
+    /// Exit with code 1 if a figure is worse than in A by more than this share, such as 5%, and by
+    /// more than the noise, or is missing (see --missing)
     #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
     /// What to do if a figure of A is missing or invalid in another run: fail (--fail-on and
@@ -94,16 +94,17 @@ pub struct ReportCommand {
     /// Write one HTML page to FILE instead of a table to stdout
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: for runs of a published plan (plimsoll plan list), print the tables of that
-    /// report with the figures of RUN; of several runs, the latest figure of each case
+    /// published: print the tables of the published report that the plan of RUN repeats (see
+    /// plimsoll plan list), with the figures of RUN; with several runs, the latest figure of each
+    /// case
     #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
     /// Print at most 14 short lines for a forum or a pull request: machine, main results with their
     /// share of the limit, checksum of the document
     #[arg(long, conflicts_with_all = ["html", "tables"])]
     pub card: bool,
-    /// Also print, below each part of the table, the kernels used, percentiles, and the meaning of
-    /// limits and warnings
+    /// Also print, below each part of the table, the code variants chosen (such as avx512),
+    /// percentiles, and the meaning of limits and warnings
     #[arg(long, conflicts_with_all = ["html", "tables", "card"])]
     pub explain: bool,
     /// Format of --tables on stdout
@@ -126,8 +127,8 @@ pub struct CheckCommand {
     /// Tool that wrote the files [default: recognised by their content]
     #[arg(long, value_name = "TOOL")]
     pub format: Option<String>,
-    /// Machine that the results come from, as saved there by plimsoll machine --save [default: this
-    /// one]
+    /// Machine that the results come from: a path that plimsoll machine --save wrote on it
+    /// [default: this one]
     #[arg(long, value_name = "DIR|FILE.tar.gz")]
     pub machine: Option<PathBuf>,
     /// TOML file with your own limits, such as the speed of the link or disk (see
@@ -180,8 +181,9 @@ pub struct SiteCommand {
 /// `plimsoll export`.
 #[derive(Args, Clone, Debug)]
 pub struct Export {
-    /// Run to write: its id or the first characters of it, last, last~1 (the one before), a tag (of
-    /// one run; otava and openmetrics-timed: all its runs), or a file
+    /// Run to write: its id or the first characters of it, last, last~1 (the one before), a file,
+    /// or a tag (formats otava, otava-config and openmetrics-timed: of several runs, the others: of
+    /// one)
     #[arg(value_name = "RUN")]
     pub run: String,
     /// Format to write

@@ -76,10 +76,11 @@ pub struct Serve {
     /// Longest time of one transfer, from 100ms to 24h
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest, allow_hyphen_values = true)]
     pub max_duration: Duration,
-    /// Most parallel streams of one session
+    /// Most parallel streams (--streams) of a client's case; more are refused
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole16::<1, { MAX_STREAMS as u32 }>)]
     pub max_streams: u16,
-    /// Most sessions that are open at the same time
+    /// Most sessions (connected clients, waiting ones included; a client with --load has two) at
+    /// the same time; further ones get the answer busy
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = whole16::<1, 4096>)]
     pub max_sessions: u16,
     /// Serve even if started as root [default: refuse]

@@ -21,17 +21,20 @@ pub struct SteadyCommand {
     /// Store the verdict in the history as NAME, for a later --baseline NAME
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub save: Option<String>,
-    /// Start to observe what a process starts, in the background under NAME, instead of a command
+    /// Instead of running a command, observe a process (see --below) and all that it starts, in the
+    /// background under NAME, until --stop NAME
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["stop", "command", "baseline", "save", "repeat", "fail_unless_steady", "output", "results"])]
     pub start: Option<String>,
     /// End the observation that --start NAME began, and print the verdict on it
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["command", "repeat"])]
     pub stop: Option<String>,
-    /// Observe the process PID and all that it starts [default: the process that called plimsoll]
+    /// With --start: observe the process PID and all that it starts [default: the process that
+    /// called plimsoll]
     #[arg(long, value_name = "PID", value_parser = whole::<1, 4_194_304>)]
     pub below: Option<u32>,
-    /// Mark which samples in FILE, a result of criterion, hyperfine, pytest-benchmark,
-    /// google-benchmark, fio or iperf3 that the command wrote, were disturbed; criterion: also DIR
+    /// Result file that the command wrote: report how many of its samples were disturbed, and in
+    /// --output which (JSON); of criterion (also its directory), hyperfine, pytest-benchmark,
+    /// google-benchmark, fio or iperf3; may be repeated
     #[arg(long, value_name = "FILE|DIR")]
     pub results: Vec<PathBuf>,
     /// Run the command N times

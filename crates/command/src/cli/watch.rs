@@ -30,7 +30,8 @@ pub struct WatchCommand {
     /// What it also measures.
     #[command(flatten)]
     pub disk_and_network: DiskAndNetwork,
-    /// Skip a probe if other programs use 0.25 CPUs or more, or wait for I/O in 10 % of the time
+    /// Skip a probe if in the second before it other programs use 0.25 CPUs or more, or wait for
+    /// I/O 10 % of the time or more
     #[arg(long)]
     pub idle_only: bool,
     /// Highest share of one CPU that the watch uses, from 0.1%; probes are delayed to stay below it

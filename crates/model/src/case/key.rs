@@ -144,7 +144,7 @@ pub const KEYS: &[Key] = &[
     key("n", ValueKind::Count, "number of rows and columns of the matrices, such as 4000 [default: as time and memory allow]")
         .of_machine()
         .axis(Axis { name: "n", log: true, ..AXIS }).amount(ScaledAmount::Order),
-    key("nb", ValueKind::Count, "columns of a block of the factorisation, HPL's NB; cpu.linpack rounds up to register tiles [default: 192]")
+    key("nb", ValueKind::Count, "columns of a block of the factorisation, HPL's NB; cpu.linpack rounds it up to a multiple that suits the instruction set [default: 192]")
         .usually("192"),
     key("p", ValueKind::Count, "rows of the process grid over all machines, HPL's P [default: as square as possible]").of_machine(),
     key("q", ValueKind::Count, "columns of the process grid over all machines, HPL's Q [default: as square as possible]").of_machine(),
@@ -167,8 +167,8 @@ pub const KEYS: &[Key] = &[
         .axis(Axis { name: "size", log: true, ..AXIS }).amount(ScaledAmount::File),
     key("block", ValueKind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
         .axis(Axis { name: "block", log: true, ..AXIS }).of_one(),
-    key("align", ValueKind::Size, "random transfers begin at multiples of this size, a multiple of --block (of a mix: of the largest size that divides its blocks) [default: that size]"),
-    key("variant", ValueKind::Word, "kernel: best (the fastest in a trial), all, or a name from --variant all --list, such as nt_ahead256_avx2: nt_ is non-temporal stores, aheadN_ a prefetch N bytes ahead (l1aheadN_, l2aheadN_: into L1, L2), avx2 the instruction set [default: best]").usually("best").overlaid(),
+    key("align", ValueKind::Size, "with --pattern random, zipf or zoned: transfers begin at multiples of this size, itself a multiple of the default [default: --block; of a mix, the largest size that divides its blocks]"),
+    key("variant", ValueKind::Word, "code of the measured loop: best (the fastest in a trial), all, or a name from --variant all --list, such as nt_ahead256_avx2: nt_ is non-temporal stores, aheadN_ a prefetch N bytes ahead (l1aheadN_, l2aheadN_: into L1, L2), avx2 the instruction set [default: best]").usually("best").overlaid(),
     key("pages", ValueKind::Word, "page size: thp (transparent huge pages), the kernel's own (4k, 16k or 64k), or reserved huge pages (2m, 1g) [default: thp; memory.latency beyond L2: also 4k]")
         .usually("thp"),
     key("layout", ValueKind::Word, "memory.bandwidth: private (each thread has its arrays) or shared (each thread has a part of one array) [default: private]")
@@ -186,7 +186,7 @@ pub const KEYS: &[Key] = &[
         .overlaid(),
     key("engine", ValueKind::Word, "I/O engine: io_uring, libaio, psync or mmap; with polling io_uring+sqpoll, io_uring+iopoll [default: io_uring]")
         .usually("io_uring"),
-    key("cache", ValueKind::Word, "direct (O_DIRECT), buffered (file in the page cache from the start) or cold (through the page cache, emptied before each pass) [default: direct; mmap: buffered]")
+    key("cache", ValueKind::Word, "direct (O_DIRECT), buffered (file in the page cache from the start) or cold (through the page cache, emptied before each pass over the file) [default: direct; mmap: buffered]")
         .usually("direct"),
     key("verify", ValueKind::Switch, "check that each block read is the one last written there: offset, write number and checksum [default: off]"),
     key("steady", ValueKind::Switch, "overwrite the file in random order first, then measure until five samples in a row are steady as SNIA defines it, at most --samples or 25 [default: off]"),
@@ -222,8 +222,8 @@ pub const KEYS: &[Key] = &[
     key("timeout", ValueKind::Time, "network.latency: count a message as lost if no answer comes within this time; five lost in a row end the case [default: 1s]"),
     key("interval", ValueKind::Time, "network.latency: time between messages, such as 200ms [default: send the next one when the answer arrives]"),
     key("load", ValueKind::Word, "network.latency: run a TCP stream during the round trips: up, down or both [default: none]"),
-    key("between", ValueKind::Word, "os.switch: what wakes each other: threads (two of one process), processes (two) or all [default: all]").overlaid(),
-    key("distance", ValueKind::Word, "os.switch: CPUs of the two threads or processes: same (one CPU), smt (one core), cache (sharing a cache), package (sharing no cache), socket (two sockets) or all [default: all that exist here]")
+    key("between", ValueKind::Word, "os.switch: the two that wake each other: threads (of one process), processes or all [default: all]").overlaid(),
+    key("distance", ValueKind::Word, "os.switch: CPUs of the two threads or processes: same (one CPU), smt (one core), cache (two cores that share a cache), package (two cores of one socket that share no cache), socket (two sockets) or all [default: all that exist here]")
         .of_machine(),
     key("threshold", ValueKind::Time, "shortest interruption that counts"),
     key("threads", ValueKind::Count, "number of threads")

@@ -6,7 +6,7 @@ use crate::report::{compare, published};
 
 pub(super) static FORMAT: Format = Format {
     name: "csv",
-    about: "comma-separated rows: one for each sample of a run, each metric and run of a comparison, or each number of published tables",
+    about: "comma-separated rows: one for each sample (of a run), for each pair of metric and run (of a comparison) or for each number (of published tables)",
     extension: "csv",
     run: Some(|of, out| table(&sample_columns(), samples(of.run), out)),
     leaves_out: |measurement| measurement.metrics.iter().all(|metric| metric.samples.is_empty()),
