@@ -48,6 +48,17 @@ pub struct SteadyDocument {
     pub results: Vec<MarkedFile>,
 }
 
+/// File of an observation that a process of its own makes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Observation {
+    /// ID of the observing process.
+    pub observer: u32,
+    /// Start of that process in ticks since boot.
+    pub began: Option<u64>,
+    /// Verdict so far; its only run is added when the observation ends.
+    pub document: SteadyDocument,
+}
+
 /// One run of the command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObservedRun {

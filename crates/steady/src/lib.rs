@@ -10,7 +10,7 @@ mod results;
 mod span;
 mod watch;
 
-pub use document::{ExitStatusShown, ObservedRun, STEADY_SCHEMA, SteadyDocument};
+pub use document::{ExitStatusShown, Observation, ObservedRun, STEADY_SCHEMA, SteadyDocument};
 pub use fingerprint::{FactDifference, Fingerprint};
 pub use judge::{SteadyAnswer, SteadyVerdict, judge, summary};
 pub use level::{LevelLoss, ProbeLevel};

@@ -100,10 +100,10 @@ pub(super) fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(),
         .map_err(|e| Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v")))
 }
 
-/// Sends SIGTERM to the process `id`, which began at `began` ticks since boot, and waits for its
-/// end, at most 120 s; succeeds if it has ended before. Calls `sent` after the signal. Fails
-/// with `advice` if it cannot be signalled, may be another process, or does not end.
-pub(super) fn stop_process(id: u32, began: u64, advice: &str, sent: impl FnOnce()) -> Result<(), Failure> {
+/// Sends `signal` to the process `id`, which began at `began` ticks since boot, and waits for its
+/// end, at most 120 s; succeeds if it has ended before. Fails with `advice` if it cannot be
+/// signalled, may be another process, or does not end.
+pub(super) fn stop_process(id: u32, began: u64, signal: Signal, advice: &str) -> Result<(), Failure> {
     let why = |why: &str| Failure::environment(format!("--stop: process {id} {why}; {advice}"));
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
     let process = match pidfd_open(pid.ok_or_else(|| why("has no usable id"))?, PidfdFlags::empty()) {
@@ -115,8 +115,7 @@ pub(super) fn stop_process(id: u32, began: u64, advice: &str, sent: impl FnOnce(
     if processes::began(&Root::live(), id).is_some_and(|found| found != began) {
         return Err(why("may be another process now, or be in another container"));
     }
-    pidfd_send_signal(&process, Signal::TERM).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
-    sent();
+    pidfd_send_signal(&process, signal).map_err(|e| why(&format!("cannot be signalled: {e}")))?;
     let end = Instant::now() + ENDS_WITHIN;
     loop {
         let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).unwrap_or_default();

@@ -21,6 +21,7 @@ use plimsoll_watch::{
     JournalContent, JournalEntry, JournalError, MOST_PROBES, WatchJournal, WatchOrder, WatchResources,
     WatchSession, findings,
 };
+use rustix::process::Signal;
 
 use super::prepared::{PreparedRun, read_history, takes_server};
 use super::signals::stop_process;
@@ -326,9 +327,8 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         match (e, kept.sessions.last()) {
             (JournalError::Running { .. }, Some(session)) => {
                 let advice = "stop the watch where it runs (Ctrl-C), then type plimsoll watch --stop again";
-                stop_process(session.pid, session.pid_began, advice, || {
-                    complain(&format!("stopping the watch of process {}", session.pid));
-                })?;
+                complain(&format!("stopping the watch of process {}", session.pid));
+                stop_process(session.pid, session.pid_began, Signal::TERM, advice)?;
             }
             (e, _) => return Err(e.into()),
         }

@@ -24,6 +24,8 @@ use crate::output::complain;
 /// Exit codes of env(1) for a command that is not found, and one that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
+/// Signal of `--stop` to the observer that `--start` began.
+pub(super) const STOP_SIGNAL: Signal = Signal::USR1;
 /// Time between two observations.
 const PACE: Duration = Duration::from_millis(200);
 /// Share of one CPU that the observation may use, with some reserve to 0.5 %.
@@ -46,6 +48,7 @@ enum SignalTarget {
 pub(super) struct SignalRelay {
     target: Arc<Mutex<SignalTarget>>,
     is_interrupted: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
     is_continued: Arc<AtomicBool>,
 }
 
@@ -66,7 +69,9 @@ impl SignalRelay {
             self.is_continued.store(true, Ordering::Relaxed);
             return;
         }
-        if !matches!(signal, SIGUSR1 | SIGUSR2 | SIGALRM) {
+        if signal == STOP_SIGNAL.as_raw() {
+            self.is_stopped.store(true, Ordering::Relaxed);
+        } else if !matches!(signal, SIGUSR2 | SIGALRM) {
             self.is_interrupted.store(true, Ordering::Relaxed);
         }
         match &*self.lock() {
@@ -93,6 +98,11 @@ impl SignalRelay {
     /// Returns whether a signal to end came, for plimsoll or the command.
     pub(super) fn is_interrupted(&self) -> bool {
         self.is_interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether `--stop` ended this observer.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
     }
 
     /// Returns a channel with a message when a signal comes, or after `most`.

@@ -1,8 +1,7 @@
 //! `plimsoll steady --start` and `--stop`: a process of its own observes until it is stopped, and
-//! writes each interval as a line into a file of the history.
+//! then writes the run into a file of the history.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -12,30 +11,22 @@ use plimsoll_command::cli::SteadyCommand;
 use plimsoll_machine::processes::{ProcessStat, began};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_reference::supervise::end_as;
-use plimsoll_steady::{CommandInterval, CommandWatch, ObservedRun, SteadyAnswer, SteadyDocument, judge};
-use plimsoll_units::text::shown_path;
+use plimsoll_steady::{
+    CommandInterval, CommandWatch, Observation, ObservedRun, SteadyAnswer, SteadyDocument, judge,
+};
+use plimsoll_units::text::{read_small, shown_path};
 use tempfile::NamedTempFile;
 
-use super::super::{Failure, own_program, signals};
-use super::child::{Observer, SignalRelay};
-use super::kept;
+use super::super::{Failure, own_program, signals, target};
+use super::child::{Observer, STOP_SIGNAL, SignalRelay};
+use super::{cache, kept};
 use crate::failure::OrFailure;
 use crate::output::{complain, print_line};
 
 /// Longest observation.
 const MAX_OBSERVATION: Duration = Duration::from_hours(24);
-/// Largest file of intervals in bytes; those of 24 hours take about 100 MB.
+/// Largest file of an observation in bytes; the intervals of 24 hours take about 100 MB.
 const MAX_FILE_BYTES: u64 = 512 << 20;
-
-/// First line of the file: ID and start of the observing process, and the document so far.
-type ObservationStart = (u32, Option<u64>, SteadyDocument);
-
-/// Last line of the file: the reason if it was not stopped, what could not be observed, and the CPU
-/// time of the observation.
-type ObservationEnd = (Option<String>, Vec<String>, Option<f64>);
-
-/// Document so far, observed intervals, and why they may end too early.
-type StoppedObservation = (SteadyDocument, Vec<CommandInterval>, Option<String>);
 
 /// A process to observe, by its ID and start, and the file for it.
 type ObservedProcess = (u32, u64, PathBuf);
@@ -77,7 +68,8 @@ pub(super) fn find_process(typed: &SteadyCommand, name: &str) -> Result<Observed
     found.ok_or_else(|| Failure::usage(why))
 }
 
-/// Observes the process and all that it starts until a signal, its end, or for 24 h.
+/// Observes the process and all that it starts until a signal, its end, or for 24 h; then adds the
+/// judged run to the file.
 pub(super) fn observe(
     typed: &SteadyCommand,
     (id, start, path): ObservedProcess,
@@ -85,17 +77,16 @@ pub(super) fn observe(
     machine: &Machine,
     relay: &SignalRelay,
 ) -> Result<ExitCode, Failure> {
-    let (root, own) = (Root::live(), std::process::id());
+    let (root, observer) = (Root::live(), std::process::id());
     let directory = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory).map_err(unusable(directory))?;
-    let first: ObservationStart = (own, began(&root, own), document);
+    let mut kept = Observation { observer, began: began(&root, observer), document };
     // From here on --stop can end it.
     let ended = relay.signal_or_timeout(MAX_OBSERVATION);
-    // It gets its name with the first line, so that --stop can always read this.
-    let (mut file, hidden) = NamedTempFile::new_in(directory).map_err(unusable(directory))?.into_parts();
-    let mut write = |line: serde_json::Result<String>| writeln!(file, "{}", line?);
-    write(serde_json::to_string(&first)).map_err(unusable(&path))?;
-    hidden.persist_noclobber(&path).map_err(|e| unusable(&path)(e.error))?;
+    // It gets its name when it is complete, so that --stop can always read it.
+    let mut file = NamedTempFile::new_in(directory).map_err(unusable(directory))?;
+    serde_json::to_writer(&mut file, &kept).map_err(io::Error::from).map_err(unusable(&path))?;
+    file.persist_noclobber(&path).map_err(|e| unusable(&path)(e.error))?;
     let mut watch = CommandWatch::new(&root, &machine.cpu.allowed);
     watch.attach(id);
     let mut observer = Observer::new(watch, relay);
@@ -108,22 +99,40 @@ pub(super) fn observe(
         "observing process {id} and all that it starts; plimsoll steady --stop {name} ends it"
     ));
     print_line("");
-    let mut written = Ok(());
+    let mut intervals = Vec::new();
     let ended = observer.observe_until(&ended, |interval| {
-        written = write(serde_json::to_string(&interval));
-        written.is_ok() && began(&root, id) == Some(start)
+        intervals.push(interval);
+        began(&root, id) == Some(start)
     });
-    // Without a last line, --stop knows that the file is not complete.
-    written.map_err(unusable(&path))?;
-    let why = match ended {
+    let too_early = match ended {
+        Some(()) if relay.is_stopped() => None,
         Some(()) => Some("a signal or the limit of 24 h ended its observer".to_owned()),
         None if typed.below.is_some() => None,
         None => Some(format!("process {id} ended; name one that lasts with --below PID")),
     };
+    let run = observed_run(&kept.document.started, intervals, too_early, cache(machine));
     let (missing, seconds) = observer.finish();
-    let last: ObservationEnd = (why, missing, seconds);
-    write(serde_json::to_string(&last)).map_err(unusable(&path))?;
+    kept.document.missing = missing;
+    kept.document.observer_share = seconds.map(|seconds| seconds / run.elapsed_s.max(1e-3));
+    kept.document.runs = vec![run];
+    target(&path)?.put(&serde_json::to_string(&kept).or_environment()?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Judges the only run of an observation, unless it ended `too_early`, for this reason.
+fn observed_run(
+    started: &str,
+    intervals: Vec<CommandInterval>,
+    too_early: Option<String>,
+    cache: u64,
+) -> ObservedRun {
+    let elapsed_s = intervals.last().map_or(0.0, |last| last.to);
+    let mut verdict = judge(&intervals, cache);
+    if let Some(why) = too_early {
+        verdict.answer = SteadyAnswer::Unknown;
+        verdict.line = format!("unknown: nothing was observed after {elapsed_s:.1} s: {why}");
+    }
+    ObservedRun { started: started.to_owned(), elapsed_s, ended: None, verdict, intervals }
 }
 
 /// Returns a function that names the file `path` of an observation in an error.
@@ -137,60 +146,31 @@ pub(super) fn remove(typed: &SteadyCommand, name: &str) -> Result<(), Failure> {
     std::fs::remove_file(&path).map_err(unusable(&path))
 }
 
-/// Ends the observation `name`, and keeps its file. Returns what was observed.
-pub(super) fn end(typed: &SteadyCommand, name: &str) -> Result<StoppedObservation, Failure> {
+/// Ends the observation `name`, and keeps its file. Returns the document with the observed run.
+pub(super) fn end(typed: &SteadyCommand, name: &str) -> Result<SteadyDocument, Failure> {
     let path = path(typed, "--stop", name)?;
-    let not_observed = |why: &str| {
-        Failure::usage(format!(
-            "--stop {name}: nothing of this name is observed ({why}); plimsoll steady --start {name} begins it"
-        ))
+    if !path.exists() {
+        return Err(Failure::usage(format!(
+            "--stop {name}: nothing of this name is observed (it was not started, or ended before); plimsoll steady --start {name} begins it"
+        )));
+    }
+    let read = || -> Result<Observation, Failure> {
+        let text = read_small(&path, MAX_FILE_BYTES).map_err(io::Error::other).map_err(unusable(&path))?;
+        serde_json::from_str(&text).map_err(|e| {
+            let why = format!("it is damaged ({e}); end its observer, then remove it");
+            unusable(&path)(io::Error::other(why))
+        })
     };
-    let file = File::options().read(true).append(true).open(&path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => not_observed("it was not started, or ended before"),
-        _ => unusable(&path)(e),
-    })?;
-    let mut reader = BufReader::new((&file).take(MAX_FILE_BYTES));
-    let mut line = String::new();
-    if reader.read_line(&mut line).map_err(unusable(&path))? == 0 {
-        // A file gets its name with the first line: the machine crashed.
-        remove(typed, name)?;
-        return Err(not_observed("its file is empty"));
-    }
-    let (id, start, mut document): ObservationStart = serde_json::from_str(&line).map_err(|e| {
-        let why = format!("its first line is damaged ({e}); end its observer, then remove it");
-        unusable(&path)(io::Error::other(why))
-    })?;
-    let is_running = start.is_some() && began(&Root::live(), id) == start;
-    if is_running {
+    let mut kept = read()?;
+    if let Some(start) = kept.began.filter(|start| began(&Root::live(), kept.observer) == Some(*start)) {
         let advice = format!("end it where it runs, then type plimsoll steady --stop {name} again");
-        signals::stop_process(id, start.unwrap_or(0), &advice, || ())?;
+        signals::stop_process(kept.observer, start, STOP_SIGNAL, &advice)?;
+        kept = read()?;
     }
-    let lines: Vec<String> = reader.lines().collect::<Result<_, _>>().map_err(unusable(&path))?;
-    let mut end = lines.last().and_then(|line| serde_json::from_str::<ObservationEnd>(line).ok());
-    if let Some(end) = end.as_mut().filter(|_| is_running) {
-        end.0 = None;
-        // For another --stop, if the verdict cannot be kept. Without it the answer is unknown then.
-        let _ = writeln!(&file, "{}", serde_json::to_string(end).unwrap_or_default());
+    let mut document = kept.document;
+    if document.runs.is_empty() {
+        let killed = "its observer was killed, the machine restarted, or the disk was full".to_owned();
+        document.runs = vec![observed_run(&document.started, Vec::new(), Some(killed), 0)];
     }
-    let parsed = lines.iter().map_while(|line| serde_json::from_str(line).ok());
-    let intervals: Vec<CommandInterval> = parsed.collect();
-    let killed = "its observer was killed, the machine restarted, or the disk was full";
-    let (why, missing, seconds) = end.unwrap_or_else(|| (Some(killed.to_owned()), Vec::new(), None));
-    let elapsed_s = intervals.last().map_or(0.0, |last| last.to);
-    document.missing = missing;
-    document.observer_share = seconds.map(|seconds| seconds / elapsed_s.max(1e-3));
-    Ok((document, intervals, why))
-}
-
-/// Adds the observed run to the document, judged by the size of the cache of one core in bytes.
-pub(super) fn judged((mut document, intervals, why): StoppedObservation, cache: u64) -> SteadyDocument {
-    let elapsed_s = intervals.last().map_or(0.0, |last| last.to);
-    let mut verdict = judge(&intervals, cache);
-    if let Some(why) = why {
-        verdict.answer = SteadyAnswer::Unknown;
-        verdict.line = format!("unknown: nothing was observed after {elapsed_s:.1} s: {why}");
-    }
-    let started = document.started.clone();
-    document.runs = vec![ObservedRun { started, elapsed_s, ended: None, verdict, intervals }];
-    document
+    Ok(document)
 }

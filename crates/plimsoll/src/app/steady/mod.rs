@@ -56,7 +56,7 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
         levels
     };
     let mut document = match stopped {
-        Some(stopped) => detached::judged(stopped, cache(&prepared.machine)),
+        Some(stopped) => stopped,
         None => {
             let levels = probe("before");
             if relay.is_interrupted() {
