@@ -65,7 +65,7 @@ pub(crate) fn ask(
     HeldFigure::unknown(reason.unwrap_or_else(|| "plimsoll derives no limit for it".to_owned()))
 }
 
-/// Returns the user's limit for `figure` with the highest share in use; `None` without any.
+/// Returns the user's limit of which `figure` reaches the highest share; `None` without a limit.
 pub(crate) fn given(figure: &StatedFigure, limits: &UserLimits) -> Option<Limit> {
     let like = figure.like.as_ref().ok()?;
     let metric = plimsoll_bench::metric(&like.case, like.metric)?;
@@ -79,7 +79,7 @@ fn limits(machine: &Machine, like: &EquivalentCase) -> Vec<Limit> {
     plimsoll_bench::limits(&Question { machine, case, metric, samples, evidence })
 }
 
-/// Returns the first known limit that is no promise, else the first known one, else the first.
+/// Returns the first known limit that is no maker's rating, else the first known, else the first.
 fn physical(limits: Vec<Limit>) -> Option<Limit> {
     let binds = |limit: &&Limit| limit.value.is_some() && !limit.is_promise;
     let found = limits.iter().find(binds).or_else(|| limits.iter().find(|limit| limit.value.is_some()));

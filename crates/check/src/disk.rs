@@ -178,8 +178,8 @@ impl FigureOfDisks<'_> {
     }
 }
 
-/// Returns a phrase if a lone transfer was faster than a disk can be: its minimum latency plus
-/// `crossing`, the seconds on its link. Returns `None` otherwise.
+/// Returns a phrase if a transfer alone in flight took less time than any disk needs: the minimum
+/// latency plus `crossing`, the seconds on its link; else `None`.
 fn lone_transfer_too_fast(used: &DiskUse, crossing: f64) -> Option<String> {
     let least = MIN_LATENCY_S + crossing;
     let lone = used.lone_seconds.filter(|seconds| *seconds > 0.0 && *seconds < least)?;
@@ -200,7 +200,7 @@ fn is_short(used: &DiskUse) -> bool {
     used.seconds.is_none_or(|seconds| seconds < LEAST_SECONDS)
 }
 
-/// Returns whether `counted` is too little of `own`, even without the job's last counts.
+/// Returns whether `counted` is under half of `own`, even if the counts lack the job's last 250 ms.
 fn lacks(used: &DiskUse, counted: f64, own: f64) -> bool {
     let late = used.seconds.map_or(1.0, |seconds| (LAG / seconds).min(1.0));
     counted + own * late < own * LEAST_SHARE

@@ -61,7 +61,7 @@ fn of_a_cache(figure: &StatedFigure, place: &CheckedMachine<'_>) -> HeldFigure {
 }
 
 /// Returns a copy of the case `like` with a working set of `size` bytes (`None`: unchanged), at the
-/// highest clock, with the figure in B/s as its lowest possible bus traffic.
+/// highest clock, with the figure in B/s as its bandwidth and its bus bandwidth.
 fn asked(figure: &StatedFigure, like: &EquivalentCase, size: Option<u64>) -> EquivalentCase {
     let mut like = like.clone();
     if let Some(size) = size {
@@ -74,7 +74,7 @@ fn asked(figure: &StatedFigure, like: &EquivalentCase, size: Option<u64>) -> Equ
     like
 }
 
-/// Returns the name of a cache twice as large as `footprint` bytes; `None` if none is known.
+/// Returns the name of a cache at least twice as large as `footprint` bytes, if one is known.
 fn fitting_cache(machine: &Machine, figure: &StatedFigure, footprint: f64) -> Option<String> {
     if footprint <= FIRST_LEVEL {
         return Some("a first-level cache".to_owned());

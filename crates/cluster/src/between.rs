@@ -67,7 +67,7 @@ pub struct PairResults {
     pub answers: Vec<PairAnswer>,
 }
 
-/// Replaces in `made` the results of the same pair and kind by those of its retest, `again`. A
+/// Replaces the results in `made` that have the pair and kind of round of the retest `again`. A
 /// result stays if the retest failed for its case.
 pub fn replace(made: &mut [PairResults], again: PairResults) {
     let same = made.iter_mut().find(|one| (one.pair, one.kind) == (again.pair, again.kind));
@@ -78,8 +78,8 @@ pub fn replace(made: &mut [PairResults], again: PairResults) {
     }
 }
 
-/// Returns the rounds of measurements for `machines` nodes: disjoint pairs, each in both
-/// directions, then with more than 3 nodes a bisection, all pairs at once.
+/// Returns the rounds for `machines` nodes: disjoint pairs, each in both directions; with more than
+/// 3 nodes, then both directions of a bisection, in which one half measures to the other at once.
 pub fn rounds(machines: usize) -> Vec<PairRound> {
     let from = |from| (from + 1..machines).map(move |to| vec![MachinePair { from, to }]);
     let matchings = match machines {
@@ -100,7 +100,7 @@ pub fn rounds(machines: usize) -> Vec<PairRound> {
 }
 
 /// Returns up to [`MAX_MATCHINGS`] rounds of disjoint pairs by the circle method: one node is
-/// fixed, the rest rotates. With an odd number one pauses.
+/// fixed, the rest rotates. With an odd number of nodes, one node pauses in each round.
 fn matchings(machines: usize) -> Vec<Vec<MachinePair>> {
     let places = machines.next_multiple_of(2);
     let turns = places - 1;

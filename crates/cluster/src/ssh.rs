@@ -79,8 +79,8 @@ pub struct Connection<'a> {
     pub lost: Option<String>,
 }
 
-/// Copies the fitting one of `programs` to `host` and carries out `order` there. Returns the result
-/// and the connection, which takes requests if [`RunOrder::stays`]. The error is one line.
+/// Copies the program for `host`'s architecture to `host` and runs `order` there. Returns the
+/// result and the connection, which takes requests if [`RunOrder::stays`]. The error is one line.
 pub fn measured<'a>(
     launcher: &'a NodeLauncher,
     host: &HostName,
@@ -95,8 +95,8 @@ pub fn measured<'a>(
     Ok((NodeResult { run: named(run, &host.name)?, ended }, session))
 }
 
-/// Copies the fitting one of `programs` to `host` and runs the command `order` there. Returns what
-/// it printed and how it ended. The error is one line.
+/// Copies the program for `host`'s architecture to `host` and runs the command `order` there.
+/// Returns what the command printed and how it ended. The error is one line.
 pub fn run_on_node(
     launcher: &NodeLauncher,
     host: &HostName,
@@ -164,7 +164,7 @@ impl Connection<'_> {
         found.map_err(|wrong| self.describe_failure(wrong))
     }
 
-    /// Measures the cases with the ids `cases` again. The node gets the name `name` in the run.
+    /// Makes the node measure `cases` (ids) again. Returns the run, with its node named `name`.
     pub fn again(&mut self, cases: Vec<String>, name: &str) -> Result<Run, String> {
         let (run, ended) = self.answered(&FollowUp::Again(cases), Self::document)?;
         named(run.ok_or_else(|| without_document(&ended, ""))?, name)
@@ -229,7 +229,7 @@ impl Connection<'_> {
         Ok((run, ended))
     }
 
-    /// Reads lines until `meant` returns a value. Progress is recorded here.
+    /// Returns the first value that `meant` returns for a received line. Records progress reports.
     fn until<T>(&mut self, mut meant: impl FnMut(ReceivedLine) -> Option<T>) -> Result<T, NoResult> {
         loop {
             let line = self.lines.next()?.ok_or(NoResult::Gone)?;
@@ -263,7 +263,7 @@ impl Connection<'_> {
         self.lost.insert(why).clone()
     }
 
-    /// Closes the connection and kills a launcher that stays. Returns its exit status, if known.
+    /// Ends the connection, and kills the launcher after 2 s. Returns its exit status, if known.
     fn end(&mut self) -> Option<ExitStatus> {
         self.hold.state().stdin = None;
         if self.silent.recv_timeout(LINGERS) == Err(RecvTimeoutError::Timeout) {
@@ -344,7 +344,7 @@ fn gone(
     }
 }
 
-/// Returns `run` with its only node renamed to `name`. Fails if the run has other nodes.
+/// Returns `run` without findings and with its only node renamed to `name`. Fails with more nodes.
 fn named(mut run: Run, name: &str) -> Result<Run, String> {
     let [node] = run.nodes.as_mut_slice() else {
         return Err(format!("its document is of {} machines, not of itself", run.nodes.len()));

@@ -47,8 +47,8 @@ pub enum LowCause {
 }
 
 impl LowCause {
-    /// Returns the most likely cause of a low figure; `None` if no condition is notable. `others`
-    /// is the CPU use of other processes during the measurement.
+    /// Returns the most likely cause of a low figure; `None` if no condition is notable. `others`:
+    /// CPU use of other processes during the measurement. `quota`: whether a CPU quota is new.
     pub(super) fn of(measurement: &Measurement, others: &Others, quota: Quota) -> Option<Self> {
         let conditions = &measurement.conditions;
         let notable = |share: Option<f64>| share.filter(|share| *share >= NOTABLE);

@@ -38,8 +38,8 @@ pub struct Retest {
 }
 
 impl Retest {
-    /// Returns whether the figure is evidence about this machine. A low figure is not if other work
-    /// took the measured resource, or may have taken it unseen (disk, link).
+    /// Returns whether the figure is evidence about this machine. A low figure is no evidence if
+    /// other work took the measured resource, or may have taken it unseen (disk, link).
     fn is_evidence(&self) -> bool {
         self.cause.as_ref().map_or(!self.is_low || self.is_alone, LowCause::is_own)
     }
@@ -82,8 +82,8 @@ pub struct FigureCheck {
     test: Sequential,
 }
 
-/// Returns the figures to check, with thresholds for the lost share `loss` (0.1 is a tenth). The
-/// error is the reason why the case cannot be judged.
+/// Returns the figures of `case` to check, with thresholds to detect the lost share `loss` (0.1 is
+/// a tenth), from the first of `usual` that has the case. `Err`: why the case cannot be judged.
 pub(super) fn thresholds(
     case: &Case,
     usual: &[UsualFigures],
@@ -144,7 +144,7 @@ impl FigureCheck {
         (self.quantity == CheckedQuantity::Figure).then_some(headline.unit)
     }
 
-    /// Returns the checked figure of a measurement, or the state of the check if it has none.
+    /// Returns the checked figure; `Err` is the state of the check if the measurement has none.
     fn value(&self, measurement: &Measurement) -> Result<f64, CheckProgress> {
         let Some(headline) = measurement.headline() else {
             let reason = measurement.effective_status().1.unwrap_or_default();
@@ -157,9 +157,9 @@ impl FigureCheck {
         }
     }
 
-    /// Sets the state from the first measurement. If a quota of known size explains a low figure,
-    /// that is evidence; any other low figure is only repeated, because the lowest of many is low
-    /// by chance. `is_alone`: no unseen user of the measured resource.
+    /// Sets the state from the first measurement: passed, or suspect if low. A low figure is
+    /// evidence if a quota of known size explains it; any other is only to be repeated, because the
+    /// lowest of many is low by chance. `is_alone`: no unseen user of the measured resource.
     pub(super) fn record_first(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
         let value = match self.value(measurement) {
             Ok(value) => value,
@@ -250,8 +250,8 @@ impl FigureCheck {
     }
 }
 
-/// Returns the figure as a share of its limit, 0 to 1; the error is why that is unknown. If a quota
-/// stopped threads, their CPU time is judged instead.
+/// Returns the figure as a share of its limit, 0 to 1; `Err` is why it is not judged: the limit is
+/// unknown, or a quota stopped the threads, whose CPU time is then judged instead.
 fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'static str> {
     const UNKNOWN_LIMIT: &str = "the limit of this chip is not known";
     let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none()).ok_or(UNKNOWN_LIMIT)?;

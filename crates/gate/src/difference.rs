@@ -52,8 +52,8 @@ pub enum MachineLoss {
 }
 
 impl MachineLoss {
-    /// Returns the CPUs, memory and CPU quota that `machine` has less of than `usual`. `of` names
-    /// the origin of `usual`: "before" or "in the fleet".
+    /// Returns a loss for each of CPUs, memory and CPU quota that `machine` has less of than
+    /// `usual`. `of` names the origin of `usual`: "before" or "in the fleet".
     pub(super) fn find_losses(usual: &Machine, machine: &Machine, of: &'static str) -> Vec<Self> {
         let cpus_of = |machine: &Machine| machine.cpu.allowed.len();
         let cpus = (cpus_of(machine), cpus_of(usual));

@@ -78,7 +78,7 @@ struct CheckInDocument<'a> {
 }
 
 impl<'a> GateDocument<'a> {
-    /// Creates the document of a gate.
+    /// Creates the JSON document of a gate with its present verdict and all checks.
     pub fn of(gate: &'a Gate, about: GateAbout<'a>) -> Self {
         let verdict = gate.verdict();
         let not_judged = |it: &'a Unjudged| NotJudged { case: it.case.id().to_string(), reason: &it.why };

@@ -180,7 +180,8 @@ impl Gate {
         self.wrong.extend(wrong.cloned());
     }
 
-    /// Records a new setting that limits the case below its usual figure, unless recorded already.
+    /// Records a new setting, such as a rate limit, that keeps a case below its usual figure; once
+    /// per kind of setting.
     fn add_setting(&mut self, measurement: &Measurement) {
         let (loss, machine) = (self.rates.loss, &self.machine);
         let setting = |usual: &UsualFigures| usual.new_limiting_setting(measurement, machine, loss);

@@ -78,9 +78,9 @@ impl Threshold {
         }
     }
 
-    /// Returns the threshold m × √(1 − `loss`), or for a larger loss if noise hides that one; m is
-    /// the median of the earlier `values`. `source` takes their number; the error is the reason why
-    /// they are not enough.
+    /// Returns the threshold m × √(1 − `loss`) (÷ if lower is better), or that of a larger loss if
+    /// noise hides this one; m is the median of the earlier `values`. `source` makes the origin
+    /// from their number. `Err`: why they are not enough.
     pub(super) fn usual(
         values: &[f64],
         better: Better,

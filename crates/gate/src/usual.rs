@@ -29,8 +29,8 @@ pub struct UsualFigures {
 }
 
 impl UsualFigures {
-    /// Collects the usual figures from earlier `runs`, the oldest first, that apply to `machine`
-    /// now. `None` without runs.
+    /// Collects the usual figures of `machine` from its earlier `runs`, the oldest first, without
+    /// cases on files if its disks have changed. `None` without runs.
     pub fn from_history(runs: &[Run], machine: &Machine) -> Option<Self> {
         let latest = runs.last()?;
         Some(Self {
@@ -41,8 +41,8 @@ impl UsualFigures {
         })
     }
 
-    /// Collects figures and rates from nodes whose names `is_of` accepts. Leaves out cases on files
-    /// if the disks differ from those of `now`.
+    /// Collects figures, and rates that settings imposed, from nodes whose names `is_of` accepts.
+    /// Leaves out cases on files if the disks differ from those of `now`.
     fn of_nodes(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> Self {
         let mut all = Self::default();
         for run in runs {
@@ -65,12 +65,9 @@ impl UsualFigures {
         all
     }
 
-    /// Collects usual figures from nodes of `run` with the kind of `machine`, except itself. A node
-    /// with its host name gives the kind, as `machine` may since have lost a CPU or memory.
-    ///
-    /// # Errors
-    ///
-    /// The run has fewer than five such nodes.
+    /// Collects usual figures from the nodes of `run` with the kind of `machine`, without `machine`
+    /// itself. If a node is `machine` at an earlier time, it gives the kind, because CPUs or memory
+    /// may be lost since. Fails with fewer than five such nodes.
     pub fn from_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
         let then = node_by_host(run, machine).map(|node| run.machine_of(node));
         let kind = &then.filter(|then| is_same_machine(then, machine)).unwrap_or(machine).id;
@@ -207,8 +204,8 @@ fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
     own.is_some_and(|own| own.name == node.name)
 }
 
-/// Returns the first machine of `all`, with the CPUs and quota that more than half of `all` have.
-/// If there is no such majority, it gets those of `machine`. `None` if `all` is empty.
+/// Returns the first machine of `all`, with the CPUs and quota that more than half of `all` have;
+/// without such a majority, with those of `machine`. `None` if `all` is empty.
 fn typical_machine<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -> Option<Machine> {
     let mut typical = all.clone().next()?.clone();
     let cpus = |of: &Machine| of.cpu.allowed.len() as u64;
@@ -219,7 +216,7 @@ fn typical_machine<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: 
     Some(typical)
 }
 
-/// Returns a machine whose `number` is that of more than half of `all`; `None` without one.
+/// Returns a machine whose `number` more than half of `all` have; `None` without such a majority.
 fn majority_machine<'a>(
     all: impl Iterator<Item = &'a Machine>,
     number: impl Fn(&Machine) -> u64,

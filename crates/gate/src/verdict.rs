@@ -50,7 +50,7 @@ pub(super) fn of(gate: &Gate) -> GateVerdict {
     sick(gate).or_else(|| unknown(gate)).unwrap_or_else(|| healthy(gate))
 }
 
-/// Returns the verdict with `first` and, if it fits in the line, `then`.
+/// Returns the verdict with the line `ANSWER: first; then` of ≤ 80 characters, `then` if it fits.
 fn verdict(answer: GateAnswer, cause: Option<&'static str>, first: &str, then: &str) -> GateVerdict {
     let short = format!("{}: {first}", answer.word());
     let long = format!("{short}; {then}");
@@ -63,7 +63,7 @@ fn verdict(answer: GateAnswer, cause: Option<&'static str>, first: &str, then: &
     GateVerdict { answer, cause, line }
 }
 
-/// Returns the verdict on a low figure by its cause, or `otherwise` if that is unknown.
+/// Returns the verdict on a low figure: cause and loss, or loss and `otherwise` without a cause.
 fn by_cause(answer: GateAnswer, check: &FigureCheck, otherwise: &str) -> GateVerdict {
     match check.cause() {
         Some(cause) => verdict(answer, Some(cause.code()), &cause.to_string(), &evidence(check)),

@@ -59,7 +59,7 @@ fn outliers(run: &Run) -> Vec<String> {
     found.filter_map(|finding| finding.evidence_as::<OutlierEvidence>().map(|outlier| outlier.case)).collect()
 }
 
-/// Returns the outliers of a drawn fleet, at first and after retests, and the number of retests.
+/// Returns the outlier cases of `machines` random nodes, before and after retests, and the retests.
 fn fleet(
     header: &Run,
     repeats: &[Repeat<'_>],

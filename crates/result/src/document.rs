@@ -129,17 +129,17 @@ impl Finding {
         Self { code: code.to_owned(), text, evidence }
     }
 
-    /// Reads its evidence as `T`; `None` for evidence of other findings.
+    /// Converts the finding's evidence to `T`; `None` if the evidence has another form.
     pub fn evidence_as<T: for<'de> Deserialize<'de>>(&self) -> Option<T> {
         T::deserialize(&self.evidence).ok()
     }
 
-    /// Returns whether it states that threads scale as well as they should.
+    /// Returns whether the finding reports scaling with threads at an efficiency of at least 90 %.
     pub fn is_good_scaling(&self) -> bool {
         self.evidence_as::<ScalingEvidence>().is_some_and(|scaling| scaling.efficiency >= GOOD_SCALING)
     }
 
-    /// Returns whether it compares a result that is worse than others.
+    /// Returns whether the finding reports a result that is worse than those it is compared with.
     pub fn is_for_the_worse(&self) -> bool {
         self.evidence_as::<FindingDirection>().is_some_and(|comparison| comparison.worse)
     }
@@ -193,12 +193,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// Returns the machine of a node: its own if the document has one, else the machine of the run.
+    /// Returns the machine of `node`: `node.machine` if present, else the machine of the run.
     pub fn machine_of<'a>(&'a self, node: &'a Node) -> &'a Machine {
         node.machine.as_ref().unwrap_or(&self.machine)
     }
 
-    /// Returns the nodes for a document whose machine is `own`: `None` replaces an equal machine.
+    /// Returns the nodes for a document with the machine `own`; `machine` is `None` if equal to it.
     pub fn other_nodes(&self, own: &Machine) -> Vec<Node> {
         let other_node = |node: &Node| {
             let machine = self.machine_of(node);
@@ -207,7 +207,7 @@ impl Run {
         self.nodes.iter().map(other_node).collect()
     }
 
-    /// Replaces the node with its health and clock steps, or adds it.
+    /// Adds `node` with its health and clock steps, or replaces those of the node with its name.
     pub fn put_node(&mut self, node: Node, health: Vec<NodeHealth>, clock_steps: Vec<ClockStep>) {
         self.health.retain(|one| one.node != node.name);
         self.health.extend(health);

@@ -39,7 +39,7 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Returns the measurement of an outcome, with limits from the finished cases in `evidence`.
+    /// Summarizes an outcome (samples or failure); limits may use finished cases in `evidence`.
     pub fn measurement(&self, outcome: &Outcome, evidence: LimitEvidence<'_>) -> Measurement {
         let mut made = self.without_verdict(outcome, evidence);
         match &outcome.ended {
@@ -155,12 +155,12 @@ impl Maker<'_> {
     }
 }
 
-/// Returns the median of the samples' shares of their limits; `None` if the limit is unknown.
+/// Returns the median of `values` as shares of their limits (1 is at the limit); `None` if unknown.
 fn share_of(limit: &Limit, values: &[f64]) -> Option<f64> {
     limit::median(shares_of(limit, values)?.collect())
 }
 
-/// Returns each sample's share of its own limit; `None` if the limit is unknown.
+/// Returns each value as a share of its sample's limit, if finite; `None` if the limit is unknown.
 fn shares_of(limit: &Limit, values: &[f64]) -> Option<impl Iterator<Item = f64>> {
     let fixed = limit.value?;
     let each = move |(i, value): (usize, &f64)| {
@@ -182,7 +182,8 @@ const MOST_CHANGED: f64 = 0.05;
 
 const FEWEST: usize = 5;
 
-/// Returns the share of its limit (1 is at the limit) above which a result refutes this limit.
+/// Returns the share of a limit that a result must exceed to refute the limit: 1.02, or 1.5 if the
+/// core clock of the samples may have been measured too low.
 fn least_that_refutes(samples: &[Sample]) -> f64 {
     let shared = over_time(samples, |conditions| conditions.vector_units_shared);
     let changed = over_time(samples, |conditions| conditions.excluded_by.clock);
@@ -258,7 +259,7 @@ fn wrong_time(facts: &Facts, samples: &[Sample]) -> Option<String> {
     facts.wrong_rate.clone().or_else(|| impossible.map(shown))
 }
 
-/// Returns why a result past its limit cannot be true; `None` if it can.
+/// Returns why a result more than 2 % past its limit cannot be true; `None` if it can be.
 fn past_limit(metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
     // A documented or inferred limit is no physical bound.
@@ -296,7 +297,7 @@ fn over_all(samples: &[Sample]) -> Conditions {
     Conditions::each(samples.iter().map(|sample| &sample.conditions), |read| over_time(samples, read))
 }
 
-/// Returns the time-weighted mean of what `read` returns, over the samples that have it.
+/// Returns the time-weighted mean of what `read` returns for the samples; `None` without values.
 pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) -> Option<f64> {
     let (mut mean, mut weight) = (0.0, 0.0);
     for sample in samples.iter().filter(|sample| sample.elapsed > 0.0) {
@@ -315,7 +316,7 @@ const PERCENTILE_SHARES: [f64; 8] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.9999
 type Percentiles = Option<BTreeMap<String, f64>>;
 type Buckets = Option<Vec<(f64, u64)>>;
 
-/// Merges the histograms of `metric`; returns percentiles and buckets in seconds, if any.
+/// Merges the histograms of `metric` into percentiles in s and buckets (edge in s, count), if any.
 fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
     let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
     let histograms = samples.iter().flat_map(|s| &s.histograms).filter(|h| h.metric == metric);

@@ -17,7 +17,7 @@ const MAX_NAME_CHARS: usize = 64;
 const OTHER_MEMORY: f64 = 0.1;
 
 /// Merges `parts`, runs of different nodes, with the other fields of `header`. Findings are `lost`
-/// (missing nodes) and those from results. The run is complete if `whole` and nothing is lost.
+/// (on missing nodes) and those from results. Complete if `whole` is true and `lost` is empty.
 pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Finding>, whole: bool) -> Run {
     let (clock_steps, health) = (Vec::new(), Vec::new());
     let mut run = Run { nodes: Vec::new(), measurements: Vec::new(), clock_steps, health, ..header };
@@ -35,7 +35,7 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
     run
 }
 
-/// Returns what the node `name` measured alone, as a partial run; `None` without this node.
+/// Returns a partial run of what node `name` measured alone; `None` if the run lacks the node.
 pub fn run_of_node(run: &Run, name: &str) -> Option<Run> {
     let node = run.nodes.iter().find(|node| node.name == name)?;
     let own = run.measurements.iter().filter(|m| m.node == name && !is_between(m));
@@ -82,8 +82,8 @@ pub fn reports_missing_part(finding: &Finding) -> bool {
     OF_MACHINES.contains(&finding.code.as_str())
 }
 
-/// Returns each node once, with its latest complete run, or its latest run if none is complete, and
-/// a line for each dropped run. A node is identified by name and hardware.
+/// Returns the runs with each node once, in its latest complete run, else in its latest run, and a
+/// line of text for each dropped node. A node is identified by name and hardware.
 pub fn latest_run_per_node(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     let began = |run: &Run| run.started.parse::<jiff::Timestamp>().unwrap_or_default();
     runs.sort_by_key(|run| {
@@ -115,7 +115,7 @@ pub fn latest_run_per_node(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     (runs, stated)
 }
 
-/// Adds numbers to names that several machines have. Returns a line for each changed name.
+/// Renames nodes whose name is taken, such as to `db-2`. Returns a line of text per new name.
 pub fn make_names_unique(runs: &mut [Run]) -> Vec<String> {
     let mut used: BTreeSet<String> =
         runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();
@@ -146,7 +146,7 @@ pub fn make_names_unique(runs: &mut [Run]) -> Vec<String> {
     stated
 }
 
-/// Returns the findings that compare nodes of the same kind.
+/// Returns the findings from all measurements of `run`; compares only nodes of the same kind.
 pub fn of_machines(run: &Run) -> Vec<Finding> {
     let kinds = kinds(run);
     let names: Vec<BTreeSet<&str>> = kinds.values().cloned().collect();

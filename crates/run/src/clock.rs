@@ -25,7 +25,7 @@ pub struct SystemClock {
 const LEAST_FOR_POWER: f64 = 0.02;
 
 impl SystemClock {
-    /// Returns a clock that starts at zero now. Steal is read for `cpus`.
+    /// Returns a clock that starts at zero now. Steal is that of `cpus`, from files below `root`.
     pub fn new(root: &Root, cpus: &CpuSet) -> Self {
         Self {
             begun: wall::monotonic(),
@@ -46,7 +46,7 @@ impl SystemClock {
         self.wall.steps(node)
     }
 
-    /// Returns the mean power in W since the sample began, in fields named for J; empty if unknown.
+    /// Returns the mean power since the sample began: the `_j` fields contain W. Empty if unknown.
     fn power(&mut self) -> Energy {
         let known = self.energy.take().filter(|(_, zones)| !zones.is_empty());
         let known = known.map(|(began, zones)| (self.now() - began, zones));

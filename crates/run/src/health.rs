@@ -7,7 +7,7 @@ use crate::remark::CaseRemark;
 /// Dropped packets per second from which drops are reported: a few are normal on any network.
 const MANY_DROPS: f64 = 10.0;
 
-/// Returns the notable events of a case of `seconds`; of interfaces only if `uses_interfaces`.
+/// Returns notable hardware events of a case of `seconds` s; of interfaces if `uses_interfaces`.
 pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<CaseRemark> {
     let mut reported = Vec::new();
     let times = change.throttled();

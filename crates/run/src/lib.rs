@@ -67,14 +67,14 @@ const SET_UP: f64 = 0.5;
 
 /// Prepares cases: in worker processes, or as a mock in tests.
 pub trait Station {
-    /// Sets a case up. Set-up and samples end after `within` s, if given: the rest of the budget.
+    /// Sets up a case. Set-up and samples may take `within` s, the rest of the budget, if given.
     fn prepare(
         &mut self,
         candidate: &Candidate,
         within: Option<f64>,
     ) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
-    /// Sets a case up in its own process for `machine`: this machine, with fewer CPUs.
+    /// Sets up a case in a process of its own. `machine`: this machine, reduced to fewer CPUs.
     fn prepare_on(&mut self, _: &Machine, _: &Candidate) -> Result<Box<dyn Prepared>, CannotMeasure> {
         Err(CannotMeasure::not_here("cases of this kind are measured on the whole machine"))
     }
@@ -89,7 +89,7 @@ pub trait Station {
         false
     }
 
-    /// Prepares the reference tools of a case on the CPUs and files that the offer contains.
+    /// Prepares a case's reference tools, such as fio, for the CPUs and files in the offer.
     fn prepare_tools(&mut self, _: &Planned, _: &Offer) -> Vec<PreparedTool> {
         Vec::new()
     }
@@ -148,7 +148,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Converts the outcomes of this run to measurements; earlier outcomes serve as evidence, too.
+    /// Converts this run's outcomes to measurements; limits may use earlier outcomes, too.
     pub fn measurements(&self, maker: Maker<'_>) -> Vec<Measurement> {
         let evidence: LimitEvidence<'_> = &self.outcomes;
         self.outcomes.iter().skip(self.before).map(|o| maker.measurement(o, evidence)).collect()
@@ -203,7 +203,7 @@ fn seconds(s: f64) -> Duration {
 
 impl Harness<'_> {
     /// Measures all cases of `plan` in order; infeasible ones get an outcome, too. `run` is the run
-    /// ID, `before` has outcomes of an interrupted run, which serve as evidence only.
+    /// ID. `before`, outcomes of an interrupted run, come first and are evidence for limits.
     pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> RunResult {
         let machine = self.maker.machine;
         let is_feasible = |planned: &Planned| planned.candidate.feasible.is_ok();
@@ -254,7 +254,7 @@ impl Harness<'_> {
         RunResult { outcomes, before: done, interrupted: false }
     }
 
-    /// Marks every outcome if the clock's rate is wrong, which may show only after several cases.
+    /// Stores the clock's rate error, if any, in all outcomes: it may show only after some of them.
     fn mark_wrong_rate<'o>(&mut self, outcomes: impl Iterator<Item = &'o mut Outcome>) {
         if let Some(wrong) = self.clock.wrong_rate() {
             outcomes.for_each(|outcome| outcome.facts.wrong_rate = Some(wrong.to_string()));
@@ -270,8 +270,8 @@ impl Harness<'_> {
         Some(TOOLS_PER_BUDGET * self.budget? - self.reference_s)
     }
 
-    /// Returns the time limit in s of the first case of `rest`, the remaining ones of `cases`
-    /// cases; `None` without a budget. Each case has its minimum of samples (or one) reserved, even
+    /// Returns the time limit in s of the first case in `rest`, the unmeasured of `cases` cases;
+    /// `None` without a budget. Each case has its minimum of samples (or one) reserved, even
     /// [`BUDGET_GRACE_SHARE`] beyond the budget. If this does not fit, late cases get 0 s.
     fn case_seconds(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
@@ -306,8 +306,8 @@ impl Harness<'_> {
         Outcome { case, repeat: planned.repeat, samples, facts, tool_results, ended: ended.err() }
     }
 
-    /// Returns the time limit of a case set up from `begun` (s): extended to the minimum of samples
-    /// if set-up was slow and no later case needs the time; `None` without limit.
+    /// Returns the time limit of a case whose set-up began at `begun` (s): extended to the minimum
+    /// of samples if set-up was slow and no later case needs the time; `None` without a limit.
     fn extended_limit(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
@@ -401,9 +401,9 @@ impl Harness<'_> {
         is_notable.then_some(CaseRemark::BudgetExceeded { took, budget, past, of, is_fixed })
     }
 
-    /// Takes and returns one sample of plimsoll. Takes, before or after it at random, one of each
-    /// reference tool that needs more, for comparison in `reference_tools`: with the delivered
-    /// value if `headline` is their metric.
+    /// Takes and returns one sample of plimsoll, and runs each reference tool that needs more
+    /// results once, before or after it in random order. Stores pairs of results in
+    /// `reference_tools`: for the metric `headline`, with plimsoll's delivered value.
     fn sample_all_tools(
         &mut self,
         own: &mut dyn Prepared,
@@ -458,8 +458,8 @@ struct OwnTime {
     whose: EndedBy,
 }
 
-/// Returns the time in s used when the next sample ends; the last one `took` s. If samples outlast
-/// `sample_time`, a used-up budget `own` counts twice, which ends sampling.
+/// Returns the time in s that is used when the next sample ends; the last one `took` s. If it took
+/// over 1 s more than `sample_time` and the next exceeds the limit `own`, at least twice `own`.
 fn used_after_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f64 {
     if took <= sample_time + LONGER {
         return used + sample_time;

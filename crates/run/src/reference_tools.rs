@@ -26,7 +26,7 @@ pub(super) struct ReferenceRuns {
 const MIN_PAIRS: usize = 3;
 
 impl ReferenceRuns {
-    /// Starts with the tools `all`, whose total time is at most `allowed` s; `None` is unlimited.
+    /// Creates the state for the tools `all`, which may take `allowed` s in total, if given.
     pub(super) fn new(all: Vec<PreparedTool>, seed: Seed, allowed: Option<f64>) -> Self {
         let fresh = vec![BTreeMap::new(); all.len()];
         let allowed = allowed.unwrap_or(f64::INFINITY);
@@ -56,7 +56,7 @@ impl ReferenceRuns {
         (tools(&turns[..own]), tools(&turns[own..]))
     }
 
-    /// Runs the tools `turns` (indices) while the case `own` is paused. Fails only on an interrupt.
+    /// Runs the tools with indices `turns` while the case `own` is paused. Fails if interrupted.
     pub(super) fn take_readings(
         &mut self,
         turns: &[usize],
@@ -85,7 +85,7 @@ impl ReferenceRuns {
         Ok(())
     }
 
-    /// Drops all pairs, also of this round, because they were taken in another state.
+    /// Deletes all pairs of results, this round's too: the case has started over in another state.
     pub(super) fn forget(&mut self) {
         self.fresh.fill(BTreeMap::new());
         for PreparedTool { about, passes, .. } in &mut self.all {
@@ -139,7 +139,7 @@ impl ReferenceRuns {
     }
 }
 
-/// Returns the run of a tool with its further `passes`, or alone if it gave no result.
+/// Returns `about`, a tool's run, then its further `passes`; only `about` if it gave no result.
 fn with_passes(about: ToolRun, passes: Vec<ToolRun>) -> Vec<ToolRun> {
     let gave = !about.pairs.is_empty();
     let mut all = vec![about.clone()];

@@ -19,7 +19,7 @@ const MAX_SECONDS: f64 = 10.0;
 const MAX_SAMPLE: f64 = 0.5;
 
 impl Harness<'_> {
-    /// Adds trials on single CPUs to a wrong answer; returns another failure unchanged.
+    /// Repeats a wrong answer on single CPUs and adds the trials; returns other failures as is.
     pub(crate) fn repeated(&mut self, planned: &Planned, mut cannot: CannotMeasure) -> CannotMeasure {
         let Some(wrong) = cannot.wrong.as_deref_mut().filter(|wrong| wrong.repeated.is_none()) else {
             return cannot;

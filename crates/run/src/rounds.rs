@@ -18,8 +18,8 @@ const ROUND_VALUES: CaseFact<Vec<f64>> =
 const FALL: f64 = 0.9;
 
 impl CaseSamples {
-    /// Keeps the last five rounds as samples, records all values, and adds warnings. `ending` is
-    /// why sampling ended, `seed` is for the search for changes of level in the headline `metric`.
+    /// Keeps the last five samples (rounds until the device is steady), records all values, and
+    /// adds warnings. `ending`: why sampling ended; `seed`: for the search for changes in `metric`.
     pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
         let rounds = self.headline.len();
         self.facts.achieved.set(&ROUNDS_MADE, rounds);

@@ -123,14 +123,14 @@ impl Unfinished {
 }
 
 impl Registry {
-    /// Creates the registry for the environment of this process.
+    /// Creates the registry in the directories that this process's environment names.
     pub fn here() -> Self {
         let (state_home, home) = (std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"));
         Self::new(state_home, home, std::env::temp_dir())
     }
 
-    /// Creates the registry in the state directory of `$XDG_STATE_HOME` or `$HOME` if this user or
-    /// root owns that, otherwise, or if it is not writable, in the directory of temporary files.
+    /// Creates the registry below `state_home` or `home` (`$XDG_STATE_HOME`, `$HOME`) if this user
+    /// or root owns that; otherwise, or if it is not writable, in `temporary`.
     fn new(state_home: Option<OsString>, home: Option<OsString>, temporary: PathBuf) -> Self {
         let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
         let state = absolute(state_home).or_else(|| Some(absolute(home)?.join(".local/state")));
@@ -179,8 +179,8 @@ impl Registry {
         self.directories.iter().find_map(|directory| RegistryEntry::new(directory, parent, name).ok())
     }
 
-    /// Removes the files and directories whose creators have ended, and continues after failures.
-    /// Returns the removed paths, and those that stay, with reasons.
+    /// Removes the files and directories whose creating processes have ended; continues after
+    /// failures. Returns the removed paths, and those that stay, with reasons.
     pub fn remove_abandoned(&self) -> Reaped {
         let mut reaped = Reaped::default();
         let directories = self.directories.iter().flat_map(fs::read_dir);
@@ -236,7 +236,7 @@ impl RegistryEntry {
     }
 }
 
-/// Opens and locks an entry; `None` if a process holds it or it is not a file of this user.
+/// Opens and locks a registry entry; `None` if a process holds it or it is no file of this user.
 fn lock_abandoned(path: &Path) -> Option<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -244,7 +244,7 @@ fn lock_abandoned(path: &Path) -> Option<File> {
     (is_own && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()).then_some(file)
 }
 
-/// Removes the file or directory of an entry; returns whether it was there.
+/// Removes the file or directory of an entry; returns whether it was there. `Err`: why it stays.
 fn remove(content: &EntryContent, name: &str, inode: Option<u64>) -> Result<bool, String> {
     if content.host != host() {
         return Err(format!("it is on host {}", crate::text::shown(&content.host)));
@@ -276,8 +276,8 @@ fn remove(content: &EntryContent, name: &str, inode: Option<u64>) -> Result<bool
     emptied.map(|()| true).map_err(|e| format!("it cannot be removed: {e}"))
 }
 
-/// Removes the content of directory `name` in `parent` if its inode is `inode`; fails if something
-/// is mounted in it.
+/// Removes the content of directory `name` in `parent` if its inode is `inode`, else nothing; fails
+/// if something is mounted in it.
 fn clear(parent: BorrowedFd<'_>, name: &str, inode: Option<u64>) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = openat(parent, name, flags, Mode::empty())?;

@@ -102,7 +102,7 @@ impl Trust {
     }
 
     /// Fails if another user could have put `name` (a file with metadata `found`) into `directory`,
-    /// or can write it. In a sticky directory it may be a second name of another user's file.
+    /// or can write it. In a sticky directory, `name` may be a hard link to another user's file.
     fn judge(&self, directory: &Path, name: &Path, found: &Metadata) -> Result<(), LinkError> {
         let is_root = self.user == 0;
         let writable = |path| Err(LinkError::Refused(format!("other users may write {}", shown_path(path))));

@@ -39,7 +39,7 @@ impl Hold {
         locked(&self.state)
     }
 
-    /// Sets the process of the connection. Kills it at once if the connection was ended already.
+    /// Stores the process of the connection; kills it at once if the connection was ended before.
     pub(super) fn begin(&self, child: Child) {
         let mut state = self.state();
         state.waits = true;
@@ -56,7 +56,7 @@ impl Hold {
         stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush())
     }
 
-    /// Requests the end of the node's run, which then sends its results; before it, disconnects.
+    /// Makes the node end its run and send the results; disconnects if no run has started.
     pub fn ask_to_end(&self) {
         let stdin = self.state().stdin.take();
         if stdin.is_none() {
@@ -80,8 +80,8 @@ impl Hold {
         self.seconds.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a second of silence; ends the connection after too many. The supervising thread calls
-    /// it, so that time in which this process is stopped does not count.
+    /// Counts a second of silence; ends the connection after 90. The supervising thread calls it,
+    /// so that time in which this process is stopped does not count.
     pub fn count_silent_second(&self) {
         if !self.state().waits {
             return self.lines_read();
@@ -99,8 +99,7 @@ impl Hold {
     }
 }
 
-/// Kills the process group of `leader`: with its children, such as ssh's proxy, which may keep the
-/// pipes open.
+/// Kills the process group of `leader`: children such as ssh's proxy may keep the pipes open.
 fn kill_group(leader: &Child) {
     let _ = kill_process_group(Pid::from_child(leader), Signal::KILL);
 }

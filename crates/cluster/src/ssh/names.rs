@@ -90,7 +90,7 @@ struct Inventory {
 }
 
 impl Inventory {
-    /// Takes a line below the header `[group]`, `[group:vars]` or `[group:children]`.
+    /// Adds the content of a line below the header `[group]`, `[group:vars]` or `[group:children]`.
     fn take(&mut self, (group, kind): (&str, Option<&str>), line: &str) -> Result<(), String> {
         let group = group.to_owned();
         match kind {
@@ -201,7 +201,7 @@ pub fn of_allocation(text: &str) -> Result<Vec<HostName>, String> {
     Ok(hosts)
 }
 
-/// Returns `hosts` unchanged. Fails if there are none or too many, or if a name occurs twice.
+/// Returns `hosts` unchanged. Fails if there are none, over 10,000, or a name occurs twice.
 pub fn distinct(hosts: Vec<HostName>) -> Result<Vec<HostName>, String> {
     let mut seen = BTreeSet::new();
     if let Some(again) = hosts.iter().find(|host| !seen.insert(host.name.clone())) {

@@ -12,8 +12,9 @@ use crate::sample::CannotMeasure;
 /// Connected nodes by index in the run.
 pub type ConnectedMachines<'a> = BTreeMap<usize, Connection<'a>>;
 
-/// Measures `cases` between the first `machines` nodes, then again the pairs that `suspects`
-/// returns. Calls `begins` with index and number of rounds; false ends it. `cases` orders results.
+/// Measures `cases` (ids) between the first `machines` nodes, then again the pairs that `suspects`
+/// returns. Calls `begins` before each round, with its index and the number of rounds; false ends
+/// the measurement. Answers are in the order of `cases`.
 pub fn between(
     connected: &mut ConnectedMachines<'_>,
     machines: usize,
@@ -55,7 +56,7 @@ fn served(connected: &mut ConnectedMachines<'_>) -> BTreeMap<usize, Result<Servi
     in_parallel(works).into_iter().collect()
 }
 
-/// Does each work in its own thread. Returns the results with the keys.
+/// Runs each closure in its own thread. Returns the results in order, with their keys.
 fn in_parallel<K, T: Send, W: FnOnce() -> Result<T, CannotMeasure> + Send>(
     works: impl Iterator<Item = (K, W)>,
 ) -> Vec<(K, Result<T, CannotMeasure>)> {

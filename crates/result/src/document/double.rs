@@ -3,7 +3,6 @@ use std::hash::Hash;
 
 use super::Run;
 
-/// Returns the first item that occurs twice.
 fn first_duplicate<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let mut seen = HashSet::new();
     all.find(|one| !seen.insert(one.clone()))

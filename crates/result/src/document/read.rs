@@ -28,7 +28,7 @@ impl Run {
         }
     }
 
-    /// Reads a JSON file's run document, or all of an HTML page: at least one. Fails with one line.
+    /// Reads the run document of a JSON file, or all (at least one) of an HTML page.
     pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
         let file = shown_path(path);
         let runs = read_small(path, MAX_BYTES).and_then(|text| {
@@ -67,8 +67,8 @@ impl Run {
         }
     }
 
-    /// Returns each run document of a text that joins several, or of a log, whose other lines are
-    /// skipped. A document starts with a brace, at the start of a line or after another document.
+    /// Parses each run document in `text`, such as a log; skips other text. A document starts with
+    /// a brace at the start of a line or after another document. `Err`: it is invalid or cut off.
     pub fn parse_all(text: &str) -> impl Iterator<Item = Result<Self, String>> {
         let (mut at, mut all_whole) = (0, true);
         std::iter::from_fn(move || {
@@ -106,7 +106,7 @@ impl Run {
         })
     }
 
-    /// Checks what types cannot express: one run, whose results follow from their samples.
+    /// Returns the run unchanged, or the reason why its id, times or results cannot be right.
     fn checked(self) -> Result<Self, String> {
         // Another spelling of the same id would count as another run.
         let id = uuid::Uuid::try_parse(&self.id);

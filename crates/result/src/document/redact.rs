@@ -37,7 +37,7 @@ impl Run {
 
 const REASON: &str = "reason redacted";
 
-/// Replaces reasons of missing nodes: they come from other programs and may contain any name.
+/// Replaces the reasons for missing nodes in findings: these texts may contain any name.
 fn without_reasons(document: &mut Json) {
     let findings = document.get_mut("findings").and_then(Json::as_array_mut);
     for finding in findings.into_iter().flatten() {

@@ -51,7 +51,7 @@ const SHARES: [ConditionRow; 4] = [
     ("waited", |all| all.waited, |one| one.waited),
 ];
 
-/// Fails if a share is not 0 to 1, or a case's mean is outside the range of its samples.
+/// Fails if a share of time, such as steal, is not 0 to 1, or its mean not in its samples' range.
 fn conditions(measurement: &Measurement) -> Result<(), String> {
     let points = || measurement.metrics.iter().flat_map(|metric| &metric.series);
     for (name, of_all, of_one) in SHARES {
@@ -106,7 +106,7 @@ fn summary(metric: &MetricResult) -> Result<(), String> {
     }
 }
 
-/// Fails unless the series has a point for each sample, taken within the longest possible run.
+/// Fails unless the series, if any, has a point per sample, each within the longest possible run.
 fn series(metric: &MetricResult) -> Result<(), String> {
     let count = metric.series.len();
     if count > 0 && count != metric.samples.len() {

@@ -4,7 +4,7 @@ use plimsoll_model::limit::median;
 use plimsoll_model::sample::{CurvePoint, Sample};
 
 /// Returns the median of each value at each measured point, over the samples whose curves have the
-/// same points as the first one; `None` if no sample has a curve.
+/// same points as the first curve; `None` if no sample has a curve.
 pub(super) fn of(samples: &[Sample]) -> Option<Vec<CurvePoint>> {
     let mut curves = samples.iter().map(|sample| &sample.curve).filter(|curve| !curve.is_empty());
     let first = curves.next()?;

@@ -12,8 +12,8 @@ const HAS_MOVED: [f64; 2] = [1.04, 1.15];
 /// Samples that must exceed the threshold: one clock reading can be too low.
 const MIN_MENTIONED: usize = 2;
 
-/// Marks the limits that rest on a fact and that the verified `values` of `metric` refute: those
-/// above `least` × limit. Short results may exceed a CPU quota, an average (`burst`).
+/// Marks as refuted the limits from a `fact`, such as chip data, that the verified `values` of
+/// `metric` exceed by the factor `least`; for a CPU quota, which is an average, also by `burst`.
 pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: f64) {
     let have_moved = limits.iter().any(|limit| is_left(limit, values));
     for limit in limits {
@@ -51,8 +51,8 @@ fn better_than(figure: &str, LimitFact { text, otherwise, .. }: &LimitFact) -> S
     format!("{figure} is better than {text} allows: {otherwise}")
 }
 
-/// Returns the first of the ascending `limits` that has a value, is not refuted and is no exceeded
-/// promise, with why another one was skipped. If none is left, an unknown limit.
+/// Returns the first of the ascending `limits` that has a value, is not refuted and is no rating
+/// that `values` exceed, with the reason for a skipped limit. If all are skipped, an unknown limit.
 pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {

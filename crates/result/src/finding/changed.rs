@@ -65,9 +65,9 @@ pub struct LevelStep {
     pub evidence: Value,
 }
 
-/// Returns the changes of 5 % or more of each measurement, in order of time. If all series are
-/// noise, `false_share` is the probability that any change is reported. `events` are times in s at
-/// which a change is expected, such as a new quota.
+/// Returns, per measurement, the changes of level by 5 % or more of its headline metric, in order
+/// of time. `false_share`: probability that any change is reported if all series are noise.
+/// `events`: times in s at which a change is expected, such as a new quota.
 pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> Vec<Vec<LevelStep>> {
     let both = [false, true];
     let series: Vec<(usize, bool, Vec<TimedPoint>)> = measurements
@@ -103,7 +103,7 @@ pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> 
     measurements.iter().enumerate().map(reported).collect()
 }
 
-/// Returns the values of a metric over time, or its delivered ones.
+/// Returns a metric's values over time; if `is_delivered`, its delivered rates (NaN if unknown).
 fn watched(metric: &MetricResult, is_delivered: bool) -> Vec<TimedPoint> {
     let delivered = |p: &SamplePoint| TimedPoint { t: p.t, value: p.delivered.unwrap_or(f64::NAN) };
     if is_delivered { metric.series.iter().map(delivered).collect() } else { metric.timed() }
@@ -167,7 +167,7 @@ impl SegmentLevel {
 }
 
 impl Change {
-    /// Returns the relative size (0 to 1), equal for a fall and the rise that reverses it.
+    /// Returns the relative size of the change (0 to 1), equal for a fall and the reverse rise.
     fn size(&self) -> f64 {
         1.0 - self.ratio.min(1.0 / self.ratio)
     }
@@ -322,7 +322,7 @@ impl ChangeCause {
         !matches!(self, ChangeCause::NotSeen | ChangeCause::Moved)
     }
 
-    /// Returns the code and the description.
+    /// Returns the stable code, then the words for the text of a finding.
     fn words(self) -> [&'static str; 2] {
         match self {
             ChangeCause::Clock => ["clock", "the CPU clock"],

@@ -44,8 +44,8 @@ pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
     by_kind(measurements, &[], &Machines::new())
 }
 
-/// Returns the findings of several nodes. `kinds` has the node names of each kind, within which
-/// nodes are compared; with test files, also within the same device. `machines` may lack nodes.
+/// Returns all findings from `measurements`. Nodes are compared within each set of names in `kinds`
+/// (none: all nodes). `machines` has facts for causes and grouping, and may lack nodes.
 pub fn by_kind(
     measurements: &[Measurement],
     kinds: &[BTreeSet<&str>],
@@ -82,7 +82,7 @@ pub fn by_kind(
     found
 }
 
-/// Adds the node name to each finding; one that most of `machines` nodes share is listed once.
+/// Prefixes findings with their node; merges those that more than half of `machines` nodes share.
 fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
     let subject = |finding: &Finding| {
         let CasesOfFinding { cases, case } = finding.evidence_as()?;

@@ -75,7 +75,7 @@ impl<'a> NodeFigure<'a> {
         (!measurement.is_mostly_excluded()).then(|| Self::of(measurement, metric))
     }
 
-    /// Returns the delivered rate for comparison; `None` if the headline excludes no interruptions.
+    /// Returns the median rate with interruptions for comparison; `None` if the metric has none.
     fn delivered(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let rates = delivered(metric).filter(|_| metric.better == Better::Higher)?;
         let value = Some(rates.median()).filter(|value| *value > 0.0)?;
@@ -104,7 +104,7 @@ impl<'a> NodeFigure<'a> {
         Self { device, quota, rate_limit, ..self }
     }
 
-    /// Returns the properties that define a group, by name: device and unmeasured limit inputs.
+    /// Returns the properties that group results, by name: device, and unmeasured inputs of limits.
     fn made_of(&self) -> BTreeMap<&'a str, GroupProperty<'a>> {
         let inputs = self.inputs().iter().filter(|input| !is_measured(input.value));
         let inputs = inputs.map(|input| (input.name.as_str(), GroupProperty::Of(input.value.to_bits())));
@@ -184,8 +184,8 @@ pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec
     worse.into_iter().map(|outlier| outlier.finding).chain(better_finding(&better)).collect()
 }
 
-/// Returns one finding about results that are better than the rest. They matter if a node promises
-/// what it does not keep, such as a disk that has not written its data yet.
+/// Returns one finding about all results better than the rest, if any. They matter if a node
+/// promises what it does not keep, such as a disk that has not written its data yet.
 fn better_finding(better: &[Outlier]) -> Option<Finding> {
     const MAX_NAMED_CASES: usize = 3;
     let first = better.first()?;
@@ -403,7 +403,7 @@ fn is_hot(figure: &NodeFigure<'_>) -> bool {
     figure.measurement.warns(Warning::TOO_HOT)
 }
 
-/// Describes the node's token bucket if it is narrower than usual, or if other nodes have none.
+/// Describes the node's traffic shaper if it is slower than usual, or if other nodes have none.
 fn by_shaper(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let own = figure.shaped()?;
     let shown = |value| Quantity { value, unit: Unit::BitPerSecond };

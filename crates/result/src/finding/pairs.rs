@@ -99,8 +99,8 @@ struct Judged<'a> {
     usual: UsualPair,
 }
 
-/// Returns a finding per slow node and direction, then per other slow pair of nodes, the furthest
-/// first. `names` are indexed by node number; `paths` has the known conditions of pairs.
+/// Returns up to 8 findings, the furthest from usual first: per slow node and direction, and per
+/// other slow pair. `names` are indexed by node number; `paths` has known conditions of pairs.
 pub fn pairs(measurement: &Measurement, names: &[&str], paths: &[PairPath]) -> Vec<Finding> {
     let Some((metric, matrix)) = measurement.headline().and_then(|m| Some((m, m.matrix.as_ref()?))) else {
         return Vec::new();

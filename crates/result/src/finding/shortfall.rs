@@ -12,7 +12,7 @@ const EXPLAINED_SHARE: f64 = 0.9;
 /// Least part of the gap that lost time must account for.
 const EXPLAINS: f64 = 0.5;
 
-/// Returns a finding per case below 90 % of its limit, if 5 % lost time explains half of the gap.
+/// Returns a finding per case below 90 % of its limit if lost time (≥ 5 %) explains half the gap.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.measurements().iter().filter_map(explained).collect()
 }

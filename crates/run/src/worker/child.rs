@@ -50,8 +50,8 @@ fn run_delays() -> HashMap<OsString, u64> {
     threads.filter_map(|thread| delay(thread.ok()?)).collect()
 }
 
-/// Returns the largest share (0 to 1) of the last `elapsed` s that a thread waited for a CPU, given
-/// the [`run_delays`] `before`; `None` if unknown.
+/// Returns the share (0 to 1) of the last `elapsed` s for which a thread waited for a CPU, the
+/// largest of all threads, given the [`run_delays`] `before`; `None` if unknown.
 fn waited(before: &HashMap<OsString, u64>, elapsed: f64) -> Option<f64> {
     let since =
         |(thread, now): (OsString, u64)| now.saturating_sub(before.get(&thread).copied().unwrap_or(0));

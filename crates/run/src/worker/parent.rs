@@ -40,7 +40,7 @@ pub struct Workers {
 type SharedWorker = Rc<RefCell<WorkerProcess>>;
 
 impl Workers {
-    /// Starts workers as `program worker`; a message on `interrupts` ends the current request.
+    /// Prepares to start workers as `program worker`; a message on `interrupts` ends a request.
     pub fn new(program: PathBuf, machine: &Machine, options: &Options, interrupts: Receiver<()>) -> Self {
         Self {
             program,
@@ -127,7 +127,7 @@ impl Station for Workers {
     }
 }
 
-/// Returns the time limit in s to prepare a case: filled at 10 MB/s, twice with `--steady`.
+/// Returns the time limit in s to set up a case, its data written at 10 MB/s (twice if steady).
 fn preparing(case: &Case) -> f64 {
     const SLOWEST: f64 = 10e6;
     let times = if case.is_steady() { 2.0 } else { 1.0 };
@@ -172,8 +172,8 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Sends a request and returns the reply. Waits at most `patience` s, and at most for the
-    /// budget. If the budget ends first, the error is "the budget ended while the case was `what`".
+    /// Sends a request and returns the reply. Waits at most `patience` s, and at most until the
+    /// budget ends; then the error is "the budget ended while the case was `what`".
     fn ask(
         &mut self,
         request: &WorkerRequest,

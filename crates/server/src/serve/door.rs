@@ -75,7 +75,8 @@ impl<'env> Door<'env> {
         }
     }
 
-    /// Accepts connections until `until` is readable or closed. Sessions are threads of `scope`.
+    /// Accepts and authenticates connections until `until` is readable or closed, and starts a
+    /// thread of `scope` for each session. Fails only if the wait for connections fails.
     pub(super) fn accept_loop<'s>(
         &mut self,
         scope: &'s Scope<'s, 'env>,
@@ -252,8 +253,8 @@ impl<'env> Door<'env> {
         self.waiting.push(PendingClient { stage, client, deadline: Instant::now() + HANDSHAKE });
     }
 
-    /// Accepts the next connection of `listener` with a reserved descriptor, else with that of the
-    /// oldest unauthenticated connection. A connection left unaccepted would wake the loop forever.
+    /// Accepts a connection although no file descriptor is free: closes a reserved one, else the
+    /// oldest unauthenticated connection. Left unaccepted, it would wake the accept loop forever.
     fn take_in_on_reserve(&mut self, listener: &TcpListener) {
         // Linux allocates the descriptor first: the error does not show that a connection waits.
         if !wait_for(listener, PollFlags::IN, Duration::ZERO).unwrap_or(false) {
@@ -272,8 +273,7 @@ impl<'env> Door<'env> {
     }
 }
 
-/// Makes the kernel close `stream` about [`DEAD_CLIENT_TIMEOUT`] after the client's machine or link
-/// failed.
+/// Makes the kernel close `stream` [`DEAD_CLIENT_TIMEOUT`] after the client's host or link failed.
 fn enable_keepalive(stream: &TcpStream) {
     let (probes, probe_interval) = (3, DEAD_CLIENT_TIMEOUT / 6);
     let _ = sockopt::set_socket_keepalive(stream, true);
@@ -283,15 +283,15 @@ fn enable_keepalive(stream: &TcpStream) {
     let _ = sockopt::set_tcp_user_timeout(stream, DEAD_CLIENT_TIMEOUT.as_millis() as u32);
 }
 
-/// Returns whether any user of this machine may use the TCP congestion control `name`.
+/// Returns whether unprivileged processes may use the TCP congestion control `name`, such as `bbr`.
 fn may_use(name: &str) -> bool {
     let allowed = plimsoll_machine::Root::live().text("proc/sys/net/ipv4/tcp_allowed_congestion_control");
     allowed.is_ok_and(|names| names.split_whitespace().any(|allowed| allowed == name))
 }
 
 impl PendingStage {
-    /// Reads what has arrived. Returns the next stage and the request, if it is complete; `None` if
-    /// the client is refused.
+    /// Reads what the client has sent, without waiting, and answers its handshake. Returns the next
+    /// stage and, once complete, the client's first request; `None` if the client is refused.
     fn read_available(self, settings: &Settings) -> Option<(Self, Option<Message>)> {
         let (mut stream, mut shown, length) = match self {
             Self::Greeting { stream, shown, length } => (stream, shown, length),

@@ -131,7 +131,7 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
 }
 
 impl Server {
-    /// Listens on all of `addresses` with TCP and UDP. Fails if one of them is not available.
+    /// Listens on all `addresses`, by TCP and UDP on the same port. Fails if any cannot be bound.
     pub fn bind(addresses: &[SocketAddr], settings: Settings) -> Result<Self, ServeError> {
         let listen =
             |address: &SocketAddr| listen(*address).map_err(|source| ServeError::Listen(*address, source));
@@ -158,7 +158,7 @@ impl Server {
         self.listeners.iter().filter_map(|l| l.local_addr().ok()).collect()
     }
 
-    /// Serves clients until `until` is readable or closed. Any thread may call `notify`.
+    /// Serves clients until `until` is readable or closed. Calls `notify` on any thread, per event.
     pub fn run(
         &self,
         until: &(impl rustix::fd::AsFd + ?Sized),
@@ -185,7 +185,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Parses `ADDRESS` or `ADDRESS/BITS`, such as `10.0.0.0/8` or `fd00::/8`.
+    /// Parses `ADDRESS` (a single address) or `ADDRESS/BITS`, such as `fd00::/8`; else `None`.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),

@@ -33,8 +33,8 @@ pub enum PrivateReply {
     Error(String),
 }
 
-/// Reads a [`PrivateOrder`] from `input`, serves on 127.0.0.1 until `input` is closed, and writes
-/// one line to `output`: a [`PrivateReply`] with the port, or with the error.
+/// Reads a line of JSON, [`PrivateOrder`], from `input`, listens on a free port of 127.0.0.1,
+/// writes a line, [`PrivateReply`], to `output`, and serves until `input` is readable or closed.
 pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Result<(), ServeError> {
     let copy = input.as_fd().try_clone_to_owned().map_err(failed("read its standard input"))?;
     let orders = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;

@@ -27,8 +27,8 @@ pub(super) struct SessionQueue {
 }
 
 impl SessionQueue {
-    /// Starts a transfer of the sessions `group` if it is their turn. Otherwise returns the seconds
-    /// until the next try. A group loses its turn after `longest` if another one waits.
+    /// Starts a transfer of the session group `group` if it has the turn to measure; else queues
+    /// it: `Err` is the seconds until a retry. A turn ends after `longest` if another group waits.
     pub(super) fn begin(&mut self, group: Hex128, now: Instant, longest: Duration) -> Result<(), u32> {
         self.waiting.retain(|(_, asked)| now.duration_since(*asked) < FORGET);
         if let Some(holder) = &self.holder

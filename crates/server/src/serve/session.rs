@@ -47,8 +47,8 @@ impl<E: Into<LostTransfer>> From<E> for Unserved {
 }
 
 impl OpenSession<'_> {
-    /// Serves until the session ends. Returns the number of transfers, and the reason for the end
-    /// unless the client closed the connection.
+    /// Serves requests until the session ends. Returns the number of requests served, and why the
+    /// session ended; `None` if the client closed the connection.
     pub(super) fn serve(mut self) -> (u64, Option<String>) {
         let mut transfers = 0;
         let welcomed = self.welcome().map_err(LostTransfer::from);
@@ -128,7 +128,7 @@ impl OpenSession<'_> {
         Ok(())
     }
 
-    /// Opens `streams` UDP sockets, one per stream, after the client has proved its address.
+    /// Opens a UDP socket per stream to a client that proves its address; answers the request.
     fn open_udp(&mut self, streams: u16) -> Result<(), Unserved> {
         self.check_streams(streams)?;
         self.udp.clear();

@@ -60,8 +60,8 @@ impl Sessions {
         })
     }
 
-    /// Opens a session of `client`; `None` if the server is full. It shares its turn in the queue
-    /// with the session `other_session`, if that has the same client address.
+    /// Opens a session for `client` with the control connection `control`; `None` if the server is
+    /// full. The session measures in the same turns as `other_session` of the same IP address.
     pub(super) fn open(
         &self,
         client: SocketAddr,
@@ -85,7 +85,8 @@ impl Sessions {
         locked(&self.sessions).get(session).is_some_and(|room| room.client == client)
     }
 
-    /// Adds the stream from `admit`. Returns false if session, address or stream number do not fit.
+    /// Adds the stream that `admit` returns to the session in `join`. False if `admit` returns
+    /// `None`, or if session, client address or stream number are wrong.
     pub(super) fn join(
         &self,
         client: IpAddr,
@@ -109,14 +110,14 @@ impl Sessions {
 }
 
 impl<'a> SessionGuard<'a> {
-    /// Returns the joined streams with the numbers 0 to `count` − 1; `None` if one has not joined.
+    /// Returns handles of the streams 0 to `count` − 1; `None` unless each of them has joined.
     pub(super) fn streams(&self, count: u16) -> io::Result<Option<Vec<TcpStream>>> {
         let sessions = locked(&self.sessions.sessions);
         let Some(room) = sessions.get(&self.session) else { return Ok(None) };
         (0..count).map(|n| room.streams.get(&n).map(TcpStream::try_clone)).map(Option::transpose).collect()
     }
 
-    /// Returns a turn to measure, which ends when it is dropped, or the seconds until a next try.
+    /// Returns permission to measure until it is dropped; `Err` is the seconds to wait for a retry.
     pub(super) fn take_turn(&self) -> Result<MeasuringTurn<'a>, u32> {
         let Settings { parallel, caps, .. } = &self.sessions.settings;
         if !parallel {

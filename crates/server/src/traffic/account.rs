@@ -31,7 +31,7 @@ pub struct CounterReading {
 }
 
 impl CounterSource {
-    /// Creates a source of files below `root`; the link of `interface`, if given, is monitored.
+    /// Creates a source of files below `root`, and starts to monitor the links of `interface`.
     pub fn new(root: Root, interface: Option<String>) -> Self {
         let links = interface.as_deref().map(|name| LinkWatch::start(&root, name)).unwrap_or_default();
         CounterSource { root, interface, links }
@@ -69,7 +69,7 @@ impl CounterSource {
 }
 
 impl CounterReading {
-    /// Returns the increase of each counter up to the reading `later`, and its lost links.
+    /// Returns the increase of each counter from this reading to `later`, and `later`'s lost links.
     pub fn difference_to(&self, later: &CounterReading) -> EndAccount {
         let busy = |(cpu, (busy, all)): (&u32, &(u64, u64))| {
             let (before_busy, before_all) = self.cpus.get(cpu)?;
@@ -91,7 +91,7 @@ impl CounterReading {
     }
 }
 
-/// Parses `/proc/stat`: CPU → (busy, total) ticks; idle, iowait and steal are not busy.
+/// Parses `/proc/stat`: CPU number → (busy, total) ticks; idle, iowait and steal are not busy.
 fn parse_cpu_ticks(stat: &str) -> BTreeMap<u32, (u64, u64)> {
     let cpu = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();

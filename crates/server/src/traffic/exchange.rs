@@ -26,39 +26,39 @@ pub(super) trait TransferStreams: Sync {
 
     fn direction(&self) -> Direction;
 
-    /// Prepares the sockets. The times of arrivals count from here.
+    /// Prepares the sockets for a transfer. Times of arrivals are counted from this call.
     fn prepare(&mut self) -> io::Result<()>;
 
-    /// Starts to observe the streams; this end sends over them if `sends`.
+    /// Starts to observe the streams. `sends`: whether this end sends over them.
     fn watch(&self, sends: bool) -> Self::Watch;
 
-    /// Prepares a sending thread. The closure that it returns sends until the end condition.
+    /// Prepares to send stream `index`. The returned closure sends all of it, or until `stop`.
     fn sender(&self, index: usize, stop: &AtomicBool) -> io::Result<impl FnOnce() -> io::Result<Self::Sent>>;
 
     fn receive(&self, stream: usize, shared: &SharedTransfer) -> io::Result<Self::Received>;
 
-    /// Returns the time until data that is requested now could arrive here.
+    /// Returns the time until data requested now could arrive here: a round trip, or 0 if unknown.
     fn delay(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Ends the waiting for more data than the other end has sent, once its totals are known.
+    /// Wakes receivers that wait for more data than is left; called when the sent totals are known.
     fn stop_waiting(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Returns whether a stream has progressed. Fails if one that should progress is stuck;
-    /// `awaited` is whether this end still receives, then whether the other end has reported.
+    /// Returns whether data has moved since the last call. Fails if a stream is stuck. `_awaited`:
+    /// `None` if this end receives nothing more, else whether the other end's report has arrived.
     fn look(&self, _: &mut Self::Watch, _awaited: Option<bool>) -> Result<bool, LostTransfer> {
         Ok(false)
     }
 
-    /// Returns what a sending thread has sent, in bytes or datagrams.
+    /// Returns the amount that a thread has sent: bytes (TCP) or datagrams (UDP).
     fn amount(sent: &Self::Sent) -> u64;
 
     fn sent(&self, watch: &mut Self::Watch, streams: &[Self::Sent]) -> Self::AllSent;
 
-    /// Sums the receiving threads; `go` is when data could arrive, `totals` what was sent.
+    /// Sums the threads' results. `go`: when data could first arrive. `totals`: sent, by stream.
     fn received(
         &self,
         streams: Vec<Self::Received>,
@@ -68,15 +68,15 @@ pub(super) trait TransferStreams: Sync {
 
     fn to_message(report: EndReport<Self::AllSent, Self::AllReceived>) -> Message;
 
-    /// Returns the server's report; `None` for another message.
+    /// Returns the server's report; `None` if the message is another one.
     fn read_report(message: Message) -> Option<EndReport<Self::AllSent, Self::AllReceived>>;
 }
 
 type StreamsOutcome<T> =
     TransferOutcome<EndReport<<T as TransferStreams>::AllSent, <T as TransferStreams>::AllReceived>>;
 
-/// Performs the transfer `streams` that the client requested; the server sends `Ready`. Returns
-/// this end's report, and at the client also the server's. After an error the streams are unusable.
+/// Performs one end of a requested transfer over `streams`, from `Ready` and `Go` to the reports.
+/// Returns this end's report, at the client also the server's. An error makes the streams unusable.
 pub(super) fn exchange<T: TransferStreams, S: Sync>(
     channel: &mut Channel,
     mut streams: T,
@@ -95,9 +95,9 @@ pub(super) fn exchange<T: TransferStreams, S: Sync>(
     outcome.map_err(|lost| reported_reason(channel, means.end, lost))
 }
 
-/// Runs the streams of a test at the client, for `means.longest` if it receives. `finish` ends the
-/// test: it is given what each stream has sent and returns what the server has sent; `None` if it
-/// is not awaited.
+/// Runs the client's end of a test that another protocol (iperf3's) controls; receives for
+/// `means.longest`. Then calls `finish` with the amount sent per stream; if the client receives,
+/// `finish` returns what the server has sent per stream, or `None` to stop receiving at once.
 pub(super) fn run_streams<T: TransferStreams, S: Sync>(
     streams: &T,
     means: &TransferMeans<'_, S>,

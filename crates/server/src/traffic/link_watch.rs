@@ -79,7 +79,7 @@ impl LinkWatch {
         route::outgoing_interface(address).map(|name| Self::start(&Root::live(), &name)).unwrap_or_default()
     }
 
-    /// Returns links that were lost since the start or are down; of stacked interfaces the lowest.
+    /// Returns the links lost since the start, even if up again; of stacked interfaces the lowest.
     pub fn losses(&self) -> Vec<LinkLoss> {
         let links = self.links.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let now = Instant::now();

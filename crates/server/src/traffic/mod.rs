@@ -169,8 +169,7 @@ pub enum LostTransfer {
 }
 
 impl From<io::Error> for LostTransfer {
-    /// Converts an error of a connection to the other end: to `Dropped` if the local firewall
-    /// caused it.
+    /// Converts a connection's error: to `Dropped` if the local firewall caused it, else to `Wire`.
     fn from(error: io::Error) -> Self {
         if is_dropped_here(&error) { Self::Dropped } else { WireError::from(error).into() }
     }
@@ -191,7 +190,7 @@ pub fn is_dropped_here(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::PERM.raw_os_error())
 }
 
-/// Returns whether a socket has no data or no room now, or a signal interrupted the call.
+/// Returns whether `error` only means no data, a full buffer or a signal, so that a retry may work.
 pub fn nothing_yet(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
@@ -222,7 +221,7 @@ impl SharedTransfer {
         })
     }
 
-    /// Wakes the supervising thread.
+    /// Wakes the thread that supervises the transfer.
     pub fn wake(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
@@ -244,7 +243,7 @@ impl SharedTransfer {
 pub struct PinnedCpus(pub Vec<usize>);
 
 impl PinnedCpus {
-    /// Returns the same CPUs, rotated so that the one with index `first` comes first.
+    /// Returns the CPUs in the same cyclic order from index `first` modulo their number on.
     #[must_use]
     pub fn starting_at(&self, first: usize) -> Self {
         let by = first.checked_rem(self.0.len()).unwrap_or(0);
@@ -253,8 +252,8 @@ impl PinnedCpus {
         PinnedCpus(cpus)
     }
 
-    /// Pins the calling thread, number `thread` of this end, until the result is dropped; threads
-    /// take the CPUs in turn. Returns `None` if no CPU is set or pinning fails.
+    /// Pins the calling thread to the CPU with index `thread` modulo the number of CPUs, until the
+    /// result is dropped. Returns `None` if there are no CPUs or pinning fails.
     pub fn pin(&self, thread: usize) -> Option<PinnedThread> {
         let cpu = *self.0.get(thread.checked_rem(self.0.len())?)?;
         let before = affinity::allowed().ok()?;
@@ -309,8 +308,8 @@ fn process_cpu() -> Duration {
 }
 
 /// Returns why a transfer failed: the server's refusal, if one arrives on the control connection
-/// `channel` within [`SILENCE`], else `lost`, the error at this `end`. Waits for a refusal only at
-/// the client, after a connection was closed or refused.
+/// `channel` within [`SILENCE`], else the local error `lost`. Waits for a refusal only if `end` is
+/// the client and a connection was closed or refused.
 fn reported_reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
     let is_gone = match &lost {
         LostTransfer::Stream(e) => {

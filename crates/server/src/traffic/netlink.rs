@@ -13,7 +13,7 @@ pub(super) fn open() -> rustix::io::Result<OwnedFd> {
     socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)
 }
 
-/// Opens a socket for requests about `interface`. Returns it and the index of the interface.
+/// Opens a netlink socket. Returns it and the index of `interface`; `None` if either is missing.
 pub(super) fn open_for(interface: &str) -> Option<(OwnedFd, u32)> {
     let socket = open().ok()?;
     let index = netdevice::name_to_index(&socket, interface).ok()?;
@@ -21,7 +21,7 @@ pub(super) fn open_for(interface: &str) -> Option<(OwnedFd, u32)> {
     Some((socket, index))
 }
 
-/// Returns a request of type `what` with `flags` and the structure `words`.
+/// Returns a netlink message: a header of type `what` with `flags`, then `words`, in native order.
 pub(super) fn request(what: u16, flags: u16, words: &[u32]) -> Vec<u8> {
     let length = (MESSAGE_HEADER_BYTES + size_of_val(words)) as u32;
     let mut bytes = length.to_ne_bytes().to_vec();
@@ -32,7 +32,7 @@ pub(super) fn request(what: u16, flags: u16, words: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the value of the first attribute of type `wanted` in `bytes`.
+/// Returns the value of the first netlink attribute of type `wanted` in `bytes`, if any.
 pub(super) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
     loop {

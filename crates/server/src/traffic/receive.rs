@@ -38,7 +38,7 @@ pub(super) struct StreamReceived {
     pub(super) timeline: Recorder,
 }
 
-/// Makes reads on a short path wait for [`BATCH_BYTES`] bytes. Call it before the sender starts.
+/// Makes reads wait for [`BATCH_BYTES`] if the round trip is ≤ 1 ms. Call it before data is sent.
 pub(super) fn set_batched_reads(socket: &TcpStream) -> io::Result<()> {
     let short = TcpInfo::of(socket)?.path_rtt_us() <= SHORT_US;
     set_read_at_least(socket, if short { BATCH_BYTES } else { 1 })
@@ -95,7 +95,7 @@ pub(super) fn receive(run: &TcpRun<'_>, index: usize, shared: &SharedTransfer) -
     }
 }
 
-/// Reads what has arrived, without waiting; `Discard` drops it in the kernel (tcp(7)).
+/// Reads without waiting; `Discard` drops data in the kernel (tcp(7)). Returns the number of bytes.
 fn read(socket: &TcpStream, buffer: &mut [u8], receiving: Receiving) -> rustix::io::Result<usize> {
     let flags = match receiving {
         Receiving::Copy | Receiving::Hash => RecvFlags::DONTWAIT,

@@ -17,7 +17,7 @@ pub fn is_local(mut address: SocketAddr) -> bool {
     address.ip().is_loopback() || UdpSocket::bind(address).is_ok()
 }
 
-/// Returns the interface of packets to `address`, by files below `root`; `None` without a route.
+/// Returns the interface that the routes below `root` give for `address`; `None` without a route.
 pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
     let found = match (address.ip().to_canonical(), address) {
         (IpAddr::V6(_), SocketAddr::V6(scoped)) if scoped.scope_id() > 0 => {
@@ -30,7 +30,7 @@ pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
     found.map(|name| plimsoll_units::text::shown_within(&name, 32)).filter(harmless)
 }
 
-/// Returns the interface of packets to `address`: `lo` for an own one; `None` without a route.
+/// Returns the interface for packets to `address`: `lo` if it is local, `None` without a route.
 pub fn outgoing_interface(address: SocketAddr) -> Option<String> {
     match is_local(address) {
         true => Some(LOOPBACK.to_owned()),
@@ -38,7 +38,7 @@ pub fn outgoing_interface(address: SocketAddr) -> Option<String> {
     }
 }
 
-/// Returns this machine's addresses, read below `root`, except loopback and link-local ones.
+/// Returns this machine's IPv4 addresses except loopback, and global IPv6 ones, from below `root`.
 pub fn own_addresses(root: &Root) -> Vec<IpAddr> {
     let v4 = root.text("proc/net/fib_trie").unwrap_or_default();
     let v6 = root.text("proc/net/if_inet6").unwrap_or_default();
@@ -46,7 +46,7 @@ pub fn own_addresses(root: &Root) -> Vec<IpAddr> {
     v4.chain(v6.lines().filter_map(global_v6).map(IpAddr::V6)).collect()
 }
 
-/// Returns the local addresses in `/proc/net/fib_trie`, which lists each in several tables.
+/// Parses `/proc/net/fib_trie`. Returns this machine's addresses except loopback, each once.
 fn local_v4(text: &str) -> Vec<Ipv4Addr> {
     let mut found: Vec<Ipv4Addr> = Vec::new();
     let mut last = None;
@@ -71,7 +71,7 @@ fn global_v6(line: &str) -> Option<Ipv6Addr> {
     (*words.get(3)? == "00").then(|| Ipv6Addr::from(address))
 }
 
-/// Returns the name of the interface with `index` in `/proc/net/if_inet6`, the text `table`.
+/// Returns the name of the interface with `index` in `table`, the text of `/proc/net/if_inet6`.
 fn interface_by_index(table: &str, index: u32) -> Option<String> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -86,8 +86,8 @@ const UP: u32 = 1;
 /// Flag of a rejecting route (`RTF_REJECT`).
 const REJECT: u32 = 0x200;
 
-/// Returns the interface of the most specific route to `to`. Columns of `table`, `/proc/net/route`:
-/// interface, destination, gateway, flags, …, mask at 7; addresses in hexadecimal, memory order.
+/// Returns the interface of the most specific route to `to`, if any. Columns of `/proc/net/route`:
+/// interface, destination, gateway, flags, …, mask at 7; addresses in hexadecimal, native order.
 fn route_v4(table: &str, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_ne_bytes(to.octets());
     let row = |line: &str| {
@@ -100,7 +100,7 @@ fn route_v4(table: &str, to: Ipv4Addr) -> Option<String> {
     longest(table.lines().skip(1).filter_map(row))
 }
 
-/// Returns the interface of the most specific route to `to`. Columns of `table`,
+/// Returns the interface of the most specific route to `to`, if any. Columns of
 /// `/proc/net/ipv6_route`: destination, prefix length, …, flags at 8, interface at 9.
 fn route_v6(table: &str, to: Ipv6Addr) -> Option<String> {
     let to = u128::from_be_bytes(to.octets());
@@ -116,7 +116,7 @@ fn route_v6(table: &str, to: Ipv6Addr) -> Option<String> {
     longest(table.lines().filter_map(row))
 }
 
-/// Returns the name in the row with the longest prefix, the first of several.
+/// Returns the name in the (prefix length, name) row with the longest prefix, the first of equals.
 fn longest(rows: impl Iterator<Item = (u32, String)>) -> Option<String> {
     let best = rows.reduce(|best, row| if row.0 > best.0 { row } else { best });
     best.map(|(_, name)| name).filter(|name| !name.is_empty())

@@ -46,15 +46,14 @@ pub struct StreamSent {
     pub copied: u64,
 }
 
-/// Returns a page-aligned copy of `message`, which the kernel copies faster: see `receive`.
 pub(super) fn page_aligned_copy(message: &[u8]) -> io::Result<Buffer> {
     let mut copy = Buffer::new(message.len(), Pages::Small).map_err(io::Error::other)?;
     copy.bytes_mut().copy_from_slice(message);
     Ok(copy)
 }
 
-/// Sends copies of `message` until `until` or a stop, at most `most` bytes/s. The last one is cut
-/// if the path is slow.
+/// Sends copies of `message`, at most `most` bytes/s, until the amount `until` is reached or `stop`
+/// is true. The last copy may be incomplete, so that a slow path does not delay the end.
 pub fn send(
     socket: &TcpStream,
     message: &[u8],
@@ -101,7 +100,7 @@ fn messages_per_check(size: u64, most: f64) -> u64 {
     (TIME_LOOK_BYTES.min((most * AT_MOST) as u64) / size.max(1)).max(1)
 }
 
-/// Returns whether `until` is reached. The time is looked at every `stride` messages.
+/// Returns whether `until` is reached after `number` messages; checks time every `stride` messages.
 fn is_done(until: OrderedAmount, number: u64, stride: u64, started: Instant) -> bool {
     match until {
         OrderedAmount::Messages(all) if number >= all => true,
@@ -121,7 +120,7 @@ pub(super) fn limit_rate(bytes: u64, most: f64, started: Instant, stop: &AtomicB
     }
 }
 
-/// Writes one message. Returns the bytes that the kernel accepted: not all of it if `end` comes.
+/// Writes `message`. Returns how many bytes the kernel accepted: fewer if `end` is reached before.
 fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
     let mut rest = message;
     loop {
@@ -148,7 +147,7 @@ impl<'a> ZeroCopySender<'a> {
         Ok(ZeroCopySender { socket, calls: 0, back: ZerocopyCompletion::default() })
     }
 
-    /// Writes one message without copying. Returns the number of bytes that the kernel accepted.
+    /// Sends `message` by zero copy. Returns how many bytes were accepted: fewer at `end`.
     fn write(&mut self, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
         let mut rest = message;
         while !rest.is_empty() {
@@ -184,7 +183,7 @@ impl<'a> ZeroCopySender<'a> {
         Ok(())
     }
 
-    /// Waits until the kernel returns all buffers. Returns how many calls copied their data.
+    /// Waits up to 1 s until the kernel has released all buffers. Returns how many sends it copied.
     fn wait_for_buffers(mut self, stop: &AtomicBool) -> io::Result<u64> {
         let deadline = Instant::now() + Duration::from_secs(1);
         while self.back.calls < self.calls && Instant::now() < deadline && !stop.load(Ordering::Relaxed) {

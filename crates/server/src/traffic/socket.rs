@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto
 use super::wait_for;
 use crate::wire::Sockets;
 
-/// Connects to `to` within `patience`, from the address `from` if given.
+/// Connects by TCP to `to` within `patience`, from address `from` if given, with options `sockets`.
 pub fn dial(
     to: SocketAddr,
     from: Option<IpAddr>,
@@ -23,7 +23,7 @@ pub fn dial(
     connect_socket(create_socket(to, from, sockets)?, to, patience)
 }
 
-/// Creates a socket for a stream to `to`, bound to `from` if given; it is not connected.
+/// Creates an unconnected TCP socket for a stream to `to`, bound to the address `from` if given.
 pub fn create_socket(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -63,7 +63,7 @@ pub fn connect_socket(socket: OwnedFd, to: SocketAddr, patience: Duration) -> io
     Ok(stream)
 }
 
-/// Sets options of an IPv4 (`ipv4`) or IPv6 socket. The error names the refused option.
+/// Sets the options of a TCP socket, IPv4 if `ipv4`, else IPv6. The error names the refused option.
 pub fn set_options(socket: impl AsFd, sockets: &Sockets, ipv4: bool) -> io::Result<()> {
     fn named<E: Into<io::Error>>(what: &str, done: Result<(), E>) -> io::Result<()> {
         let why = |e: io::Error| io::Error::new(e.kind(), format!("the kernel refuses the {what}: {e}"));

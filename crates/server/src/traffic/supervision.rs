@@ -23,7 +23,7 @@ pub struct Supervision<'a> {
 }
 
 impl<'a> Supervision<'a> {
-    /// Creates a supervision that fails after `longest`, or if the other end is silent.
+    /// Creates a supervision that fails after `longest`, or if the other end is silent for 1 s.
     pub fn new(channel: &'a mut Channel, shared: &'a SharedTransfer, longest: Duration) -> Self {
         let now = Instant::now();
         Supervision {
@@ -50,14 +50,14 @@ impl<'a> Supervision<'a> {
         self.patience = silence;
     }
 
-    /// Sets the silence to zero, after a message or after progress of the streams.
+    /// Restarts the count of the other end's silence: a message or stream data has arrived.
     pub fn message_received(&mut self) {
         self.silent = Duration::ZERO;
         self.looked = (Instant::now(), process_cpu());
     }
 
-    /// Adds the time since the last check to the silence. A late check counts only as far as this
-    /// process had CPU time.
+    /// Adds the time since the last check to the other end's silence: at most [`PULSE`], or the CPU
+    /// time of this process if that is longer, so that a suspended process counts no silence.
     fn add_silence(&mut self) {
         let now = (Instant::now(), process_cpu());
         let (passed, ran) = (now.0.duration_since(self.looked.0), now.1.saturating_sub(self.looked.1));
@@ -70,7 +70,7 @@ impl<'a> Supervision<'a> {
         self.channel.send(message)
     }
 
-    /// Starts the transfer: the client sends `Go`; the server sends `Ready` and waits for `Go`.
+    /// Starts the transfer: the client sends `Go`, the server sends `Ready` and waits for `Go`.
     pub fn begin(&mut self, end: TransferEnd) -> Result<(), LostTransfer> {
         // The client starts its threads first, and nothing is sent to it until then.
         let patience = std::mem::replace(&mut self.patience, RESULTS);
@@ -88,9 +88,8 @@ impl<'a> Supervision<'a> {
         Ok(())
     }
 
-    /// Waits for a message other than `Alive`, or up to [`PULSE`] for a local event such as the end
-    /// of a thread (`None`). Fails if the transfer or the silence takes too long, or if the
-    /// connection is lost.
+    /// Returns the next message except `Alive`; `None` after 200 ms ([`PULSE`]) or a thread's end.
+    /// Fails if transfer or silence last too long, the connection is lost or the other end refuses.
     pub fn await_next(&mut self) -> Result<Option<Message>, LostTransfer> {
         if let Some(message) = self.message()? {
             return Ok(Some(message));

@@ -33,8 +33,8 @@ pub type TcpMeans<'a> = TransferMeans<'a, TcpStream>;
 /// Results of a successful TCP transfer.
 pub type TcpOutcome = TransferOutcome<EndReport>;
 
-/// Performs the transfer `work` that the client requested; the server sends `Ready`. Returns this
-/// end's report, and at the client also the server's. After an error the streams are unusable.
+/// Performs one end of the TCP transfer `work`, which the client has requested over `channel`.
+/// Returns this end's report, at the client also the server's. An error makes the streams unusable.
 pub fn transfer(
     channel: &mut Channel,
     work: &TcpOrder,
@@ -43,8 +43,9 @@ pub fn transfer(
     exchange(channel, TcpRun::new(work, means, false), means)
 }
 
-/// Runs the streams of a test at the client while another protocol controls it, see
-/// `exchange::run_streams`. The server closes the streams that it sends.
+/// Runs the client's streams of a TCP test that another protocol (iperf3's) controls; if the client
+/// receives, for `means.longest`. `finish` gets the bytes sent per stream and returns those that
+/// the server sent; `None` ends reception. The server closes its streams.
 pub fn run_test(
     work: &TcpOrder,
     means: &TcpMeans<'_>,
@@ -128,7 +129,6 @@ impl<'a> TransferStreams for TcpRun<'a> {
         Duration::from_micros(info.map_or(0, |info| u64::from(info.path_rtt_us())))
     }
 
-    /// Wakes the threads that wait for more than one byte.
     fn stop_waiting(&self) -> io::Result<()> {
         self.means.sockets.iter().try_for_each(|socket| set_read_at_least(socket, 1))
     }
@@ -263,8 +263,8 @@ impl<'a> TcpWatch<'a> {
         watch
     }
 
-    /// Limits the send buffers to what the path carries in [`UNSENT`], given one state per stream:
-    /// a buffer of megabytes would keep a slow path busy for a minute after a short sample.
+    /// Limits each send buffer to what the path carries in [`UNSENT`] (100 ms), given a state per
+    /// stream: megabytes would keep a slow path busy for a minute after a short sample.
     fn limit_unsent<'i>(&self, infos: impl Iterator<Item = &'i TcpInfo>) {
         for ((socket, _), info) in self.sockets.iter().zip(infos) {
             let rate = info.delivery_rate.unwrap_or(u64::MAX);
@@ -287,7 +287,7 @@ impl<'a> TcpWatch<'a> {
         self.acknowledged.update(now.iter().filter_map(|i| i.acknowledged).sum())
     }
 
-    /// Fails if the other end has acknowledged nothing for [`UNACKNOWLEDGED`] despite
+    /// Fails if the other end has acknowledged nothing for [`UNACKNOWLEDGED`] (4 s) despite
     /// retransmissions. The error names `sender`, the end that sends.
     fn check(&self, sender: TransferEnd) -> Result<(), LostTransfer> {
         let is_stuck = |info: &&TcpInfo| info.unacknowledged > 0 && info.timeouts >= TIMEOUTS;

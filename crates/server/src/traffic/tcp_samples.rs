@@ -13,7 +13,7 @@ pub(super) struct TcpSamples {
 }
 
 impl TcpSamples {
-    /// Adds a sample. When the list is full, every second sample is dropped, now and later.
+    /// Adds a sample. If the list is full, it keeps every second sample, of later ones too.
     pub(super) fn push(&mut self, look: TcpLook) {
         self.every = self.every.max(1);
         if self.taken.is_multiple_of(self.every) {

@@ -26,7 +26,7 @@ pub struct ThreadTeam<'a> {
 }
 
 impl<'env> ThreadTeam<'env> {
-    /// Starts a pinned thread per closure in `works`. Returns when all run. A failure stops all.
+    /// Starts a pinned thread per closure in `works`; returns when all run. An error sets `stop`.
     pub fn start<'s, T, W>(
         self,
         scope: &'s Scope<'s, 'env>,
@@ -63,7 +63,7 @@ impl<'env> ThreadTeam<'env> {
     }
 }
 
-/// Joins the threads. Returns their results in stream order, or the first failure.
+/// Waits until the threads end. Returns their results in stream order, or the first failure.
 pub fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTransfer> {
     let ended = || Err(io::Error::other("its thread ended unexpectedly"));
     let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));

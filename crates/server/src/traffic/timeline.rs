@@ -33,7 +33,7 @@ impl Recorder {
         }
     }
 
-    /// Records a datagram's transit time (`nanos`) at `at` ns; only differences are meaningful.
+    /// Records, at `at` ns, a datagram's transit time in ns: by two clocks, with unknown offset.
     pub(super) fn transit(&mut self, at: u64, nanos: u64) {
         let place = self.stretch_index(at);
         let first = *self.first.get_or_insert(nanos);
@@ -60,7 +60,8 @@ impl Recorder {
         self.transits = self.transits.chunks(2).map(|two| two.iter().flatten().min().copied()).collect();
     }
 
-    /// Sums streams that started together. Delays are relative to each stream's shortest.
+    /// Sums the bytes of streams by time of arrival. A delay is the least of all streams, relative
+    /// to each stream's shortest transit.
     pub(super) fn sum_streams(streams: impl IntoIterator<Item = Self>) -> ArrivalTimeline {
         let mut streams: Vec<Self> = streams.into_iter().collect();
         let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST_STRETCH_NS);

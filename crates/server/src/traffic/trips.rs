@@ -17,8 +17,8 @@ use crate::wire::{Channel, Echoed, Message, RESULTS, Trip, TripsOrder, WaitMode,
 const WAIT_LOOK_TIME: Duration = Duration::from_millis(20);
 const CONNECTION: Duration = Duration::from_secs(2);
 
-/// Echoes messages on all streams until the client has enough, then sends it the counts. They
-/// arrive on the connected UDP sockets, the joined streams, or a port of their own.
+/// Echoes messages on all streams until the client sends `Enough`, then sends it the counts. By
+/// `work.trip`, messages arrive on the UDP sockets, the joined TCP streams or new connections.
 pub fn serve(
     channel: &mut Channel,
     work: &TripsOrder,
@@ -128,7 +128,7 @@ fn by_tcp(stream: &TcpStream, work: &TripsOrder, buffer: &mut [u8], stop: &Atomi
     Ok(messages)
 }
 
-/// Reads one message. Returns false at the end of the stream, at `deadline`, or at the stop.
+/// Fills `message`. Returns false if the stream ends, `deadline` passes or `stop` is true before.
 fn read_whole(
     mut stream: &TcpStream,
     message: &mut [u8],
@@ -162,7 +162,7 @@ fn write_whole(mut stream: &TcpStream, message: &[u8], stop: &AtomicBool) -> io:
     Ok(())
 }
 
-/// Echoes one message per connection from `remote`. Returns the number of messages.
+/// Echoes one message per connection from `remote` until `stop`. Returns the number of messages.
 fn by_connections(
     listener: &TcpListener,
     remote: IpAddr,

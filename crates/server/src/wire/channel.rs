@@ -110,7 +110,7 @@ impl Channel {
         Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
     }
 
-    /// Returns the TCP connection without encryption, for a stream; nothing of it was read ahead.
+    /// Returns the TCP connection without encryption, to carry a stream; no data was read ahead.
     pub fn into_stream(self) -> TcpStream {
         self.stream
     }
@@ -122,7 +122,7 @@ impl Channel {
         Ok(self.stream.write_all(&frame)?)
     }
 
-    /// Waits for the next message until `deadline`. A timeout keeps a partial frame.
+    /// Waits until `deadline` for the next message. A timeout keeps an incomplete one for later.
     pub fn receive(&mut self, deadline: Instant) -> Result<Message, WireError> {
         self.receive_by(|stream, piece| read_before(stream, piece, deadline))
     }
@@ -142,7 +142,7 @@ impl Channel {
         }
     }
 
-    /// Waits for the next request: for its first byte until `idle`, then at most [`REQUEST`].
+    /// Waits for the next request: for its first byte until `idle`, for the rest 5 s ([`REQUEST`]).
     pub fn receive_request(&mut self, idle: Instant) -> Result<Message, WireError> {
         if !self.inbox.has_begun() {
             let mut first = [0];
@@ -166,7 +166,7 @@ impl Channel {
         }
     }
 
-    /// Sends a message and returns the answer. Both together take at most [`REQUEST`].
+    /// Sends a message and returns the answer. Both together take at most 5 s ([`REQUEST`]).
     pub fn ask(&mut self, message: &Message) -> Result<Message, WireError> {
         let deadline = Instant::now() + REQUEST;
         self.send(message)?;
@@ -174,7 +174,7 @@ impl Channel {
     }
 }
 
-/// Fills `buffer` before `deadline`. For the errors see [`Gone`].
+/// Reads until `buffer` is full. Fails at the end of the stream or `deadline`: see [`Gone::of`].
 pub fn read_whole(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
     let mut done = 0;
     while done < buffer.len() {
@@ -183,7 +183,7 @@ pub fn read_whole(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) 
     Ok(())
 }
 
-/// Reads at least one byte before `deadline`. Returns how many. For the errors see [`Gone`].
+/// Reads at least one byte before `deadline`. Returns how many bytes. For errors see [`Gone::of`].
 pub(super) fn read_before(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

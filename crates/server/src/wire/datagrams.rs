@@ -136,7 +136,7 @@ impl UdpOrder {
         self.amount.in_range()
     }
 
-    /// Returns the requested time, or that of the messages at the rate; `None` at full speed.
+    /// Returns the requested time, or messages ÷ rate; `None` for messages without a rate.
     pub fn time(&self) -> Option<Duration> {
         match (self.amount, self.rate) {
             (OrderedAmount::Nanos(nanos), _) => Some(Duration::from_nanos(nanos)),

@@ -34,7 +34,7 @@ impl Inbox {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the number of bytes missing for the next frame, which is all that may be read.
+    /// Returns how many bytes are missing from the length or the frame in progress; 0 if complete.
     pub fn missing_bytes(&self) -> Result<usize, FrameError> {
         let whole = self.length()?.map_or(LENGTH_BYTES, |length| LENGTH_BYTES + length);
         Ok(whole.saturating_sub(self.bytes.len()))
@@ -54,7 +54,7 @@ impl Inbox {
         }
     }
 
-    /// Returns the next decrypted message; `None` while incomplete. An error ends the connection.
+    /// Removes and decrypts the next message; `None` while incomplete. An error is final.
     pub fn next_message(&mut self, transport: &mut TransportState) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(length) = self.length()? else { return Ok(None) };
         if self.bytes.len() < LENGTH_BYTES + length {

@@ -108,7 +108,6 @@ impl fmt::Debug for SharedKey {
     }
 }
 
-/// Reads `N` bytes from twice as many hexadecimal digits; `None` for another text.
 pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }

@@ -432,8 +432,8 @@ pub(super) fn time(nanos: u64) -> Result<(), &'static str> {
 }
 
 impl OrderedAmount {
-    /// Returns the part of stream number `stream` of `streams`: the same time, or an equal number
-    /// of messages, up to 1.
+    /// Returns the amount for stream number `stream` of `streams`: the same time, or an equal part
+    /// of the messages; if they do not divide evenly, the first streams have one message more.
     #[must_use]
     pub const fn share(self, streams: usize, stream: usize) -> Self {
         let Self::Messages(all) = self else { return self };
@@ -441,8 +441,8 @@ impl OrderedAmount {
         Self::Messages(all / streams + if stream < all % streams { 1 } else { 0 })
     }
 
-    /// Returns whether a stream that has `sent` this many messages is done after `elapsed`. A
-    /// number of messages is cut after [`MAX_FIXED_DURATION`].
+    /// Returns whether a stream is done that has `sent` messages after `elapsed`. A number of
+    /// messages also ends after 60 s ([`MAX_FIXED_DURATION`]).
     pub fn is_over(self, sent: u64, elapsed: Duration) -> bool {
         match self {
             Self::Messages(all) => sent >= all || elapsed >= MAX_FIXED_DURATION,
@@ -459,7 +459,7 @@ impl OrderedAmount {
 }
 
 impl TcpOrder {
-    /// Creates an order without omitted time that copies what it sends and receives.
+    /// Creates an order for messages of `message` bytes, all counted; both ends copy the data.
     pub const fn new(streams: u16, message: u32, direction: Direction, amount: OrderedAmount) -> Self {
         let (sending, receiving) = (Sending::Copy, Receiving::Copy);
         Self { streams, message, direction, amount, omit: 0, sending, receiving, place: 0 }

@@ -60,7 +60,7 @@ impl Names {
         names
     }
 
-    /// Records the new id of a case whose id names machines.
+    /// Records the redacted id of `case` if its id contains names of machines.
     fn rename(&mut self, case: &Case) {
         let (from, to) = (case.id(), self.case(case).id());
         if from != to && self.cases.iter().all(|(known, _)| *known != from.as_str()) {
@@ -68,7 +68,7 @@ impl Names {
         }
     }
 
-    /// Records the addresses of the server and the client of a case.
+    /// Records the addresses of the server and the client of `case` as names to replace.
     fn enter_ends(&mut self, case: &Case) {
         NAMING.iter().filter_map(|key| case.word(key)).for_each(|end| self.enter_end(end));
     }
@@ -86,7 +86,7 @@ impl Names {
         }
     }
 
-    /// Records machine names in a finding's evidence under `key`; adds cases it names to `lost`.
+    /// Records names in `evidence`, a finding's value of `key`; adds the cases in it to `lost`.
     fn enter_evidence(&mut self, evidence: &Json, key: &str, lost: &mut Vec<Case>) {
         match evidence {
             Json::String(text) if matches!(key, "node" | "nodes" | "host" | "hosts") => self.enter(text),
@@ -103,14 +103,14 @@ impl Names {
         }
     }
 
-    /// Records the servers in a plan file, measured or not.
+    /// Records the servers in a plan file, measured or not, as names to replace.
     fn enter_plan(&mut self, text: &str) {
         let naming = |line: &&str| NAMING.iter().any(|key| line.trim_start().starts_with(key));
         let quoted = text.lines().filter(naming).flat_map(|line| line.split(['"', '\'']).skip(1).step_by(2));
         quoted.for_each(|end| self.enter_end(end));
     }
 
-    /// Records user-named interfaces, and sources and mount points of file systems.
+    /// Records names of interfaces, sources and mount points to replace: those that a user chose.
     fn enter_machine(&mut self, machine: &Machine) {
         for nic in &machine.network {
             if !path::is_kernels(&nic.name) && self.host(&nic.name).is_none() {
@@ -204,8 +204,8 @@ impl Names {
         })
     }
 
-    /// Redacts the JSON below `place`, the key of the enclosing object or list. If it contains
-    /// plimsoll's own words (`is_own`), only a case or server there can name a machine.
+    /// Redacts all texts in `json`, the value of the key `place`. If `is_own`, they are plimsoll's
+    /// own words, in which only case ids and addresses of servers can name machines.
     pub(super) fn walk(&self, json: &mut Json, place: &str, is_own: bool) {
         match json {
             Json::String(text) if is_own && !NAMING.contains(&place) => {
@@ -347,7 +347,7 @@ fn alphanumeric(word: &str) -> Vec<(usize, usize)> {
     runs
 }
 
-/// Returns whether `rest` starts with a path: a slash and a name, with no word right before.
+/// Returns whether a path starts at `rest`: a slash and a name, not right after a word in `before`.
 fn begins_path(before: &str, rest: &str) -> bool {
     let mut next = rest.chars();
     let slash = next.next() == Some('/');

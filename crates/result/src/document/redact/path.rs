@@ -44,9 +44,8 @@ pub(super) fn is_kernels(name: &str) -> bool {
     KERNEL_NAME_PREFIXES.iter().filter_map(rest).any(|rest| numbered(rest) || hexadecimal(rest))
 }
 
-/// Returns `path` with each private component replaced: by `word` of it below directories of the
-/// system, else by `user`, `device` or `path`. `keeps` returns whether a component that is not
-/// generally known is kept.
+/// Replaces private components of `path` by `user`, `device` or `path`; below system directories,
+/// each component by the result of `word`. `keeps`: whether an unknown component stays.
 pub(super) fn redact_path(path: &str, keeps: &dyn Fn(&str) -> bool, word: &dyn Fn(&str) -> String) -> String {
     let own =
         SYSTEMS_OWN.split(' ').any(|begin| path.starts_with(begin)) && !path.starts_with("/sys/fs/cgroup/");

@@ -30,7 +30,7 @@ pub(super) fn is_uuid(word: &str) -> bool {
     word.len() == 36 && uuid::Uuid::try_parse(word).is_ok()
 }
 
-/// Replaces UUIDs and long hexadecimal numbers in a word, as in `docker-4f0c….scope`.
+/// Replaces UUIDs and long hexadecimal numbers in `word`, as to `docker-identifier.scope`.
 pub(super) fn without_long_hex(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     let mut rest = word;

@@ -55,7 +55,7 @@ fn outliers(run: &Run) -> impl Iterator<Item = (usize, OutlierEvidence)> + '_ {
     found.filter_map(|(index, finding)| Some((index, finding.evidence_as()?)))
 }
 
-/// Returns the outliers in order of retest: the furthest per benchmark and node, then the second.
+/// Returns outliers in order of retest: the furthest per benchmark and node, then the second, ….
 fn suspects(run: &Run) -> Vec<SuspectFigure> {
     let outliers: Vec<(usize, OutlierEvidence)> = outliers(run).collect();
     let named: BTreeSet<(&str, &str)> =
@@ -75,7 +75,7 @@ fn suspects(run: &Run) -> Vec<SuspectFigure> {
     found.into_iter().map(|(_, suspect)| suspect).collect()
 }
 
-/// Returns the node with the result nearest to the median, except nodes in `named`, the outliers.
+/// Returns the node whose result is nearest to `outlier.median`, except outliers (`named`).
 fn usual(run: &Run, outlier: &OutlierEvidence, named: &BTreeSet<(&str, &str)>) -> Option<String> {
     let (case, median, delivered) = (outlier.case.as_str(), outlier.median, outlier.delivered);
     let others =
@@ -169,9 +169,9 @@ pub fn next_retests(run: &Run, tried: &[OutlierRetest]) -> Vec<SuspectFigure> {
     chosen.into_iter().map(|one| one.suspect).collect()
 }
 
-/// Writes the outcome of all retests into the findings of `run`. Confirmed outliers keep their
-/// finding; one finding lists those that did not repeat, with those of the same benchmark and node
-/// that were not retested if none of these was confirmed.
+/// Writes the outcome of all retests into the findings of `run`. Repeated outliers keep their
+/// finding. One finding lists those that did not repeat, and those without a retest if the retested
+/// ones of their benchmark and node did not repeat.
 pub fn apply_retests(run: &mut Run, tried: &[OutlierRetest]) {
     let all = retested(run, tried);
     let (mut gone, mut kept): (BTreeMap<usize, &Retested<'_>>, BTreeSet<(&str, &str)>) = Default::default();
@@ -238,7 +238,7 @@ impl<'a> Second<'a> {
     }
 
     /// Adds this retest and its cause to the finding, given that `times` retests repeated the
-    /// outlier. If not `is_confirmed`, the finding gets another code.
+    /// outlier. If not `is_confirmed`, the finding gets the code `not-confirmed`.
     fn add_retest(&self, finding: &mut Finding, times: usize, is_confirmed: bool) {
         let Some(mut evidence) = finding.evidence_as::<OutlierEvidence>() else { return };
         let before = evidence.cause.take();

@@ -57,7 +57,7 @@ pub struct TripResults {
 }
 
 impl TripResults {
-    /// Adds the results of a concurrent path: sums, but the longer one of `elapsed`.
+    /// Adds the results of a concurrent path: sums, but the longer of both `elapsed`.
     pub fn add(&mut self, other: &TripResults) {
         self.times.add(&other.times);
         self.total += other.total;
@@ -75,8 +75,8 @@ impl TripResults {
         self.sent - self.lost
     }
 
-    /// Counts an answer after `time`: as lost if that is longer than `timeout`, since the kernel
-    /// rounds the time of a blocking receive up to its tick.
+    /// Records an echo that arrived `time` after its message: as lost and late if above `timeout`,
+    /// which a blocking receive may exceed by a tick of the kernel.
     fn came_back(&mut self, time: Duration, timeout: Duration) {
         if time > timeout {
             self.lost += 1;
@@ -88,8 +88,7 @@ impl TripResults {
     }
 }
 
-/// Returns when the pause before the message at `due` ends: at the end of the time of a sample at
-/// the latest, so that it does not take longer.
+/// Returns when to end the pause before a message that is due at `due`: no later than `until` ends.
 fn pause_end(until: OrderedAmount, started: Instant, due: Instant) -> Instant {
     let end = match until {
         OrderedAmount::Nanos(time) => started.checked_add(Duration::from_nanos(time)),
@@ -98,8 +97,8 @@ fn pause_end(until: OrderedAmount, started: Instant, due: Instant) -> Instant {
     end.map_or(due, |end| due.min(end))
 }
 
-/// Makes round trips over `path` until the end condition of `manner` or `stop`. Messages are
-/// numbered from `first`. Fails with `TimedOut` if the peer does not answer.
+/// Sends messages over `path`, numbered from `first`, and waits for each echo, until `manner.until`
+/// or `stop`. Fails with `TimedOut` if 20 in a row are lost, or the first 5.
 pub fn round_trips(
     path: &mut impl TripPath,
     payload: &mut Payload,

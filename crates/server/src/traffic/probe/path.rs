@@ -28,7 +28,7 @@ pub trait TripPath {
     /// longer echo. Returns the length of the echo; `None` if none has arrived yet.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// Returns whether only the peer can have sent what arrives. Datagrams can be forged.
+    /// Returns whether only the other end can have sent what arrives; datagrams can be forged.
     fn is_stream(&self) -> bool {
         false
     }

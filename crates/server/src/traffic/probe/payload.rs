@@ -40,7 +40,7 @@ impl Payload {
     /// Length of the smallest message with a token, bytes.
     pub const WITH_TOKEN: usize = TOKEN_AT.end;
 
-    /// Creates a message with the content `filler`, in which a random token is written if it fits.
+    /// Creates a message from `filler` (one byte if empty), with a random token in it if that fits.
     pub fn new(mut filler: Vec<u8>) -> Self {
         if filler.is_empty() {
             filler.push(0);
@@ -101,7 +101,7 @@ impl Payload {
     }
 }
 
-/// Mixes number and filler (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
+/// Returns a hash of a message's number and filler (SplitMix64; Steele, Lea and Flood 2014).
 fn check_value(filler: u64, number: u64) -> u32 {
     let mut z = filler ^ number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -28,7 +28,7 @@ const REPLIES: usize = 64;
 const MAX_INTERFACE_DEPTH: usize = 4;
 const LEVELS: usize = 8;
 
-/// Returns the kernel's rate limits of `interface`, bit/s; none if it does not report them.
+/// Returns the kernel's rate limits of `interface` and those below it, bit/s; none if unknown.
 pub fn read_shaping(root: &Root, interface: &str) -> Shaping {
     let mut all = Shaping::default();
     let mut name = interface.to_owned();
@@ -129,8 +129,8 @@ impl KnownInterface {
         Shaping { out, each_out, into: None }
     }
 
-    /// Returns the highest rate, bit/s, of class `default` of `root`, or of all classes if filters
-    /// select among them. `None` without a default class or if a class has no limit.
+    /// Returns the rate limit, bit/s, of class `default` of `root`, or the highest of all classes
+    /// if filters select among them. `None` without a default class or if a class has no limit.
     fn class_rate(&self, root: &Discipline, default: u32) -> Option<u64> {
         let default = self.classes.iter().find(|one| one.handle == root.handle & MAJOR | default)?;
         if !self.sorted {
@@ -142,7 +142,8 @@ impl KnownInterface {
         all?.into_iter().max()
     }
 
-    /// Returns the lowest ceiling, bit/s, of `class` and its parents; the outermost cannot borrow.
+    /// Returns the limit of `class`, bit/s: the lowest of the ceilings of the class and its parents
+    /// and of the rate of the outermost one, which cannot borrow; `None` without a limit.
     fn ceiling(&self, class: &Class) -> Option<u64> {
         let (mut lowest, mut outermost) = (None, class);
         for _ in 0..LEVELS {

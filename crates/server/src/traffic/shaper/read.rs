@@ -74,8 +74,8 @@ pub(super) struct Class {
 /// Reads a message of the kernel after its header; `None` for another kind.
 pub(super) type MessageReader<T> = fn(&[u8]) -> Option<T>;
 
-/// Parses the messages of one reply that belong to interface `index` into `found`. Returns whether
-/// the reply ends with them.
+/// Appends to `found` what `one` reads from the messages in `bytes` about interface `index`.
+/// Returns whether the kernel's reply is complete.
 pub(super) fn reply<T>(mut bytes: &[u8], index: u32, one: MessageReader<T>, found: &mut Vec<T>) -> bool {
     while let (Some(length), Some(kind)) = (u32_at(bytes, 0), u16_at(bytes, 4)) {
         let length = length as usize;
@@ -113,7 +113,7 @@ pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
     Some(Discipline { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, kind })
 }
 
-/// Parses a class: `struct tc_htb_opt` starts with `tc_ratespec` for rate and for ceiling.
+/// Parses an htb class; `None` if cut off. `struct tc_htb_opt` starts with rate and ceiling.
 pub(super) fn class(message: &[u8]) -> Option<Class> {
     let options = attribute(message.get(TRAFFIC_CONTROL..)?, TCA_OPTIONS).unwrap_or_default();
     let own = rate(options, TCA_HTB_RATE64, TCA_HTB_PARMS, 8);
@@ -159,7 +159,7 @@ fn police(options: &[u8]) -> Option<u64> {
     rate(options, TCA_POLICE_RATE64, TCA_POLICE_TBF, 28).filter(|_| drops)
 }
 
-/// Returns a rate, bit/s, from the attribute `in_64`, else from 32 bits at `at` of `structure`.
+/// Returns a rate in bit/s, from attribute `in_64`, else from the u32 at byte `at` of `structure`.
 fn rate(options: &[u8], in_64: u16, structure: u16, at: usize) -> Option<u64> {
     let narrow = || u32_at(attribute(options, structure)?, at).map(u64::from).and_then(to_bits_per_second);
     wide(options, in_64).or_else(narrow)
@@ -176,7 +176,7 @@ fn per_connection_rate(options: &[u8]) -> Option<u64> {
     (rate != u32::MAX).then(|| to_bits_per_second(u64::from(rate)))?
 }
 
-/// Converts bytes/s to bit/s; `None` for the kernel's "no limit" (0 or all ones).
+/// Converts bytes/s to bit/s; `None` for 0 or above 10¹⁵ bit/s, which mean "no limit".
 fn to_bits_per_second(bytes: u64) -> Option<u64> {
     const MAX_RATE: u64 = 1_000_000_000_000_000;
     bytes.checked_mul(8).filter(|bits| (1..=MAX_RATE).contains(bits))

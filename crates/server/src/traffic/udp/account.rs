@@ -34,7 +34,7 @@ impl DatagramLayout {
         }
     }
 
-    /// Writes the fields that the layout has; `sent` is the time by the sender's clock, ns.
+    /// Writes this layout's header into `datagram`; `sent` is the time in ns by the sender's clock.
     pub fn write(self, datagram: &mut [u8], tag: u32, number: u64, sent: u64) {
         match self {
             DatagramLayout::Bare => return,
@@ -117,7 +117,7 @@ pub struct Impossible {
 }
 
 impl StreamAccount {
-    /// Creates an account with this layout, whose header must fit in `size` bytes.
+    /// Creates an account for datagrams of `size` bytes with `tag` and `layout`, which must fit.
     pub fn new(layout: DatagramLayout, size: usize, tag: u32) -> Self {
         let words = if layout == DatagramLayout::Bare { 0 } else { WORDS as usize };
         StreamAccount {
@@ -133,7 +133,7 @@ impl StreamAccount {
         }
     }
 
-    /// Records a datagram received at `now` ns; one of another size or tag is foreign.
+    /// Records a datagram that arrived `now` ns after the start; another size or tag is foreign.
     pub fn arrive(&mut self, datagram: &[u8], now: u64) {
         if datagram.len() != self.size {
             self.counts.foreign += 1;
@@ -202,8 +202,8 @@ impl StreamAccount {
     }
 }
 
-/// Closes accounts, each with its sender's count. Returns the sums, the time from the first arrival
-/// to the last, and the mean jitter. Fails if a number above a sender's count arrived.
+/// Sums the accounts of all streams, each with the count of its sender; adds the time from the
+/// first to the last arrival and the mean jitter. Fails if a number above a sender's count arrived.
 pub fn conclude(accounts: impl IntoIterator<Item = (StreamAccount, u64)>) -> Result<UdpReceived, Impossible> {
     let (mut all, mut timelines) = (UdpReceived::default(), Vec::new());
     let (mut jitters, mut arrivals): (Vec<f64>, Vec<(u64, u64)>) = Default::default();

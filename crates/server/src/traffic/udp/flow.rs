@@ -68,7 +68,7 @@ pub struct FlowReceived {
     pub dropped: Option<u64>,
 }
 
-/// Opens a socket with large buffers on a free port of `local`, connected to `remote`.
+/// Opens a UDP socket with 4 MiB buffers on a free port of `local`, connected to `remote`.
 pub fn open(mut local: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> {
     local.set_port(0);
     let socket = UdpSocket::bind(local)?;
@@ -77,7 +77,7 @@ pub fn open(mut local: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> 
     Ok(socket)
 }
 
-/// Sets the buffers to the size that a stream needs, as far as this user may.
+/// Requests 4 MiB send and receive buffers; without CAP_NET_ADMIN the kernel's limits apply.
 pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
     // Above `net.core.rmem_max` only with CAP_NET_ADMIN; without it, up to that.
     sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER)
@@ -87,7 +87,7 @@ pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the kernel segments datagrams: they must fit in packets and be due in bursts.
+/// Selects segmentation by the kernel if datagrams fit in the path's MTU and leave in bursts.
 fn segmentation(socket: &UdpSocket, size: usize, pace: Option<DatagramPace>) -> Segmentation {
     let headers = match socket.peer_addr().map(|remote| remote.ip()) {
         Ok(IpAddr::V6(_)) => 48,
@@ -166,7 +166,7 @@ impl<'a> Sender<'a> {
         prepared
     }
 
-    /// Sends up to `due` datagrams, numbered from `first`, at `now` ns. Returns how many were sent.
+    /// Sends up to `due` datagrams numbered from `first`, stamped `now` ns. Returns how many.
     fn send_burst(&mut self, due: u64, first: u64, now: u64) -> io::Result<u64> {
         let count = due.min(self.batch.capacity() as u64) as usize;
         for index in 0..count {
@@ -205,8 +205,8 @@ pub fn total_duration(streams: &[FlowSent]) -> Duration {
     first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
 }
 
-/// Receives into `account` until all has arrived or is given up, or until `stop`. `sent` is the
-/// sender's count, [`UNKNOWN_COUNT`] until it ends. Arrival times count from `origin`.
+/// Receives datagrams of `size` bytes into `account` until `stop`, or until `sent` (the sender's
+/// count, [`UNKNOWN_COUNT`] while it sends) have come or are overdue. Times count from `origin`.
 pub fn receive(
     socket: &UdpSocket,
     mut account: StreamAccount,

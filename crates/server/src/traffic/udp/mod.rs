@@ -24,8 +24,8 @@ pub type UdpMeans<'a> = TransferMeans<'a, UdpSocket>;
 /// Results of a successful transfer of datagrams.
 pub type UdpOutcome = TransferOutcome<UdpReport>;
 
-/// Performs the transfer `work` of datagrams that the client requested; the server sends `Ready`.
-/// Returns this end's report, and at the client also the server's.
+/// Performs one end of the UDP transfer `work`, which the client has requested over `channel`.
+/// Returns this end's report, at the client also the server's.
 pub fn transfer(
     channel: &mut Channel,
     work: &UdpOrder,
@@ -35,8 +35,8 @@ pub fn transfer(
     exchange(channel, UdpRun { work, means, origin: Instant::now(), layout }, means)
 }
 
-/// Runs the streams of iperf3's datagrams at the client while iperf3's protocol controls the test;
-/// see `exchange::run_streams`.
+/// Runs the client's datagrams of an iperf3 test; if it receives, for `means.longest`. `finish`
+/// gets the number sent per stream and returns the server's numbers; `None` ends reception.
 pub fn run_test(
     work: &UdpOrder,
     means: &UdpMeans<'_>,

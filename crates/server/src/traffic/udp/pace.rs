@@ -12,15 +12,15 @@ pub struct DatagramPace {
 }
 
 impl DatagramPace {
-    /// Returns the pace of one of `streams` streams that together carry `bits_per_second` in
-    /// datagrams of `size` bytes; `None` if the rate is not positive.
+    /// Returns the pace of each of `streams` streams that together carry `bits_per_second` in
+    /// datagrams of `size` bytes; `None` if the rate is not positive and finite.
     pub fn new(bits_per_second: f64, size: usize, streams: usize) -> Option<Self> {
         let per_second = bits_per_second / (8.0 * size.max(1) as f64 * streams.max(1) as f64);
         (per_second.is_finite() && per_second > 0.0).then_some(DatagramPace { per_second })
     }
 
-    /// Returns how many datagrams are due `elapsed` after the start, of which `sent` have left, or
-    /// else the time to wait for the next one.
+    /// Returns how many datagrams to send now (at least 1), `elapsed` after the start and after
+    /// `sent` datagrams; `Err` is the time to wait for the next one.
     pub fn due(self, elapsed: Duration, sent: u64) -> Result<u64, Duration> {
         // A float holds every count of a transfer: 2⁵³ datagrams take centuries.
         let due = (elapsed.as_secs_f64() * self.per_second) as u64 + 1;
@@ -31,7 +31,7 @@ impl DatagramPace {
         Err(next.saturating_sub(elapsed).max(GRAIN))
     }
 
-    /// Returns whether datagrams are due faster than a thread can sleep, and so are sent in bursts.
+    /// Returns whether more than two datagrams are due per 50 µs, so that they are sent in bursts.
     pub fn is_bursty(self) -> bool {
         self.per_second * GRAIN.as_secs_f64() > 2.0
     }

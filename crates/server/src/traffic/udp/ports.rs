@@ -24,7 +24,6 @@ const HELLO_BYTES: usize = 18;
 /// Datagrams that are read from the server's port before other work is done.
 const AT_ONCE: usize = 64;
 
-/// Returns the datagram that proves an address: `token`, then the number `stream`, big-endian.
 fn hello_datagram(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
     let mut hello = [0; HELLO_BYTES];
     hello[..16].copy_from_slice(token.bytes());
@@ -97,7 +96,8 @@ impl Expected {
         Ok(WaitingPlace { expected: self, token, arrivals })
     }
 
-    /// Reads datagrams from the server's port. A session gets a socket per address proved to it.
+    /// Reads up to 64 datagrams at `listener`. The token of an expected session, if it comes from
+    /// the client's IP address, opens a socket for one stream of the session.
     pub fn process_datagrams(&self, listener: &UdpSocket) {
         // One byte more detects datagrams that are too long.
         let mut bytes = [0; HELLO_BYTES + 1];
@@ -124,7 +124,8 @@ impl Expected {
     }
 }
 
-/// Server side: returns one socket per stream; `None` if the token did not arrive for each.
+/// Server side of [`join`]: sends a token, and returns one socket per stream, connected to the
+/// address from which the token comes back; `None` if one is missing after [`REQUEST`].
 pub fn admit(
     channel: &mut Channel,
     expected: &Expected,
