@@ -71,7 +71,7 @@ pub struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Returns the bytes still available to the group: the limit minus unreclaimable usage.
+    /// Returns the limit minus the unreclaimable usage in bytes; an unknown usage counts as 0.
     pub fn available_bytes(&self) -> u64 {
         let taken = self.usage_bytes.unwrap_or(0).saturating_sub(self.reclaimable_bytes.unwrap_or(0));
         self.limit_bytes.saturating_sub(taken)
@@ -114,7 +114,7 @@ impl Cgroup {
     }
 }
 
-/// Returns the sum of the groups' throttling counters; `None` if no group has them.
+/// Sums the `cpu.stat` throttling counters of a process's `groups`; `None` if no group has them.
 pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     let mut sum: Option<Throttling> = None;
     for dir in &groups.dirs {
@@ -135,7 +135,7 @@ pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     sum
 }
 
-/// Returns the tightest CPU quota of `groups` at present; an unreadable quota counts as none.
+/// Reads the CPU quotas of `groups` and returns the smallest; `None` if none is set and readable.
 pub(super) fn quota_now(root: &Root, groups: &Groups) -> Option<CpuQuota> {
     let quotas = groups.dirs.iter().filter_map(|dir| quota_in(root, groups, dir).ok().flatten());
     quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
@@ -156,8 +156,8 @@ fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
     quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
 }
 
-/// Reads `cpu.max` of the group `dir` (version 2): `50000 100000` in µs. `None` for `max 100000` or
-/// without the file, which the root group lacks.
+/// Reads the CPU quota of the version 2 control group `dir`, `cpu.max`: `50000 100000` is 50 of 100
+/// ms. `None` for `max 100000`, or without the file, which the root group lacks.
 fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.max");
     let text = match root.text(&path) {
@@ -175,7 +175,7 @@ fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     .ok_or_else(|| garbled(&path, &text, "a quota and a period"))
 }
 
-/// Reads the CPU quota of the group `dir` (version 1); `None` if it is -1 or without the file.
+/// Reads the quota of the version 1 group `dir`; `None` if `cpu.cfs_quota_us` is -1 or missing.
 fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.cfs_quota_us");
     let quota = match root.parse::<i64>(&path, "a quota in microseconds") {
@@ -220,7 +220,7 @@ fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLi
     }))
 }
 
-/// Reads a limit in bytes from a file; `None` if the file is missing or contains no limit.
+/// Reads a memory limit in bytes; `None` if the file is missing, or has `max` or at least 2^62.
 fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
     match root.text(path) {
         Err(ReadError::Missing(_)) => Ok(None),
@@ -233,7 +233,7 @@ fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
     }
 }
 
-/// Returns the CPUs that the cpuset allows, from the nearest group that lists any; else `None`.
+/// Returns the CPUs of the nearest group in `groups` whose cpuset lists any; `None` without any.
 fn effective_cpus(s: &mut Survey, groups: &Groups) -> Option<CpuSet> {
     let names: &[&str] = match groups.version {
         Version::V2 => &["cpuset.cpus.effective"],

@@ -37,13 +37,13 @@ pub enum ReferenceClock {
 impl ReferenceClock {
     const ALL: [Self; 4] = [Self::Kernel, Self::Counter, Self::Wall, Self::Rtc];
 
-    /// Returns the largest error of a reading of this clock in s.
+    /// Returns the largest error of a reading in s: 1 for the RTC, 0.002 for other clocks.
     fn uncertainty(self) -> f64 {
         if self == Self::Rtc { 1.0 } else { 2.0 * MAX_READ_SECONDS }
     }
 
-    /// Returns the relative tolerance of the rate. Time daemons slew by up to 10 % (adjtimex(2)); a
-    /// counter's stated rate may belong to another base clock, or to the host before a migration.
+    /// Returns the tolerated relative difference in rate, such as 0.02. Daemons slew by up to 10 %
+    /// (adjtimex(2)); a counter's nominal rate may be wrong or the host's before a migration.
     fn tolerance(self) -> f64 {
         match self {
             Self::Kernel | Self::Wall => 0.02,
@@ -100,7 +100,7 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Starts to watch and takes the first reading of all clocks; the RTC is read below `root`.
+    /// Takes a first reading of all clocks and starts no thread; the RTC is read below `root`.
     pub fn new(root: &Root) -> Self {
         let mut watch = Self {
             root: root.clone(),
@@ -113,7 +113,7 @@ impl ClockWatch {
         watch
     }
 
-    /// Takes a reading of all clocks (of the RTC at most once a second).
+    /// Stores a reading of all clocks (of the RTC at most once a second), or none if interrupted.
     pub fn take_reading(&mut self) {
         let now = || self.began.elapsed().as_secs_f64();
         let moment = || {
@@ -168,14 +168,13 @@ impl ClockWatch {
         find_wrong_rate(&self.readings)
     }
 
-    /// Returns the clocks that agree with the monotonic clock; empty if too little time has passed.
+    /// Returns the clocks with the monotonic clock's rate so far; empty if called too early.
     pub fn confirmed_by(&self) -> Vec<ReferenceClock> {
         let pace = |clock: ReferenceClock| compare_rates(clock, &self.readings[clock as usize]);
         ReferenceClock::ALL.into_iter().filter(|clock| pace(*clock) == Some(ClockPace::Same)).collect()
     }
 }
 
-/// Returns a clock's time in s, read by a system call.
 fn clock_seconds(clock: ClockId) -> f64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
     tv_sec as f64 + tv_nsec as f64 * 1e-9
@@ -188,7 +187,8 @@ enum ClockPace {
     Differs(f64),
 }
 
-/// Returns the first clock with another rate. An RTC overrules the counter's stated rate.
+/// Returns the first clock in `readings` (a list per [`ReferenceClock`]) with another rate than the
+/// monotonic clock, if any. The processor's counter is ignored if the RTC agrees with the latter.
 fn find_wrong_rate(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<WrongRate> {
     let shown = |reference: ReferenceClock| compare_rates(reference, &readings[reference as usize]);
     let overruled = |reference| {

@@ -109,13 +109,13 @@ impl Capability {
     const STEPS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
     const RATE_STEP_TOLERANCE: f64 = 0.03;
 
-    /// Returns whether this is a nominal rate of `per_cycle` FMAs of vectors of `bits` bits.
+    /// Returns whether this is a rate of `per_cycle` FMAs of `bits`-bit vectors per cycle.
     pub fn is_fma(&self, bits: u32, per_cycle: f64) -> bool {
         self.ability == Ability::Fma && self.bits == bits && self.per_cycle() == Some(per_cycle)
     }
 
-    /// Returns the nominal rate in instructions per cycle (0.5, 1, 1.5, 2, 3 or 4); `None` for
-    /// latencies and for rates more than 3 % off.
+    /// Returns the measured rate, rounded to 0.5, 1, 1.5, 2, 3 or 4 instructions per cycle; `None`
+    /// for latencies and for rates that are more than 3 % from all of these.
     pub fn per_cycle(&self) -> Option<f64> {
         if matches!(self.ability, Ability::FmaLatency | Ability::AddLatency) {
             return None;
@@ -152,7 +152,7 @@ pub struct CoreKind {
 }
 
 impl Cpu {
-    /// Returns the best instruction set with benchmark kernels by the flags; `None` without any.
+    /// Returns the first of AVX-512, AVX2, SSE2, SVE, NEON in the CPU's flags; `None` without any.
     pub fn best_isa(&self) -> Option<Isa> {
         const SETS: [(Isa, &[&str]); 5] = [
             (Isa::Avx512, &["avx512f", "avx512dq", "avx512bw", "avx512vl"]),
@@ -180,28 +180,28 @@ impl Cpu {
         kind.and_then(|kind| ArmId::named(&kind.name)).or_else(|| self.arm.clone())
     }
 
-    /// Returns the number of physical cores of `cpus` if known for all; measured hidden siblings
-    /// count as one core.
+    /// Returns the number of physical cores of `cpus`; `None` if unknown for a CPU. CPUs that were
+    /// measured to share a core, although the hypervisor hides it, count as one core.
     pub fn cores_of(&self, cpus: &CpuSet) -> Option<usize> {
         let shown = distinct_cores(self.logical.iter().filter(|cpu| cpus.contains(cpu.id)))?;
         let hidden = self.hidden_among(cpus).iter().map(|set| set.len() - 1).sum();
         Some(shown.saturating_sub(hidden).max(1))
     }
 
-    /// Returns the groups of at least two of `cpus` that were measured to share a core.
+    /// Returns each set of two or more of `cpus` that share a core by measurement, though hidden.
     pub fn hidden_among(&self, cpus: &CpuSet) -> Vec<CpuSet> {
         let common = self.hidden_siblings.iter().map(|set| set.common(cpus));
         common.filter(|set| set.len() > 1).collect()
     }
 
-    /// Returns all hardware threads of the core of `cpu` that are known to exist, itself included.
+    /// Returns the known hardware threads of the core to which `cpu` belongs, `cpu` included.
     pub fn siblings_of(&self, cpu: usize) -> CpuSet {
         let known = self.logical(cpu).map(|logical| &logical.siblings);
         let sets = known.into_iter().chain(self.hidden_siblings.iter().filter(|set| set.contains(cpu)));
         sets.flat_map(CpuSet::iter).chain([cpu]).collect()
     }
 
-    /// Returns the allowed CPUs of each core, in ascending order of their first CPU.
+    /// Returns for each core its CPUs that this process may use, ordered by the first of them.
     pub fn allowed_cores(&self) -> Vec<CpuSet> {
         let mut cores: Vec<CpuSet> = Vec::new();
         for cpu in self.allowed.iter() {
@@ -212,14 +212,14 @@ impl Cpu {
         cores
     }
 
-    /// Returns the allowed CPU most distant from `cpu` on another core: neighbours may share a
-    /// cache or power. `None` if there is none.
+    /// Returns the allowed CPU on another core whose number is furthest from `cpu`, as neighbours
+    /// may share a cache or power; `None` if there is no other core.
     pub fn on_another_core(&self, cpu: usize) -> Option<usize> {
         let own = self.siblings_of(cpu);
         self.allowed.iter().filter(|other| !own.contains(*other)).max_by_key(|other| other.abs_diff(cpu))
     }
 
-    /// Returns the total bytes of the last-level caches of the allowed CPUs; `None` if unknown.
+    /// Returns the total bytes of the last-level caches of [`Cpu::allowed`]; `None` if unknown.
     pub fn last_level_bytes(&self) -> Option<u64> {
         self.last_level_of(&self.allowed).map(|(bytes, _)| bytes)
     }
@@ -229,8 +229,8 @@ impl Cpu {
         cache::last_level(&self.caches, cpus)
     }
 
-    /// Returns the total bytes of the L2 caches of `cpus` that have a further level behind them. A
-    /// CPU with unknown sharing counts as one cache, an unknown size as 0.
+    /// Returns the total bytes of the L2 caches of `cpus`, without L2 caches that are the last
+    /// level. A CPU with unknown sharing counts as one cache, an unknown size as 0.
     pub fn level_2_of(&self, cpus: &CpuSet) -> u64 {
         cache::inner_level_2(&self.caches, cpus)
     }
@@ -323,7 +323,7 @@ fn sys_cpu(id: usize) -> PathBuf {
     PathBuf::from(format!("sys/devices/system/cpu/cpu{id}"))
 }
 
-/// Returns the number of physical cores of `cpus`; `None` if unknown for one of them.
+/// Counts the physical cores of `cpus`; `None` if `cpus` is empty or the core of a CPU is unknown.
 fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> {
     // By siblings, else by package and core.
     let identity = |cpu: &'a Logical| match cpu.siblings.is_empty() {
@@ -334,7 +334,7 @@ fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> 
     cores.map(|set| set.len()).filter(|&n| n > 0)
 }
 
-/// Returns the present and the online CPUs; `listed`, from cpuinfo, if sysfs has no online list.
+/// Reads (present CPUs, online CPUs) from sysfs; `listed`, from cpuinfo, replaces a missing list.
 fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     let read = |name: &str| s.root.parse::<CpuSet>(format!("sys/devices/system/cpu/{name}"), "a CPU list");
     let (present, online) = (read("present"), read("online"));
@@ -350,7 +350,7 @@ fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     (present, online)
 }
 
-/// Returns the online CPUs in this process's affinity; all online CPUs if that cannot be read.
+/// Returns the online CPUs in this process's affinity, or `online` if the affinity is unreadable.
 fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
     if s.root.is_live()
         && let Ok(cpus) = plimsoll_metal::affinity::allowed()

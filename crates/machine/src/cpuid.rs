@@ -48,14 +48,14 @@ pub struct CpuidLeaves {
 pub struct Cpuid(pub Vec<CpuidLeaves>);
 
 impl CpuidLeaves {
-    /// Returns EAX, EBX, ECX and EDX of `leaf` and `subleaf`; `None` if not queried.
+    /// Returns EAX, EBX, ECX and EDX of `leaf` and `subleaf`; `None` if they were not queried.
     pub fn get(&self, leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
         self.leaves.iter().find(|l| (l.leaf, l.subleaf) == (leaf, subleaf)).map(|l| l.registers)
     }
 }
 
 impl Cpuid {
-    /// Returns the CPUID of `cpu`: its own, or that of all CPUs if they are identical; else `None`.
+    /// Returns the CPUID leaves of `cpu` (if not hybrid, those of any CPU); `None` if not queried.
     pub fn of(&self, cpu: usize) -> Option<&CpuidLeaves> {
         match self.0.as_slice() {
             [only] if !only.is_hybrid() => Some(only),
@@ -78,7 +78,8 @@ impl Cpuid {
         self.0.iter().flat_map(|answers| answers.cpus.iter()).collect()
     }
 
-    /// Queries the processor on the `allowed` CPUs, or reads a saved machine's CPUID file, if any.
+    /// Executes CPUID on the first of the `allowed` CPUs, or on all if their cores differ in kind,
+    /// or reads a saved machine's `cpuid.txt`; empty without that file.
     pub(super) fn discover(s: &mut Survey, allowed: &CpuSet) -> Self {
         let replaced = std::env::var_os(OVERRIDE).filter(|_| s.root.is_live());
         let text = match replaced {
@@ -121,13 +122,13 @@ impl Cpuid {
 /// Most groups kept: a hypervisor that numbers caches by CPU gives each CPU its own.
 const MOST_KINDS: usize = 1024;
 
-/// Returns the numbers of the identifying leaves in ascending order.
+/// Returns the numbers of the CPUID leaves that identify a processor model, in ascending order.
 fn identifying_leaves() -> impl Iterator<Item = u32> {
     let ranges = [0..=0x24, 0x4000_0000..=0x4000_0001, 0x8000_0000..=0x8000_0021];
     ranges.into_iter().flatten().filter(|leaf| subleaves(*leaf) > 0)
 }
 
-/// Returns the number of subleaves of an identifying leaf, 0 for another leaf.
+/// Returns how many subleaves of `leaf` are queried: 16 of leaf 4, 0 if `leaf` identifies no model.
 fn subleaves(leaf: u32) -> u32 {
     match leaf {
         0x4 | 0x8000_001d => 16,
@@ -139,7 +140,7 @@ fn subleaves(leaf: u32) -> u32 {
     }
 }
 
-/// Returns an identifying leaf without bits of a CPU or the kernel; `None` for any other leaf.
+/// Returns `leaf` without the bits of APIC ID and OSXSAVE; `None` if it does not identify a model.
 fn identifying_part(leaf: Leaf) -> Option<Leaf> {
     let mut registers = leaf.registers;
     if let (0x1, [_, ebx, ecx, _]) = (leaf.leaf, &mut registers) {
@@ -151,7 +152,7 @@ fn identifying_part(leaf: Leaf) -> Option<Leaf> {
     (!is_end && leaf.subleaf < subleaves(leaf.leaf)).then_some(Leaf { registers, ..leaf })
 }
 
-/// Queries the leaves of CPU `number`; empty if a thread cannot be pinned to it.
+/// Executes CPUID on CPU `number`, in a thread pinned to it; empty if that fails.
 fn query_cpu(number: usize) -> Vec<Leaf> {
     let asked = std::thread::scope(|scope| {
         let ask =
@@ -172,8 +173,8 @@ fn query_this_cpu() -> Vec<Leaf> {
     found.into_iter().filter(|leaf| leaf.subleaf == 0 || leaf.registers != [0; 4]).collect()
 }
 
-/// Drops leaves above the highest of their range (EAX of its first leaf), where Intel repeats the
-/// highest basic leaf. An upper range is empty unless its first leaf gives one within it.
+/// Removes the leaves above the highest of their range (EAX of its first leaf), for which Intel
+/// returns the highest basic leaf. Removes a range whose maximum is outside the range.
 fn bounded(leaves: Vec<Leaf>) -> Vec<Leaf> {
     const RANGE: u32 = 0xc000_0000;
     let highest = |range: u32| leaves.iter().find(|leaf| leaf.leaf == range).map(|leaf| leaf.registers[0]);

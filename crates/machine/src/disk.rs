@@ -117,7 +117,7 @@ impl DiskKind {
         }
     }
 
-    /// Returns whether the device has no medium of its own but maps to other devices or files.
+    /// Returns whether the data is kept on other devices or files: loop, device mapper, RAID.
     pub fn is_layer(self) -> bool {
         matches!(self, Self::Loop | Self::DeviceMapper | Self::Md)
     }
@@ -156,7 +156,7 @@ pub(crate) fn numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Reads all block devices; empty loop, RAM, zram and network devices are omitted.
+/// Reads the devices in `/sys/block`, except loop, RAM, zram and network devices of size 0.
 pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
     let found = s.root.names("sys/block");
     let names = s.keep("disks", found).unwrap_or_default();
@@ -176,7 +176,7 @@ pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
 }
 
 impl Disk {
-    /// Reads the device whose resolved directory below `/sys/devices` is `place`.
+    /// Reads the attributes of the device with sysfs directory `place` (links resolved).
     pub(super) fn at(root: &Root, place: &Path) -> Self {
         let name = place.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default();
         let kind = DiskKind::of(&name, place);
@@ -204,7 +204,7 @@ impl Disk {
     }
 }
 
-/// Returns the model, preceded by the SCSI vendor (`ATA` is no vendor); `None` if unknown.
+/// Returns vendor (except `ATA`), if any, and model of the disk at `place`; `None` without a model.
 fn model(root: &Root, place: &Path) -> Option<String> {
     let line = |name: &str| root.line(place.join("device").join(name)).ok();
     let model = line("model").or_else(|| line("name"))?;
@@ -214,7 +214,7 @@ fn model(root: &Root, place: &Path) -> Option<String> {
     }
 }
 
-/// Returns the scheduler in brackets in a list (`mq-deadline [none]`), or the only one.
+/// Returns the word in brackets, or the only word, of `list` (`none` of `mq-deadline [none]`).
 fn chosen(list: &str) -> Option<String> {
     let bracketed = list.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
     let only = Some(list.trim()).filter(|one| !one.is_empty() && !one.contains(char::is_whitespace));

@@ -1,7 +1,7 @@
 use super::Machine;
 
-/// Returns 16 hexadecimal digits: hash of processor, topology, caches, memory in GiB, hypervisor
-/// and product. Reboots, other kernels or affinity do not change it. Machines of one kind share it.
+/// Hashes processor, topology, caches, memory size in GiB, hypervisor and DMI product name to 16
+/// hexadecimal digits: equal on machines of one kind, whatever their kernel and affinity.
 pub(super) fn of(machine: &Machine) -> String {
     let cpu = &machine.cpu;
     let mut facts = vec![

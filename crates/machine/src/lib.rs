@@ -91,7 +91,8 @@ pub struct UnknownFact {
 }
 
 impl Machine {
-    /// Discovers the machine below `root`, without opening files for writing or running programs.
+    /// Reads the facts about the machine with `/proc` and `/sys` below `root`; opens no file for
+    /// writing, runs no program. Facts that are not found are listed in [`Machine::unknown`].
     pub fn discover(root: &Root) -> Self {
         let mut survey = Survey::new(root);
         let s = &mut survey;
@@ -118,19 +119,19 @@ impl Machine {
         machine
     }
 
-    /// Sets [`Machine::storage`] to file system and disks of `path`, the file or device under test.
+    /// Sets [`Machine::storage`] to the file system and disks of `path`, a test file or device.
     pub fn set_storage_behind(&mut self, root: &Root, path: &Path) {
         self.storage = Some(storage_behind(root, path));
     }
 
-    /// Returns the kernel's name of the device `number` (`MAJOR:MINOR`), or `number` if unknown.
+    /// Returns the kernel's name (`sda`) of the disk `number` (`MAJOR:MINOR`); `number` if unknown.
     pub fn device_name<'a>(&'a self, number: &'a str) -> &'a str {
         let has_it = |disk: &&Disk| disk.number.is_some_and(|own| own.to_string() == number);
         self.disks.iter().find(has_it).map_or(number, |disk| &disk.name)
     }
 
-    /// Returns the bytes usable without evicting other processes: the lesser of the kernel's
-    /// estimate and what the control group leaves; `None` if both are unknown.
+    /// Returns the bytes usable without evicting other processes: the kernel's estimate or, if
+    /// smaller, what the control group leaves; `None` if both are unknown.
     pub fn memory_available_bytes(&self) -> Option<u64> {
         let group = self.cgroup.memory.as_ref().map(cgroup::MemoryLimit::available_bytes);
         match (self.memory.available_bytes, group) {
@@ -139,14 +140,14 @@ impl Machine {
         }
     }
 
-    /// Returns the usable CPU time in CPUs: the number of allowed CPUs or, if smaller, the quota.
+    /// Returns how many CPUs this process can use: those allowed or, if smaller, the quota.
     pub fn cpu_capacity(&self) -> f64 {
         let allowed = self.cpu.allowed.len() as f64;
         self.cgroup.cpu_quota.as_ref().map_or(allowed, |quota| quota.cpus().min(allowed))
     }
 
-    /// Returns whether QEMU emulates each instruction (TCG): by CPUID or, on Arm, by the machine
-    /// name, which differs under KVM (QEMU, `hw/arm/virt.c`), except on Apple's CPUs (macOS).
+    /// Returns whether QEMU emulates the CPU (TCG): by the hypervisor's name in CPUID or, on Arm
+    /// except Apple's, by the DMI product name, which differs under KVM (QEMU, `hw/arm/virt.c`).
     pub fn is_emulated(&self) -> bool {
         const APPLE: u32 = 0x61;
         let on_arm = self.cpu.arm.as_ref().is_some_and(|arm| arm.implementer != APPLE)
@@ -154,14 +155,14 @@ impl Machine {
         self.cpu.cpuid.hypervisor().as_deref() == Some(virtualisation::TCG) || on_arm
     }
 
-    /// Returns the default maximum of threads: the CPU quota, rounded up and at least two, or the
-    /// number of allowed CPUs if smaller.
+    /// Returns the default maximum of a benchmark's threads: the CPU quota, rounded up and at least
+    /// two, or the number of allowed CPUs if smaller.
     pub fn most_threads(&self) -> usize {
         (self.cpu_capacity().ceil() as usize).max(2).min(self.cpu.allowed.len()).max(1)
     }
 
-    /// Returns the thread count among `of_cases` that represents all CPUs: the number of allowed
-    /// CPUs, or [`Machine::most_threads`] if that is not among them.
+    /// Returns the thread count that represents the whole machine: the number of allowed CPUs if
+    /// among `of_cases`, the thread counts that were measured, else [`Machine::most_threads`].
     pub fn all_threads(&self, mut of_cases: impl Iterator<Item = usize>) -> usize {
         let cpus = self.cpu.allowed.len();
         if of_cases.any(|threads| threads == cpus) { cpus } else { self.most_threads() }
@@ -207,12 +208,12 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Removes the reason why `what` is unknown, because it is known from elsewhere.
+    /// Removes the fact `what`, such as `cpu.vendor`, from the list of unknown facts.
     pub(crate) fn forget(&mut self, what: &str) {
         self.unknown.retain(|known| known.what != what);
     }
 
-    /// Returns the value, or `None` after recording the error as the reason why `what` is unknown.
+    /// Returns the value, or `None` after noting the error as why the fact `what` is unknown.
     pub(crate) fn keep<T, E: Display>(&mut self, what: &str, found: Result<T, E>) -> Option<T> {
         found.map_err(|why| self.note(what, why)).ok()
     }

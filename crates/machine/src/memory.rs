@@ -112,20 +112,20 @@ impl Memory {
     }
 }
 
-/// Returns the page size in bytes for transparent huge pages of this size, each of which one page
-/// of 8-byte entries maps (Linux, `HPAGE_PMD_SIZE`). `None` for an unknown size.
+/// Returns the page size in bytes (4, 16 or 64 KiB) whose table of 8-byte entries maps `huge_page`
+/// bytes (Linux, `HPAGE_PMD_SIZE`): 4096 for 2 MiB. `None` for other sizes.
 fn page_below(huge_page: u64) -> Option<u64> {
     [4_u64, 16, 64].map(|kib| kib << 10).into_iter().find(|page| page * (page / 8) == huge_page)
 }
 
-/// Returns the bracketed word of `always [madvise] never`; `path` is for the error.
+/// Returns the word in brackets of a text such as `always [madvise] never`; errors name `path`.
 fn chosen(path: &Path, text: &str) -> Result<String, ReadError> {
     let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
     word.map(shown).ok_or_else(|| garbled(path, text, "a list with one choice in brackets"))
 }
 
-/// Returns the value of `key` in bytes from the line `MemTotal:  24684092 kB` or `Node 0 MemTotal:
-/// …` of `text` (kB is KiB); `path` is for the error.
+/// Returns the bytes that `text` lists for `key`, in a line `MemTotal:  24684092 kB` or
+/// `Node 0 MemTotal: …` (kB is KiB); errors name `path`.
 fn meminfo_bytes(path: &str, text: &str, key: &str) -> Result<u64, ReadError> {
     let line = text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -161,8 +161,8 @@ fn nodes(s: &mut Survey) -> Vec<NumaNode> {
     nodes.collect()
 }
 
-/// Raises the bytes of a single node to `total` and `available`: its counts are short while the
-/// kernel initializes memory in the background (seen on Linux 6.18: 4.46 of 126 GiB).
+/// If there is only one node, raises its bytes to the machine's `total` and `available`: its counts
+/// are too small while the kernel initializes memory (seen on Linux 6.18: 4.46 of 126 GiB).
 fn only_node_has_all(mut nodes: Vec<NumaNode>, total: Option<u64>, available: Option<u64>) -> Vec<NumaNode> {
     if let [only] = nodes.as_mut_slice() {
         only.total_bytes = only.total_bytes.max(total);

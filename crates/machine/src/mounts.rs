@@ -87,7 +87,7 @@ impl Mount {
     }
 }
 
-/// Reads the valid mounts of this process's namespace in the order of the table.
+/// Reads this process's mount table, in its order; lines that cannot be parsed are skipped.
 pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
     let bytes = root.bytes(Path::new(MOUNTINFO), MOUNTS_CAP)?;
     Ok(parse(&bytes))
@@ -111,7 +111,7 @@ pub struct Tables {
     pub unseen: usize,
 }
 
-/// Reads the mount tables of all namespaces. Fails if this process's own table cannot be read.
+/// Reads a mount table per mount namespace, this process's first; fails if that is unreadable.
 pub fn read_all_namespaces(root: &Root) -> Result<Tables, ReadError> {
     let mut all = vec![MountTable { process: None, mounts: read(root)? }];
     let mut seen: HashSet<PathBuf> = root.link_text("proc/self/ns/mnt").into_iter().collect();
@@ -144,12 +144,11 @@ fn parse(table: &[u8]) -> Vec<Mount> {
     table.split(|&b| b == b'\n').filter_map(parse_line).take(MAX_MOUNTS).collect()
 }
 
-/// Returns the last mount at the longest mount point above `path` (absolute, no links), if any.
+/// Returns the mount that contains `path` (absolute, no links), the topmost if several are stacked.
 pub fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     mounts.iter().filter(|m| path.starts_with(&m.point)).max_by_key(|m| m.point.components().count())
 }
 
-/// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`.
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&b| b == b' ').filter(|field| !field.is_empty());
     let device = std::str::from_utf8(fields.nth(2)?).ok()?.parse().ok()?;

@@ -85,13 +85,13 @@ impl Nic {
         }
     }
 
-    /// Returns whether this is hardware or a hypervisor's device, so that the speed is real.
+    /// Returns whether this is hardware or a hypervisor's device, not loopback or pure software.
     pub fn has_line(&self) -> bool {
         matches!(self.kind, NicKind::Physical | NicKind::Paravirtual)
     }
 
-    /// Returns the line rate in bit/s; `None` if unknown or fictitious. `is_virtual` is whether
-    /// this machine is a guest, if known.
+    /// Returns the line rate in bit/s; `None` if unknown or fictitious, as of loopback and emulated
+    /// cards. `is_virtual` is whether this machine is a guest, if known.
     pub fn line_rate(&self, is_virtual: Option<bool>) -> Option<u64> {
         const NOMINAL: [&str; 2] = ["vmxnet3", "hv_netvsc"];
         /// Drivers of cards emulated by hypervisors, with the speed of the real card.
@@ -119,8 +119,8 @@ impl NicKind {
     }
 }
 
-/// Reads the line rate in bit/s from `dir` in sysfs. The kernel writes Mbit/s, -1 if unknown, and
-/// fails while the link is down.
+/// Reads the line rate in bit/s from the interface's sysfs directory `dir` (the kernel writes
+/// Mbit/s). Fails if the driver reports none or an impossible rate, or the link is down.
 fn speed(root: &Root, dir: &Path) -> Result<u64, String> {
     let mbit: i64 = root.parse(dir.join("speed"), "a speed in Mbit/s").map_err(|e| e.to_string())?;
     match u64::try_from(mbit) {

@@ -63,7 +63,7 @@ pub struct BusyProcess {
 }
 
 impl Processes {
-    /// Reads the CPU time of all processes, without those that end in the meantime.
+    /// Reads the CPU time that each process has used; processes that end during this are absent.
     pub fn read(root: &Root) -> Self {
         let one = |id: u32| Some((id, ProcessStat::read(root, &format!("proc/{id}"))?));
         Self {
@@ -73,8 +73,8 @@ impl Processes {
         }
     }
 
-    /// Returns the CPU usage until `later` of all processes except `own` (ID) and its descendants;
-    /// `second` is the number of clock ticks per second.
+    /// Returns the CPU usage, from this reading to `later`, of all processes except `own` (process
+    /// ID) and its descendants; `second` is the number of clock ticks per second.
     pub fn until(&self, later: &Self, own: u32, second: u64) -> Others {
         let elapsed = later.at.saturating_duration_since(self.at).as_secs_f64();
         let whole = elapsed * second as f64;
@@ -125,14 +125,14 @@ impl Processes {
     }
 }
 
-/// Returns the start of process `id` in ticks since boot; `None` if there is no such process, or it
-/// has ended and waits for its parent.
+/// Returns the start of process `id` in clock ticks since boot; `None` if there is no such process
+/// or it has ended but was not waited for (a zombie).
 pub fn began(root: &Root, id: u32) -> Option<u64> {
     let stat = ProcessStat::read(root, &format!("proc/{id}"))?;
     (!matches!(stat.state, 'Z' | 'X')).then_some(stat.began)
 }
 
-/// Returns the bytes that process `id` read from and wrote to disks (proc_pid_io(5)), if known.
+/// Returns the bytes that process `id` read from plus wrote to disks (proc_pid_io(5)), if readable.
 pub fn disk_bytes(root: &Root, id: u32) -> Option<u64> {
     let text = root.text(format!("proc/{id}/io")).ok()?;
     let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
@@ -140,7 +140,7 @@ pub fn disk_bytes(root: &Root, id: u32) -> Option<u64> {
 }
 
 impl ProcessStat {
-    /// Reads the file in the directory of a process or thread, such as `proc/1`.
+    /// Reads the `stat` file in `directory`, such as `proc/1`; `None` if that fails.
     pub fn read(root: &Root, directory: &str) -> Option<Self> {
         Self::parse(&root.text(format!("{directory}/stat")).ok()?)
     }
@@ -164,7 +164,7 @@ impl ProcessStat {
     }
 }
 
-/// Reads all CPUs' busy ticks (proc_stat(5)): user, nice, system, irq, softirq; not steal.
+/// Reads the busy ticks of all CPUs since boot: user, nice, system, irq, softirq (proc_stat(5)).
 fn busy(root: &Root) -> Option<u64> {
     let head = root.head(std::path::Path::new("proc/stat"), 4096).ok()?;
     let text = String::from_utf8_lossy(&head);

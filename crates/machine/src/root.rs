@@ -69,7 +69,7 @@ impl Root {
         Self(RootFiles::Below(PathBuf::from("/")))
     }
 
-    /// Returns the root of a saved tree in the directory `path`; a missing directory has no files.
+    /// Returns a root for a saved `/proc` and `/sys` in `path`; reads fail if they are missing.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         Self(RootFiles::Below(path.canonicalize().unwrap_or(path)))
@@ -79,12 +79,12 @@ impl Root {
         Self(RootFiles::Memory(Arc::new(tree)))
     }
 
-    /// Returns whether this is the live machine, so that system calls refer to the same machine.
+    /// Returns whether the root is `/`, so that system calls describe the machine of its files.
     pub fn is_live(&self) -> bool {
         matches!(&self.0, RootFiles::Below(root) if root == Path::new("/"))
     }
 
-    /// Returns the path on disk without following links; `None` for a tree in memory.
+    /// Returns where `path` is on disk, links not followed; `None` for a tree in memory.
     fn on_disk(&self, path: &Path) -> Option<PathBuf> {
         match &self.0 {
             RootFiles::Below(root) => Some(root.join(below(path))),
@@ -92,7 +92,7 @@ impl Root {
         }
     }
 
-    /// Finds a path on disk or in memory. Links of an (untrusted) saved tree must not leave it.
+    /// Finds `path`, on disk or in memory. Fails if a link leads out of a saved tree.
     fn find(&self, path: &Path) -> Result<RootPath<'_>, ReadError> {
         match &self.0 {
             RootFiles::Below(root) if self.is_live() => Ok(RootPath::Disk(root.join(below(path)))),
@@ -104,7 +104,7 @@ impl Root {
         }
     }
 
-    /// Reads a text file of at most 1 MiB without white space at its end; bad UTF-8 becomes U+FFFD.
+    /// Reads a text file and trims its end; invalid UTF-8 becomes U+FFFD. Fails above 1 MiB.
     pub fn text(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let bytes = self.bytes(path.as_ref(), FILE_CAP)?;
         Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
@@ -150,7 +150,7 @@ impl Root {
         Ok(bytes)
     }
 
-    /// Parses a file's text; `wanted` describes the expected content in errors.
+    /// Reads a file and parses its trimmed text; errors contain `wanted`, the expected content.
     pub fn parse<T: FromStr>(&self, path: impl AsRef<Path>, wanted: &'static str) -> Result<T, ReadError> {
         let path = path.as_ref();
         let text = self.text(path)?;
@@ -162,7 +162,7 @@ impl Root {
         self.parse(path, "a number")
     }
 
-    /// Reads a short text, sanitised and without blanks around it; an empty text is an error.
+    /// Reads a text for display: trimmed, sanitised, at most 256 characters; fails if it is empty.
     pub fn line(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let path = path.as_ref();
         let text = self.text(path)?;
@@ -195,7 +195,7 @@ impl Root {
         self.numbers("proc").unwrap_or_default()
     }
 
-    /// Returns all numeric names in a directory in ascending order.
+    /// Returns the names in a directory that are numbers, in ascending order.
     pub fn numbers(&self, path: impl AsRef<Path>) -> Result<Vec<u32>, ReadError> {
         let entries = self.entries(path.as_ref(), usize::MAX)?;
         let mut numbers: Vec<u32> = entries.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
@@ -203,8 +203,8 @@ impl Root {
         Ok(numbers)
     }
 
-    /// Returns the path below the root, links followed, with a leading slash. Fails if the path is
-    /// missing or a link leaves the root.
+    /// Returns `path` with links followed, relative to the root but with a leading slash. Fails if
+    /// it is missing or a link leaves the root.
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let resolved = match &self.0 {
@@ -217,32 +217,32 @@ impl Root {
         Ok(Path::new("/").join(resolved.map_err(|e| failure(path, &e))?))
     }
 
-    /// Returns the last name of a path with links followed, such as the driver of `device/driver`.
+    /// Follows links and returns the last component of the result: the driver for `device/driver`.
     pub fn link_name(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let target = self.resolve(path)?;
         Ok(target.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default())
     }
 
-    /// Returns the thread IDs of a process in order, or its own ID if they cannot be listed.
+    /// Returns a process's thread IDs in ascending order, or its own ID if they are unreadable.
     pub fn threads(&self, process: u32) -> Vec<u32> {
         let ids = self.numbers(format!("proc/{process}/task")).unwrap_or_default();
         if ids.is_empty() { vec![process] } else { ids }
     }
 
-    /// Returns the status of a path (statx(2)), links followed, without querying a server or
-    /// automounter; `None` if missing or in memory.
+    /// Returns the status of a path (statx(2)), links followed, without querying a file server or
+    /// mounting anything; `None` on failure or for a tree in memory.
     pub fn about(&self, path: impl AsRef<Path>) -> Option<Statx> {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         rustix::fs::statx(CWD, self.on_disk(path.as_ref())?, flags, StatxFlags::BASIC_STATS).ok()
     }
 
-    /// Returns the magic number of a path's file system (statfs(2)); `None` for a tree in memory.
+    /// Returns the magic number of a path's file system (statfs(2)), if on disk and readable.
     pub fn magic(&self, path: impl AsRef<Path>) -> Option<u32> {
         let magic = rustix::fs::statfs(self.on_disk(path.as_ref())?).ok()?.f_type;
         u32::try_from(i128::from(magic) & i128::from(u32::MAX)).ok()
     }
 
-    /// Returns the target of a link as written, which may be dangling.
+    /// Returns the target of a symbolic link as written; it need not exist.
     pub fn link_text(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let text = match &self.0 {
@@ -262,7 +262,7 @@ impl Root {
     }
 }
 
-/// Returns a path relative to a root, which `..` cannot leave.
+/// Returns `path` without the leading slash, with `..` applied but never leading above the root.
 fn below(path: &Path) -> PathBuf {
     let mut below = PathBuf::new();
     for component in path.components() {

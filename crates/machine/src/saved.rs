@@ -69,7 +69,7 @@ pub enum SavedError {
 }
 
 impl SavedError {
-    /// Returns whether another path is the remedy: this one exists, is missing or is unusable.
+    /// Returns whether another path may succeed; false for other I/O errors, such as a full disk.
     pub fn is_of_the_name(&self) -> bool {
         use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
         match self {
@@ -109,7 +109,7 @@ impl SavedContent {
         }
     }
 
-    /// Returns links with relative targets, except links that collide with a file or directory.
+    /// Returns (path, relative target) of each link whose path is no file or directory.
     fn relative_links(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
         let is_free = |path: &Path| {
             self.files.range(path.to_owned()..).next().is_none_or(|(next, _)| !next.starts_with(path))
@@ -166,7 +166,7 @@ fn content(root: &Root, machine: &Machine) -> SavedContent {
     content
 }
 
-/// Adds marks of containers and hypervisors, instance type, load and CPU times to `content`.
+/// Adds files that show container, hypervisor, instance type, load and CPU times to `content`.
 fn environment(root: &Root, machine: &Machine, content: &mut SavedContent) {
     for mark in MARKS.into_iter().filter(|mark| root.exists(mark)) {
         content.file(mark, Vec::new());
@@ -202,7 +202,7 @@ fn environment(root: &Root, machine: &Machine, content: &mut SavedContent) {
     }
 }
 
-/// Returns the paths in `place` that match `part` of a pattern: `*`, or `cpu*` for numbered names.
+/// Returns the paths in `place` that match `part`: a name, `*`, or `cpu*` for `cpu` and a number.
 fn matching(root: &Root, place: &Path, part: &str) -> Vec<PathBuf> {
     let Some((before, _)) = part.split_once('*') else { return vec![place.join(part)] };
     let is_one = |name: &String| {
@@ -213,7 +213,8 @@ fn matching(root: &Root, place: &Path, part: &str) -> Vec<PathBuf> {
     names.into_iter().filter(is_one).map(|name| place.join(name)).collect()
 }
 
-/// Saves `machine`, discovered below `root`, as a directory or `.tar.gz`. Fails if `to` exists.
+/// Writes what `machine` was discovered from below `root`, without private names, to the directory
+/// or `.tar.gz` `to`. Fails if `to` exists.
 pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError> {
     let content = content(root, machine);
     if archive::is_named(to) {
@@ -244,8 +245,8 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
     Ok(())
 }
 
-/// Opens a saved machine: a directory, or an archive that is read into memory. Fails for the live
-/// root and for anything else.
+/// Opens a saved machine: a directory, or a `.tar.gz`, which is read into memory. Fails for `/`,
+/// and for anything without any of `sys`, `proc` and `cpuid.txt`.
 pub fn open(from: &Path) -> Result<Root, SavedError> {
     let refused = |why: &str| Err(SavedError::Refused(shown_path(from), why.to_owned()));
     let about = std::fs::metadata(from).map_err(|cause| SavedError::File(shown_path(from), cause))?;

@@ -29,7 +29,6 @@ pub struct Module {
     pub megatransfers: Option<u32>,
 }
 
-/// Reads the modules; `None` if the firmware tables are unreadable or have none.
 pub(super) fn modules(s: &mut Survey) -> Option<Vec<Module>> {
     let found = s.root.bytes(Path::new(SMBIOS_TABLE), TABLE_CAP).and_then(|table| {
         let modules = parse(&table);
@@ -71,7 +70,7 @@ impl<'a> Structure<'a> {
         Some(u32::from_le_bytes(self.fields.get(at..at + 4)?.try_into().ok()?))
     }
 
-    /// Returns the string whose number (from 1) is stored at offset `at`; empty if there is none.
+    /// Returns the string whose number (from 1) is at byte `at`; empty if there is none.
     fn string(&self, at: usize) -> String {
         let number = self.byte(at).map_or(0, usize::from);
         let text = number.checked_sub(1).and_then(|index| self.strings.split(|byte| *byte == 0).nth(index));
@@ -93,7 +92,7 @@ pub(super) fn parse(table: &[u8]) -> Vec<Module> {
     modules
 }
 
-/// Returns the table with only the memory devices, and of strings only slot and bank names.
+/// Reduces an SMBIOS table to memory devices; their strings, except slot and bank, become `-`.
 pub(super) fn keep_memory_devices(table: &[u8]) -> Vec<u8> {
     const SLOT: usize = 0x10;
     const BANK: usize = 0x11;
@@ -119,7 +118,6 @@ pub(super) fn keep_memory_devices(table: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Parses the structure of a slot; `None` if the slot is empty or the size unknown.
 fn module(structure: &Structure<'_>) -> Option<Module> {
     const EXTENDED: u16 = 0x7fff;
     const KIB: u16 = 0x8000;
@@ -149,8 +147,8 @@ fn module(structure: &Structure<'_>) -> Option<Module> {
     .filter(|module| module.size_bytes > 0)
 }
 
-/// Returns the channel by the names of slot and bank: the word channel (`P0 CHANNEL A`) or a letter
-/// after the socket (`P1-DIMMA1`). A letter alone may mean a slot: `None`.
+/// Returns the memory channel in the names of slot and bank: `P0 CHANNEL A` if so named,
+/// `P1 CHANNEL A` for the slot `P1-DIMMA1`. `None` for other names: a letter alone may mean a slot.
 fn channel(slot: &str, bank: &str) -> Option<String> {
     // Bank numbers differ between the slots of a channel.
     let bank = if bank.to_uppercase().starts_with("BANK") { "" } else { bank };

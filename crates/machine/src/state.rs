@@ -82,22 +82,22 @@ struct Stall {
 const PRESSURE: [&str; 3] = ["proc/pressure/cpu", "proc/pressure/memory", "proc/pressure/io"];
 
 impl StateWatch {
-    /// Locates this process's control groups; snapshots are read below `root`.
+    /// Finds this process's control groups for later snapshots; all files are read below `root`.
     pub fn new(root: &Root) -> Self {
         Self { root: root.clone(), groups: cgroup::Groups::of(root, "cpu").ok().flatten() }
     }
 
-    /// Returns the current CPU quota of this process's groups in CPUs; `None` without any.
+    /// Reads the smallest CPU quota of this process's control groups, in CPUs; `None` if unset.
     pub fn quota(&self) -> Option<f64> {
         Some(cgroup::quota_now(&self.root, self.groups.as_ref()?)?.cpus())
     }
 
-    /// Returns the current I/O limits of this process's groups, one per device; empty without any.
+    /// Reads the lowest I/O limits of this process's control groups, one entry per limited device.
     pub fn io_limits(&self) -> Vec<cgroup::IoLimit> {
         cgroup::io::limits(&self.root)
     }
 
-    /// Reads the counters of all CPUs, pressure, throttling and swap; unreadable ones are unknown.
+    /// Reads load, CPU times, pressure, throttling and swap counters; unreadable ones are unknown.
     pub fn snapshot(&self) -> StateSnapshot {
         let root = &self.root;
         StateSnapshot {
@@ -112,7 +112,7 @@ impl StateWatch {
 }
 
 impl StateSnapshot {
-    /// Returns the share (0 to 1) of the time since boot stolen from `cpus`; `None` if unknown.
+    /// Returns the share (0 to 1) of the time of `cpus` stolen since boot; `None` if unknown.
     pub fn steal_since_boot(&self, cpus: &CpuSet) -> Option<f64> {
         let mut sum = CpuTime::default();
         for (_, time) in self.times.iter().filter(|(cpu, _)| cpus.contains(**cpu)) {
@@ -122,7 +122,7 @@ impl StateSnapshot {
         share(sum.steal, sum.total)
     }
 
-    /// Returns the pressure of each resource over the last 10 s.
+    /// Returns for each resource the share of the last 10 s in which a thread waited for it.
     pub fn pressure(&self) -> Pressure {
         let [cpu, memory, io] = self.stalls.map(|stall| Some(stall?.share_10s));
         Pressure { cpu, memory, io }
@@ -151,13 +151,11 @@ impl MachineState {
     }
 }
 
-/// Returns `part` ÷ `whole`, at most 1; `None` if `whole` is 0.
 fn share(part: u64, whole: u64) -> Option<f64> {
     // A millionth is finer than any use, and such a number survives JSON unchanged.
     (whole > 0).then(|| ((part as f64 / whole as f64).min(1.0) * 1e6).round() / 1e6)
 }
 
-/// Reads the load averages: `0.89 0.43 0.24 2/105 9765`.
 fn load(root: &Root) -> Result<LoadAverage, ReadError> {
     const LOADAVG: &str = "proc/loadavg";
     let text = root.text(LOADAVG)?;
@@ -171,7 +169,6 @@ fn load(root: &Root) -> Result<LoadAverage, ReadError> {
     }
 }
 
-/// Reads the times of each CPU from the `cpuN` lines of `/proc/stat` (proc_stat(5)).
 fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
     let head = root.head(Path::new("proc/stat"), 4 << 20).unwrap_or_default();
     let text = String::from_utf8_lossy(&head);
@@ -192,7 +189,7 @@ fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
         .collect()
 }
 
-/// Reads a pressure file: `some avg10=8.79 avg60=2.59 avg300=1.14 total=13177760` (% and µs).
+/// Reads a pressure file (% and µs): `some avg10=8.79 avg60=2.59 avg300=1.14 total=13177760`.
 fn stall(root: &Root, path: &str) -> Result<Stall, ReadError> {
     let text = root.text(path)?;
     let some = text.lines().find_map(|line| line.strip_prefix("some ")).unwrap_or_default();
@@ -213,7 +210,7 @@ fn pages_swapped(root: &Root) -> Option<u64> {
     value("pswpin")?.checked_add(value("pswpout")?)
 }
 
-/// Returns whether turbo is allowed; `None` if unknown. Intel's flag is inverted.
+/// Reads whether turbo is allowed from `intel_pstate/no_turbo` or `cpufreq/boost`, if there.
 pub(super) fn turbo(root: &Root) -> Option<bool> {
     let dir = PathBuf::from("sys/devices/system/cpu");
     let flag = |name: &str| root.number(dir.join(name)).ok().filter(|&n| n <= 1).map(|n| n == 1);

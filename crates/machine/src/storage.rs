@@ -106,7 +106,7 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// Returns the medium of new files on a mount; an overlay has them in its upper directory.
+    /// Returns the medium of new files on `mount`; on an overlay, memory if its upper directory is.
     fn of_mount(root: &Root, mounts: &[Mount], mount: &Mount) -> Self {
         let upper = || {
             let path = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="))?;
@@ -119,7 +119,7 @@ impl Medium {
         if mount.fs_type == "overlay" { upper().unwrap_or(own) } else { own }
     }
 
-    /// Returns the medium of a file system type, such as `tmpfs`; unknown types are on devices.
+    /// Returns the medium of a file system type, such as `tmpfs`; [`Medium::Device`] if unknown.
     pub fn of(fs_type: &str) -> Self {
         match fs_type {
             "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" => Self::Memory,
@@ -135,8 +135,8 @@ impl Medium {
 
 const BCACHEFS: &str = "bcachefs";
 
-/// Finds the storage behind `path`, by the kernel or, in a saved tree, by the mount table. Failures
-/// are listed in [`Storage::unknown`].
+/// Finds the file system, devices and disks on which `path` is: by stat(2) or, in a saved tree, by
+/// the mount table. Failures are listed in [`Storage::unknown`].
 pub fn storage_behind(root: &Root, path: &Path) -> Storage {
     let mut survey = Survey::new(root);
     let mut storage = Storage { path: shown_path(path), ..Storage::default() };
@@ -168,7 +168,7 @@ impl StoragePath {
 }
 
 impl Storage {
-    /// Returns the number, if known, of each device of the file system, or of the device itself.
+    /// Returns the number (`None`: unknown) of each device of the file system, at least one.
     pub fn top(&self) -> Vec<Option<DeviceNumber>> {
         match self.members.as_slice() {
             [] => vec![self.number],
@@ -176,7 +176,7 @@ impl Storage {
         }
     }
 
-    /// Returns the kernel's names of all devices of the file system, or of the device itself.
+    /// Returns the kernel's names of the file system's devices; empty if it has none.
     pub fn top_names(&self) -> Vec<&str> {
         match self.members.as_slice() {
             [] => self.device.as_deref().into_iter().collect(),
@@ -233,7 +233,7 @@ impl Storage {
         }
     }
 
-    /// Returns the sysfs directories of all devices of a btrfs or bcachefs file system, else `top`.
+    /// Returns the sysfs directories of all devices of the btrfs or bcachefs on `top`, or `top`.
     fn find_members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
         if let Some(fs) = self.file_system.as_ref().filter(|fs| fs.fs_type == BCACHEFS) {
             let named =
@@ -276,7 +276,8 @@ impl Storage {
         s.note("storage.disks", format_args!("devices are stacked more than {MAX_DEPTH} deep"));
     }
 
-    /// Adds the disk or layer at `place`; returns the devices below, for a partition its disk.
+    /// Adds the disk or layer with sysfs directory `place` and returns the directories of the
+    /// devices directly below. Does not add a partition, but returns its disk's directory.
     fn step(&mut self, s: &mut Survey, place: &Path) -> Vec<PathBuf> {
         if s.root.exists(place.join("partition")) {
             return place.parent().map(Path::to_path_buf).into_iter().collect();
@@ -295,7 +296,7 @@ impl Storage {
     }
 }
 
-/// Returns the unnamed layer of a loop device with file and medium, and the device below.
+/// Returns the loop device at `place` as a layer without name, and the device with its file.
 fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let layer = DeviceLayer::new("", DiskKind::Loop);
     let found = s.root.bytes(&place.join("loop/backing_file"), super::root::FILE_CAP);
@@ -315,7 +316,7 @@ fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     (DeviceLayer { detail: Some(shown_bytes(bytes)), medium, ..layer }, below.into_iter().collect())
 }
 
-/// Returns the unnamed layer of a device-mapper or RAID device, and the devices below.
+/// Returns the mapped device or RAID at `place` as a layer without name, and the devices below.
 fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let line = |name: &str| s.root.line(place.join(name)).ok();
     // The UUID starts with the type, "LVM-…"; the rest identifies the volume and stays private.
@@ -337,7 +338,7 @@ fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     (DeviceLayer { detail, ..DeviceLayer::new("", DiskKind::DeviceMapper) }, below)
 }
 
-/// Returns the sysfs directory of a file system's device, by number or by mount source.
+/// Returns the sysfs directory of the device of `mount`, by number or, without any, by source.
 fn device_of(root: &Root, place: &StoragePath, mount: &Mount) -> Result<PathBuf, ReadError> {
     let number = place.of_file_system.unwrap_or(mount.device);
     if number.major != 0 {

@@ -36,8 +36,8 @@ pub(super) enum Misplaced {
 }
 
 impl Tree {
-    /// Adds an entry and missing parents; returns the number of new entries. Fails if it exists, is
-    /// too long, or leads out of the tree or through a non-directory.
+    /// Adds `node` at `path` with missing directories and returns how many entries are new. Fails
+    /// if `path` is taken, too long, leaves the tree, or leads through a file or link.
     pub(super) fn insert(&mut self, path: &Path, node: Self) -> Result<usize, Misplaced> {
         let target = if let Self::Link(target) = &node { target.as_path() } else { path };
         if [path, target].iter().any(|path| path.as_os_str().len() > MAX_PATH) {
@@ -77,7 +77,7 @@ impl Tree {
         matches!(self, Self::Directory(all) if all.contains_key(OsStr::new(name)))
     }
 
-    /// Returns the entry at `path` and its path without links; links must not leave the tree.
+    /// Returns real path and entry of `path`, links followed. Fails if missing or outside the tree.
     pub(super) fn find<'a>(&'a self, path: &Path) -> io::Result<(PathBuf, &'a Self)> {
         let mut walked: Vec<(&OsStr, &Self)> = Vec::new();
         let mut ahead: Vec<Component<'_>> = path.components().rev().collect();

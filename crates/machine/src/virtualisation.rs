@@ -51,7 +51,7 @@ const BY_FIRMWARE: [(&str, &str); 15] = [
 
 const CLOUDS_WITH_BARE_METAL: [&str; 2] = ["Google Compute Engine", "Alibaba Cloud ECS"];
 
-/// Returns whether there are paravirtual devices, which a few real machines have as cards.
+/// Returns whether there are virtio, VMBus or Xen devices, which some real machines have as cards.
 fn has_devices_of_a_hypervisor(root: &Root) -> bool {
     let devices = ["virtio", "vmbus", "xen"].map(|bus| Path::new("sys/bus").join(bus).join("devices"));
     devices.iter().any(|bus| root.names(bus).is_ok_and(|names| !names.is_empty()))
@@ -61,7 +61,7 @@ fn is_x86(cpu: &Cpu) -> bool {
     cpu.vendor.is_some() && !cpu.flags.is_empty()
 }
 
-/// Returns whether the system has a maker: a product in firmware, or a board in its device tree.
+/// Returns whether firmware names vendor and product, or a device tree names a real board.
 fn is_made_by_somebody(root: &Root, found: &Virtualisation) -> bool {
     const GENERAL_BOARD: &str = "linux,dummy-virt";
     let board = root.line("proc/device-tree/model").is_ok_and(|model| !model.contains(GENERAL_BOARD));
@@ -79,8 +79,8 @@ pub(super) const BANNER: &str = "proc/version";
 /// Container name of gVisor, which implements system calls itself.
 pub const GVISOR: &str = "gVisor";
 
-/// Returns whether `/proc/version` is gVisor's, by its version so far (pkg/sentry/kernel/version)
-/// or release name. Linux's has the builder in parentheses, gVisor's has none.
+/// Returns whether `banner`, the text of `/proc/version`, is gVisor's: by its constant version
+/// (pkg/sentry/kernel/version) or release, and without a builder in parentheses, which Linux has.
 pub(super) fn is_gvisor(banner: &str) -> bool {
     const GVISOR_VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
     let release = banner.split_whitespace().nth(2).unwrap_or_default();
@@ -152,7 +152,7 @@ impl Virtualisation {
         }
     }
 
-    /// Sets the hypervisor unless there is a guess already, and records the evidence.
+    /// Sets the hypervisor, unless one is set already, and adds `evidence` to the evidence.
     fn guess(&mut self, hypervisor: Option<&str>, evidence: String) {
         if self.hypervisor.is_none() {
             self.hypervisor = hypervisor.map(str::to_owned);
@@ -261,13 +261,13 @@ impl Virtualisation {
     }
 }
 
-/// Returns whether this process's namespace, `pid` or `cgroup`, is the kernel's first, if known.
+/// Returns whether this process is in the kernel's initial `pid` or `cgroup` namespace (`name`).
 pub(super) fn is_first_namespace(root: &Root, name: &str) -> Option<bool> {
     let first = FIRST_NAMESPACES.iter().find(|(of, _)| *of == name)?.1;
     Some(namespace(root, name)? == format!("{name}:[{first}]"))
 }
 
-/// Returns this process's namespace, such as `pid:[4026531836]`; `None` if unreadable.
+/// Returns this process's namespace `name`: `pid:[4026531836]` for `pid`; `None` if unreadable.
 pub(super) fn namespace(root: &Root, name: &str) -> Option<String> {
     let path = Path::new("proc/self/ns").join(name);
     let link = root.link_text(&path).map(|link| link.display().to_string());

@@ -55,7 +55,7 @@ impl Value {
 #[error("{0}")]
 pub struct CaseError(String);
 
-/// Returns the most similar of `candidates` (Jaro-Winkler), `None` if none is above 0.75.
+/// Returns the candidate most similar to `typed` (Jaro-Winkler); `None` if none is above 0.75.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed: String = typed.chars().take(64).collect();
     candidates
@@ -111,7 +111,7 @@ pub const AT_ONCE: &str = "bisection";
 pub const AT_ONCE_BACK: &str = "bisection-back";
 
 impl Case {
-    /// Creates a case of `benchmark` without parameters.
+    /// Creates a case, a benchmark with parameters, of `benchmark` (`cpu.peak`) without parameters.
     pub fn of(benchmark: &str) -> Self {
         Self { benchmark: benchmark.to_owned(), params: Vec::new() }
     }
@@ -144,13 +144,13 @@ impl Case {
         self.with(name, Value::Count(count))
     }
 
-    /// Sets all parameters that `other` has.
+    /// Sets all parameters that `other` has to the values in `other`.
     #[must_use]
     pub fn with_params_of(self, other: &Self) -> Self {
         other.params.iter().fold(self, |case, (name, value)| case.with(name, value.clone()))
     }
 
-    /// Returns each of `cases` with parameter `name` set to each of `values`, case by case.
+    /// Returns each of `cases` with parameter `name` set to each of `values`, the first case first.
     #[must_use]
     pub fn with_each(cases: Vec<Self>, name: &str, values: impl IntoIterator<Item = Value>) -> Vec<Self> {
         let values: Vec<Value> = values.into_iter().collect();
@@ -178,22 +178,22 @@ impl Case {
         self.params.iter().find(|(n, _)| *n == name).map(|(_, v)| v)
     }
 
-    /// Returns the size in bytes or count `name`; `None` if missing or of another kind.
+    /// Returns parameter `name`, bytes or a count; `None` if missing or of another kind.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.number()
     }
 
-    /// Returns the time `name`; `None` if missing or no time.
+    /// Returns parameter `name` if it is a duration; else, or if missing, `None`.
     pub fn time(&self, name: &str) -> Option<Duration> {
         if let Value::Time(time) = self.get(name)? { Some(*time) } else { None }
     }
 
-    /// Returns the rate `name`; `None` if missing or no rate.
+    /// Returns parameter `name` if it is a rate per second; else, or if missing, `None`.
     pub fn rate(&self, name: &str) -> Option<f64> {
         if let Value::Rate(rate) = self.get(name)? { Some(*rate) } else { None }
     }
 
-    /// Returns the mix of sizes `name`; `None` if missing or a single size.
+    /// Returns parameter `name` if it is several sizes by weight; else, or if missing, `None`.
     pub fn mix(&self, name: &str) -> Option<&Mix> {
         match self.get(name)? {
             Value::Mix(mix) => Some(mix),
@@ -201,17 +201,17 @@ impl Case {
         }
     }
 
-    /// Returns the word of parameter `name`; `None` if missing or of another kind.
+    /// Returns parameter `name` if it is a word; else, or if missing, `None`.
     pub fn word(&self, name: &str) -> Option<&str> {
         self.get(name)?.word()
     }
 
-    /// Returns the number of threads; 1 if the case names none.
+    /// Returns parameter `threads`; 1 if the case lacks it.
     pub fn threads(&self) -> usize {
         self.number("threads").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
     }
 
-    /// Returns the bytes of the working set (per thread) or test file; `None` if not given.
+    /// Returns the bytes of the working set (per thread) or test file; `None` if not specified.
     pub fn size(&self) -> Option<u64> {
         self.number("size")
     }
@@ -226,22 +226,22 @@ impl Case {
         self.word("server")
     }
 
-    /// Returns whether the case runs between the nodes of a fleet.
+    /// Returns whether the case measures pairs of a run's machines (`server` is [`ALL_PAIRS`] …).
     pub fn is_between_machines(&self) -> bool {
         matches!(self.server(), Some(ALL_PAIRS | AT_ONCE | AT_ONCE_BACK))
     }
 
-    /// Returns whether `steady=on`: samples count only once the result is steady.
+    /// Returns whether `steady` is `on`: samples count only once the results have become steady.
     pub fn is_steady(&self) -> bool {
         self.word("steady") == Some("on")
     }
 
-    /// Returns the share (0 to 1) of time that its busy threads wait for each other on `cpus` CPUs.
+    /// Returns the share of time that busy threads wait for `cpus` CPUs: 0.5 with two per CPU.
     pub fn cpu_wait_share(&self, cpus: usize) -> f64 {
         1.0 - 1.0 / self.busy_threads().div_ceil(cpus.max(1)) as f64
     }
 
-    /// Returns the number of busy threads here: without a server, both ends of each connection.
+    /// Returns the number of busy threads on this machine, two per network stream without a server.
     pub fn busy_threads(&self) -> usize {
         let streams = self.number("streams").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let ends = if self.server().is_none() { 2 } else { 1 };
@@ -292,7 +292,6 @@ impl FromStr for Case {
     }
 }
 
-/// Decodes `%2F` and similar escapes of a word in an id; `None` if malformed or not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -371,7 +370,7 @@ impl<'de> Deserialize<'de> for Case {
     }
 }
 
-/// Returns the word `given` for the parameter `key` with its value in `known`; fails if unknown.
+/// Returns the entry of `known` with the word `given`; fails, naming parameter `key`, without it.
 pub fn find_word<T: Copy>(
     key: &str,
     given: &str,

@@ -19,7 +19,7 @@ pub enum Scaling {
     Strong,
 }
 
-/// Returns the scaling of a case, weak by default; fails for words other than weak and strong.
+/// Returns the case's scaling: fixed work per thread (weak, default) or in total; else fails.
 pub fn scaling(case: &Case) -> Result<Scaling, String> {
     match case.word("scaling") {
         None | Some("weak") => Ok(Scaling::Weak),
@@ -28,7 +28,7 @@ pub fn scaling(case: &Case) -> Result<Scaling, String> {
     }
 }
 
-/// Returns the value of the case's word `key` in `known`, else `default`; fails if unknown.
+/// Returns the value of the case's word `key` in `known`; `default` without it. Fails if unknown.
 fn meaning<T: Copy>(case: &Case, key: &str, known: &[(&'static str, T)], default: T) -> Result<T, String> {
     case.word(key).map_or(Ok(default), |given| Ok(find_word(key, given, known)?.1))
 }

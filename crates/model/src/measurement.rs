@@ -113,7 +113,7 @@ pub struct MetricResult {
 }
 
 impl MetricResult {
-    /// Creates a metric with statistics of `samples` (bootstrap by `seed`); the rest is empty.
+    /// Creates a result of `samples` with statistics (bootstrap by `seed`); the rest is empty.
     pub fn of(name: &str, unit: Unit, better: Better, samples: &Samples, seed: Seed) -> Self {
         Self {
             name: name.to_owned(),
@@ -133,14 +133,14 @@ impl MetricResult {
         }
     }
 
-    /// Returns the share of the limit by which the result may be judged: a finite number, and of a
-    /// limit that this machine can have (see [`Limit::scope`]).
+    /// Returns the median share of the limit (1 is best); `None` if unknown, not finite, or if this
+    /// machine need not reach the limit (see [`Limit::scope`]).
     pub fn rated_share(&self) -> Option<f64> {
         let is_rated = self.limit.as_ref().is_none_or(|limit| limit.scope.is_none());
         self.of_limit.filter(|share| is_rated && share.is_finite())
     }
 
-    /// Returns each sample with its time in seconds since the start of the run.
+    /// Returns the value of each sample with its time in seconds since the start of the run.
     pub fn timed(&self) -> Vec<TimedPoint> {
         let timed = self.series.iter().zip(&self.samples);
         timed.map(|(point, &value)| TimedPoint { t: point.t, value }).collect()
@@ -203,7 +203,7 @@ const NOTABLE_LOSS: f64 = 0.05;
 pub const DELIVERED_SHOWN: f64 = 0.1;
 
 impl Measurement {
-    /// Returns the headline figure with interruptions included; `None` unless more than
+    /// Returns the headline (first metric) with interruptions included; `None` unless more than
     /// [`DELIVERED_SHOWN`] of the time is excluded. If it was not measured or is implausible, it is
     /// derived from the undisturbed figure as if no work was done in the excluded time.
     pub fn delivered(&self) -> Option<Delivered> {
@@ -220,7 +220,7 @@ impl Measurement {
         Some(Delivered { value, undisturbed, excluded, cause: self.loss_cause() })
     }
 
-    /// Returns whether more than half of the time is excluded, which makes the headline unreliable.
+    /// Returns whether more than half of the time is excluded, which makes the figures unreliable.
     pub fn is_mostly_excluded(&self) -> bool {
         ExcludedShare::of(self.conditions.excluded) != ExcludedShare::Little
     }
@@ -237,7 +237,7 @@ impl Measurement {
         most.filter(|(_, share)| *share > NOTABLE_LOSS).map_or(LossCause::Unknown, |(cause, _)| cause)
     }
 
-    /// Returns the first metric; `None` unless the case was measured and is valid.
+    /// Returns the first metric; `None` unless the status is [`Status::Ok`].
     pub fn headline(&self) -> Option<&MetricResult> {
         (self.status == Status::Ok).then(|| self.metrics.first()).flatten()
     }
@@ -247,8 +247,8 @@ impl Measurement {
         self.status == Status::Skipped && self.cause == Some(FailureCause::Unsafe)
     }
 
-    /// Returns the outcome with its reason. A document that marks a case as measured although
-    /// almost all of its time was excluded is not trusted: the case is invalid.
+    /// Returns status and reason, but [`Status::Invalid`] if almost all of the time was excluded,
+    /// even if the stored document has `ok`.
     pub fn effective_status(&self) -> (Status, Option<String>) {
         let excluded = all_but_excluded(ExcludedShare::of(self.conditions.excluded));
         match (self.status, excluded) {
@@ -268,8 +268,8 @@ impl Measurement {
         self.warnings.iter().map(Note::code).filter(|code| known.insert(*code)).collect()
     }
 
-    /// Returns the samples' values and clocks as an outcome, from which limits of other cases are
-    /// derived. The outcome has ended with an error unless the status is `ok`.
+    /// Returns the samples' values and clocks as an [`Outcome`], from which limits of other cases
+    /// are derived. It contains an error unless the status is `ok`.
     pub fn evidence(&self) -> Outcome {
         let longest = self.metrics.iter().map(|metric| metric.samples.len()).max().unwrap_or(0);
         let sample = |index: usize| {
@@ -294,7 +294,7 @@ impl Measurement {
     }
 }
 
-/// Returns why there is no figure if almost all of the time was excluded; else `None`.
+/// Returns why there is no figure if almost all of the time was `excluded`; else `None`.
 pub fn all_but_excluded(excluded: ExcludedShare) -> Option<String> {
     let ExcludedShare::AllBut(share) = excluded else { return None };
     let [share, most] = write_distinct([share, ALL_BUT_EXCLUDED], 3, percent);

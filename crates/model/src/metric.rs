@@ -23,7 +23,7 @@ impl Better {
         }
     }
 
-    /// Returns `change`, a difference or logarithm, as a gain: negative if it is for the worse.
+    /// Returns `change`, a difference or logarithm, as a gain: negative if the figure became worse.
     pub fn gain(self, change: f64) -> f64 {
         if self == Self::Higher { change } else { -change }
     }
@@ -70,7 +70,7 @@ pub enum OfTransfers {
 }
 
 impl OfTransfers {
-    /// Converts `value`, of the metric, to transfers per second.
+    /// Converts a `value` of the metric to transfers per second.
     pub fn per_second(self, value: f64) -> f64 {
         match self {
             Self::Rate(each) => value / each,
@@ -78,7 +78,7 @@ impl OfTransfers {
         }
     }
 
-    /// Converts transfers per second to a value of the metric.
+    /// Converts transfers per second to a value of the metric: the inverse of `per_second`.
     pub fn of_rate(self, per_second: f64) -> f64 {
         match self {
             Self::Rate(each) => per_second * each,
@@ -113,7 +113,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Creates a metric by which runs are compared; only documents show it if it is no headline.
+    /// Creates a metric by which runs are compared; unless a case's first, only documents show it.
     pub const fn new(name: &'static str, unit: Unit, better: Better) -> Self {
         Self {
             name,
@@ -129,42 +129,42 @@ impl Metric {
         }
     }
 
-    /// Sets the description, one line for the docs.
+    /// Sets the description, one line for the documentation.
     pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
 
-    /// Sets the share (0 to 1) of its limit that every healthy machine reaches.
+    /// Sets the share (0 to 1) of the metric's limit that every healthy machine reaches.
     pub const fn reaching(self, share: f64) -> Self {
         Self { reaches: Some(share), ..self }
     }
 
-    /// Makes the metric informative: never compared.
+    /// Makes the metric informative: runs are not compared by it.
     pub const fn informative(self) -> Self {
         Self { role: Role::Informative, ..self }
     }
 
-    /// Shows the metric in its case's row of the table as `before` VALUE `after`.
+    /// Makes tables show the metric, after the headline, as `before` VALUE `after`.
     pub const fn shown_between(self, before: &'static str, after: &'static str) -> Self {
         Self { also: Some(Also { before, after, form: Form::Always }), ..self }
     }
 
-    /// Shows the metric in its case's row of the table after the word `before`, as `form` defines.
+    /// Makes tables show the metric after the word `before`, when and as `form` defines.
     pub const fn shown_after(self, before: &'static str, form: Form) -> Self {
         Self { also: Some(Also { before, after: "", form }), ..self }
     }
 
-    /// Sets how the metric converts to transfers per second.
+    /// Sets how values of the metric convert to transfers per second.
     pub const fn of_transfers(self, transfers: OfTransfers) -> Self {
         Self { transfers: Some(transfers), ..self }
     }
 
-    /// Draws the metric in charts even if it is not the headline.
+    /// Makes charts show the metric even if it is not its benchmark's first (the headline).
     pub const fn drawn(self) -> Self {
         Self { drawn: true, ..self }
     }
 
-    /// Shows the metric's noise floor in `plimsoll doctor` even if it is not the headline.
+    /// Makes `plimsoll doctor` show the metric's noise floor even if it is not the headline.
     pub const fn with_floor(self) -> Self {
         Self { floor: true, ..self }
     }

@@ -42,7 +42,7 @@ impl ThreadOrder {
         }
     }
 
-    /// Returns the first listed CPU that this process may not use; `None` if it may use all.
+    /// Returns the first CPU in [`ThreadOrder::Cpus`] that this process may not use, if any.
     fn foreign(&self, machine: &Machine) -> Option<usize> {
         match self {
             Self::Spread | Self::Compact => None,
@@ -50,7 +50,8 @@ impl ThreadOrder {
         }
     }
 
-    /// Returns the CPU of each of `threads` threads; fewer CPUs repeat. Empty if none is known.
+    /// Returns the CPU number of each of `threads` threads, repeating if there are fewer CPUs;
+    /// empty if the order has no CPU that this process may use.
     pub fn cpus(&self, machine: &Machine, threads: usize) -> Vec<usize> {
         let mut order: Vec<CpuPosition> = cpu_positions(machine);
         match self {
@@ -64,7 +65,7 @@ impl ThreadOrder {
     }
 }
 
-/// Fails if the `affinity` of a group names CPUs that may not be used.
+/// Fails if an `affinity` in `group` is invalid or names a CPU that this process may not use.
 pub fn check_affinities(machine: &Machine, group: &Group) -> Result<(), String> {
     let words = group.words("affinity", &[]);
     words.iter().try_for_each(|word| ThreadOrder::read(word, machine).map(|_| ()))
@@ -80,25 +81,25 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Reads number and affinity of a case's threads; spread without an affinity.
+    /// Reads number and CPU order of a case's threads; [`ThreadOrder::Spread`] without an affinity.
     pub fn of(case: &Case) -> Self {
         let place = case.word("affinity").and_then(|word| ThreadOrder::parse(word).ok());
         Self { count: case.threads(), place: place.unwrap_or(ThreadOrder::Spread) }
     }
 
-    /// Returns the CPU of each thread; with spread affinity if a listed CPU may not be used.
+    /// Returns the CPU number of each thread; in spread order if a listed CPU may not be used.
     pub fn cpus(&self, machine: &Machine) -> Vec<usize> {
         let place = if self.place.foreign(machine).is_some() { &ThreadOrder::Spread } else { &self.place };
         place.cpus(machine, self.count)
     }
 }
 
-/// Returns the CPUs of a case's threads by its `affinity`, spread by default.
+/// Returns the CPU number of each thread of a case, by its `affinity` (spread by default).
 pub fn cpus_of_case(machine: &Machine, case: &Case) -> Vec<usize> {
     Threads::of(case).cpus(machine)
 }
 
-/// Returns the CPUs of `threads` threads in the default placement (spread).
+/// Returns the CPU number of each of `threads` threads in the default order, spread.
 pub fn spread_cpus(machine: &Machine, threads: usize) -> Vec<usize> {
     ThreadOrder::Spread.cpus(machine, threads)
 }

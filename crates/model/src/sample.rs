@@ -130,7 +130,7 @@ pub struct Writable {
 }
 
 impl Offer {
-    /// Returns the area for writes; fails with the reason, one line, if there is none.
+    /// Returns the area that a reference tool may overwrite, or the reason why there is none.
     pub fn to_write(&self) -> Result<&Writable, String> {
         let none = || Err("the case has no place for what it would write".to_owned());
         self.writable.as_ref().map_or_else(none, |place| place.as_ref().map_err(Clone::clone))
@@ -177,32 +177,32 @@ impl From<WrongAnswer> for CannotMeasure {
 }
 
 impl CannotMeasure {
-    /// Creates a failure; `reason` is one line with the problem and what to do.
+    /// Creates the reason why a case has no figure: a line with the problem and what to do.
     pub fn new(cause: FailureCause, reason: impl Into<String>) -> Self {
         Self { cause, reason: reason.into(), wrong: None }
     }
 
-    /// Creates the failure of a case that is not supported on this machine.
+    /// Creates the failure of a case that this machine does not support; the case is skipped.
     pub fn not_here(reason: impl ToString) -> Self {
         Self::new(FailureCause::NotHere, reason.to_string())
     }
 
-    /// Creates the failure of a case for which the run has no time left.
+    /// Creates the failure of a case for which the run has no time left; the case is skipped.
     pub fn out_of_time(reason: impl Into<String>) -> Self {
         Self::new(FailureCause::OutOfTime, reason)
     }
 
-    /// Creates the failure of a case that is refused as unsafe.
+    /// Creates the failure of a case that is refused as unsafe; the case is skipped.
     pub fn refused(reason: impl Into<String>) -> Self {
         Self::new(FailureCause::Unsafe, reason)
     }
 
-    /// Creates the failure of a case because of space, memory, I/O or a lost worker.
+    /// Creates the failure of a case by lack of space or memory, an I/O error or a lost worker.
     pub fn environment(reason: impl ToString) -> Self {
         Self::new(FailureCause::Environment, reason.to_string())
     }
 
-    /// Creates the failure of a case because of the server or protocol.
+    /// Creates the failure of a case by a server or protocol error.
     pub fn server_failed(reason: impl Into<String>) -> Self {
         Self::new(FailureCause::ServerFailed, reason)
     }
@@ -282,7 +282,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the value of `metric` in each sample that has it.
+    /// Returns the values of `metric`, in base SI units, in the order of the samples that have it.
     pub fn values(&self, metric: &str) -> Vec<f64> {
         self.samples.iter().filter_map(|s| s.values.get(metric).copied()).collect()
     }

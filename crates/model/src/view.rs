@@ -67,7 +67,7 @@ impl<'a> RunView<'a> {
         self.measurements.iter().filter(move |made| made.case.benchmark() == benchmark)
     }
 
-    /// Compares each rate with the rate of the same case at the fewest threads.
+    /// Compares each rate with that of the same case, node and repetition at the fewest threads.
     pub fn compared(&self) -> Vec<Compared<'a>> {
         let rates: Vec<&Measurement> = self.measurements.iter().filter(|m| is_comparable(m)).collect();
         let same =
@@ -96,7 +96,7 @@ pub struct Compared<'a> {
     pub between: [f64; 2],
 }
 
-/// Returns as text the benchmark and all parameters except the number of threads.
+/// Returns benchmark and parameters, without the threads, as text: `cpu.peak op=fma`.
 pub fn kind(measurement: &Measurement) -> String {
     let case = &measurement.case;
     let params = case.params().iter().filter(|(name, _)| *name != "threads");
@@ -126,8 +126,8 @@ fn between(base: &Measurement, this: &Measurement, speed_up: f64) -> [f64; 2] {
     }
 }
 
-/// Returns whether rates with other numbers of threads are comparable. Mostly excluded rates are
-/// not, unless threads share CPUs: these exclude much of each other's time.
+/// Returns whether the headline is a rate that compares with other numbers of threads. Mostly
+/// excluded rates do not, except of threads on shared CPUs, which exclude each other's time.
 fn is_comparable(measurement: &Measurement) -> bool {
     let rate = measurement.headline().is_some_and(|metric| metric.better == Better::Higher);
     let sound = !measurement.warns(Warning::MOSTLY_EXCLUDED) || measurement.warns(Warning::CROWDED);
@@ -143,7 +143,7 @@ pub struct Lost {
     pub share: f64,
 }
 
-/// Yields the known losses of time of a measurement: steal, quota, waits for a CPU.
+/// Yields the known losses of CPU time, the share 0 included: steal, quota, waits for a CPU.
 pub fn losses(measurement: &Measurement) -> impl Iterator<Item = Lost> {
     let conditions = &measurement.conditions;
     // A thread that a quota throttles waits for its CPU too.
@@ -157,7 +157,7 @@ pub fn losses(measurement: &Measurement) -> impl Iterator<Item = Lost> {
     losses.into_iter().filter_map(|(what, share)| Some(Lost { what, share: share? }))
 }
 
-/// Returns the largest loss of time of a measurement; share 0 if none is known.
+/// Returns the largest of [`losses`]; share 0 if none is known.
 pub fn lost(measurement: &Measurement) -> Lost {
     losses(measurement).fold(Lost { what: "nothing", share: 0.0 }, |most, next| {
         if next.share > most.share { next } else { most }

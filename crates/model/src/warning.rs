@@ -195,7 +195,7 @@ impl Warning {
     /// Code of [`Warning::FewSamples`].
     pub const FEW_SAMPLES: &str = "few-samples";
 
-    /// Returns whether warnings with this code depend on the samples alone.
+    /// Returns whether warnings with this `code` follow from a case's samples alone.
     pub fn is_of_samples(code: &str) -> bool {
         let lost = CAUSES.iter().filter(|cause| !cause.starts_with("cpus-"));
         ["not-converged", Self::MOSTLY_EXCLUDED, Self::FEW_SAMPLES]
@@ -260,7 +260,7 @@ impl fmt::Display for Warning {
 /// Minimum number of samples of a confidence interval.
 const FOR_AN_INTERVAL: usize = 5;
 
-/// Explains a wide confidence interval, with the remedy; `by` is what ended the sampling.
+/// Returns why the confidence interval is too wide and what to do; `by` is what ended sampling.
 fn wider(by: EndedBy) -> String {
     match by {
         EndedBy::Budget => "the budget ended it; use a larger --budget or a looser --precision".to_owned(),
@@ -276,7 +276,7 @@ fn wider(by: EndedBy) -> String {
     }
 }
 
-/// Explains why there are only `n` samples, with the remedy; `by` is what ended the sampling.
+/// Returns why there are only `n` samples and what to do; `by` is what ended sampling.
 fn more_samples(n: usize, by: EndedBy) -> String {
     let of = format!("{n} of the {FOR_AN_INTERVAL} samples that an interval needs");
     match by {
@@ -290,7 +290,7 @@ fn more_samples(n: usize, by: EndedBy) -> String {
     }
 }
 
-/// Explains why a device had no more rounds to become steady, with the remedy; `by` ended them.
+/// Returns why a device got no more rounds to become steady and what to do; `by` ended them.
 pub fn more_rounds(by: EndedBy) -> String {
     match by {
         EndedBy::Budget => "the budget ended it; use a larger --budget".to_owned(),

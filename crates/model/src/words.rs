@@ -26,13 +26,13 @@ pub enum LabelPart {
 /// Order of the blocks, abbreviated to leave room for the rest.
 pub const PATTERN: LabelPart = LabelPart::Instead("pattern", &[("sequential", "seq.")]);
 
-/// Returns the [`label`] with its subsystem in front: `memory read 512 MiB ×2`.
+/// Returns the [`label`] with the subsystem in front: `memory read 512 MiB ×2`.
 pub fn full(parts: &[LabelPart], case: &Case) -> String {
     let (subsystem, label) = (case.subsystem(), label(parts, case));
     if label.to_lowercase().starts_with(subsystem) { label } else { format!("{subsystem} {label}") }
 }
 
-/// Returns (name, value as text) of the parameters that a label contains as `name value`.
+/// Returns (name, value as text) of the parameters that [`label`] writes as `name value`.
 pub fn named(parts: &[LabelPart], case: &Case) -> Vec<(&'static str, String)> {
     let is_named =
         |name: &str| parts.iter().any(|part| matches!(part, LabelPart::Named(known) if *known == name));
@@ -42,12 +42,13 @@ pub fn named(parts: &[LabelPart], case: &Case) -> Vec<(&'static str, String)> {
     stated.map(|(name, value)| (*name, words.value(value))).collect()
 }
 
-/// Returns the names of the case's parameters that [`label`] appends to `parts`.
+/// Returns the names of the parameters that [`label`] appends because `parts` lacks them.
 pub fn added(parts: &[LabelPart], case: &Case) -> Vec<&'static str> {
     Words::of(parts, case).added().map(|(name, _)| *name).collect()
 }
 
-/// Returns the label by the benchmark's `parts`; without parts it starts with the benchmark.
+/// Returns a short name of `case`: `parts`, then other parameters without their usual value as
+/// `name value`. Without `parts` it starts with the benchmark.
 pub fn label(parts: &[LabelPart], case: &Case) -> String {
     let mut words = Words::of(parts, case);
     if parts.is_empty() {
@@ -74,7 +75,7 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// Returns the parameters that are not in the label yet and not usual.
+    /// Returns the parameters that are not in the label yet and do not have their usual value.
     fn added(&self) -> impl Iterator<Item = &'a (&'static str, Value)> {
         let is_new =
             move |(name, value): &&(&'static str, Value)| !self.used.contains(name) && !is_usual(name, value);
@@ -107,7 +108,8 @@ impl<'a> Words<'a> {
         self.stated.extend(stated);
     }
 
-    /// Adds to the label that the case runs between machines; `bisection` first, as labels are cut.
+    /// Adds `between machines` to the label, or `bisection,` in front because labels are cut at the
+    /// end, if parameter `server` requests that.
     fn between(&mut self) {
         if self.used.contains(&"server") {
             return;
@@ -128,12 +130,12 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns whether labels omit parameter `name` if it has this value.
+/// Returns whether `value` is the usual value of parameter `name`, which labels omit.
 pub fn is_usual(name: &str, value: &Value) -> bool {
     usual(name) == Some(human(value).as_str())
 }
 
-/// Returns whether a value means the same as leaving the parameter out.
+/// Returns whether `value` means the same as leaving the parameter `name` out, such as `off`.
 pub fn is_neutral_value(name: &str, value: &Value) -> bool {
     let stated = human(value);
     stated == "off" || Key::find(name).is_ok_and(|key| key.neutral_value == Some(stated.as_str()))
@@ -143,7 +145,7 @@ fn usual(name: &str) -> Option<&'static str> {
     Key::find(name).ok()?.usual
 }
 
-/// Formats a value with its unit: `64 MiB`; large counts are short.
+/// Formats a value with its unit: `64 MiB`; counts above a million as `2e9` if that is shorter.
 pub fn human(value: &Value) -> String {
     match value {
         Value::Size(bytes) => Quantity::new(*bytes as f64, Unit::Byte).to_string(),

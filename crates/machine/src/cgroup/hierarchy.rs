@@ -22,7 +22,8 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Finds this process's groups for a `controller` such as `cpu`; `Ok(None)` without any.
+    /// Finds this process's control group for `controller` (`cpu`) and the groups above it, up to
+    /// the mount point; `Ok(None)` without any.
     pub(crate) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
         let table = root.text("proc/self/cgroup")?;
         let mounts = mounts::read(root)?;
@@ -39,8 +40,8 @@ impl Groups {
     }
 }
 
-/// Returns the path in the first line of `/proc/self/cgroup` (`4:memory:/user.slice`) for whose
-/// list of controllers `wanted` returns true.
+/// Returns the path in the first line of `table`, the text of `/proc/self/cgroup`
+/// (`4:memory:/user.slice`), for whose list of controllers `wanted` returns true.
 fn path_in(table: &str, wanted: impl Fn(&str) -> bool) -> Option<&str> {
     table.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

@@ -68,8 +68,8 @@ const V1: [(&str, &str); 4] = [
     ("blkio.throttle.write_iops_device", "wiops"),
 ];
 
-/// Returns the tightest I/O limits of this process's groups, one per device; empty without any. In
-/// version 1 only its own group counts (`cgroup-v1/blkio-controller.rst`).
+/// Reads the lowest I/O limits of this process's control group and its ancestors, an entry per
+/// limited device. In version 1 the ancestors do not count (`cgroup-v1/blkio-controller.rst`).
 pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
     let groups =
         ["blkio", "io"].into_iter().find_map(|controller| Groups::of(root, controller).ok().flatten());

@@ -17,8 +17,8 @@ impl EffectiveCache {
     /// Largest ratio of two equal measurements: one step of rounding, which chance alone makes.
     const ROUNDING_STEP: f64 = 2.0;
 
-    /// Returns each value of the `earlier` run, or the new one if it differs by more than a factor
-    /// of 2: case names contain the values and should stay the same.
+    /// Returns the values of `earlier`, from another run, but a new value that differs by more than
+    /// a factor of 2: names of benchmark cases contain the values and should not change.
     #[must_use]
     pub fn keep_earlier(self, earlier: Self) -> Self {
         let same = |now: f64, before: f64| {
@@ -74,14 +74,14 @@ impl CpuCache {
         self.kind != CacheKind::Instruction
     }
 
-    /// Returns whether `cpu` has such a cache.
+    /// Returns whether `cpu` uses a cache of this group.
     pub fn serves(&self, cpu: usize) -> bool {
         self.sharing_unknown.contains(cpu) || self.instances.iter().any(|set| set.contains(cpu))
     }
 }
 
-/// Returns total bytes and number of the distinct last-level caches of `cpus` (the last level of
-/// each CPU); `None` if a size or the sharing is unknown.
+/// Returns (total bytes, number) of the distinct last-level caches of `cpus`, the last level of
+/// each CPU; `None` if a size or the sharing is unknown, or without caches.
 pub(super) fn last_level(caches: &[CpuCache], cpus: &CpuSet) -> Option<(u64, u64)> {
     let mut total = 0_u64;
     let mut counted: Vec<(usize, usize)> = Vec::new();
@@ -109,7 +109,7 @@ pub(super) fn inner_level_2(caches: &[CpuCache], cpus: &CpuSet) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// Reads the caches of the `online` CPUs, identical ones combined, ordered by level and kind.
+/// Reads the caches of the `online` CPUs from sysfs, identical ones combined, by level and kind.
 pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<CpuCache> {
     let mut caches: Vec<CpuCache> = Vec::new();
     for cpu in online.iter() {
@@ -140,7 +140,7 @@ pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<CpuCache> {
     caches
 }
 
-/// Returns the caches by CPUID, for a kernel that shows none; their sharing is unknown.
+/// Returns the caches that CPUID lists, identical ones combined; their sharing is unknown.
 pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<CpuCache> {
     let mut caches = Vec::new();
     for cpu in online.iter() {
@@ -151,7 +151,7 @@ pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<CpuCache> {
     caches
 }
 
-/// Reads cache `index` of `cpu` and the CPUs that share it, if listed; `None` after the last cache.
+/// Reads cache `index` (from 0) of `cpu` and which CPUs share it, if listed; `None` if not there.
 fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(CpuCache, Option<CpuSet>)> {
     let dir = sys_cpu(cpu).join(format!("cache/index{index}"));
     if !s.root.exists(&dir) {

@@ -57,7 +57,7 @@ impl CpuInfo {
         self.midrs.iter().find(|(id, _)| *id == cpu).map(|(_, midr)| *midr)
     }
 
-    /// Replaces the kernel's values by CPUID, except a list of flags: the kernel may hide some.
+    /// Replaces the kernel's values by those of CPUID, but flags only if the kernel lists none.
     pub(super) fn take(&mut self, answers: &CpuidLeaves) {
         let cpu = &mut self.cpu;
         if let Some(signature) = answers.signature() {
@@ -70,7 +70,7 @@ impl CpuInfo {
         }
     }
 
-    /// Returns the facts about an x86 processor: name, key in cpuinfo, and whether it is known.
+    /// Returns (name `cpu.vendor`, key in cpuinfo `vendor_id`, whether known) of facts about x86.
     fn facts(&self) -> [(&'static str, &'static str, bool); 4] {
         let cpu = &self.cpu;
         [
@@ -145,7 +145,6 @@ fn parse(text: &str) -> CpuInfo {
     CpuInfo { processors, cpu, midrs: midrs(text) }
 }
 
-/// Parses a decimal or `0x` hexadecimal number; cpuinfo mixes them.
 fn parse_number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
@@ -153,13 +152,13 @@ fn parse_number(text: &str) -> Option<u32> {
     }
 }
 
-/// Returns the identification of an Arm CPU, from its register or cpuinfo; `None` for other CPUs.
+/// Returns the identification of Arm CPU number `cpu`, from its register or cpuinfo, else `None`.
 pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
     let listed = || info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
     midr(s.root, cpu).map(ArmId::of).or_else(listed).or_else(|| info.cpu.arm.clone())
 }
 
-/// Returns the number of each Arm CPU in the text of cpuinfo, with its MIDR value.
+/// Returns (CPU number, MIDR) of each Arm CPU in `text`, the contents of `/proc/cpuinfo`.
 fn midrs(text: &str) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     // One paragraph per processor; old kernels list the four lines once at the end for all.
@@ -188,7 +187,7 @@ pub(super) fn midr(root: &Root, cpu: usize) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Returns `x86_64` or `aarch64`, by the keys of cpuinfo; `None` for other architectures.
+/// Returns `x86_64` or `aarch64`, by the keys in `/proc/cpuinfo`; `None` for other architectures.
 pub(crate) fn architecture(root: &Root) -> Option<String> {
     let head = root.head(Path::new(CPUINFO), 1 << 16).ok()?;
     let text = String::from_utf8_lossy(&head);

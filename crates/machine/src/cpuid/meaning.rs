@@ -39,7 +39,7 @@ const FEATURES: &[(u32, u32, usize, &str)] = &[
     (0x8000_0008, 0, EBX, "clzero:0"),
 ];
 
-/// Returns leaf, subleaf, register, bit and Linux name of each identifying feature.
+/// Returns leaf, subleaf, register (0 is EAX), bit and Linux name of each feature in [`FEATURES`].
 pub(super) fn features() -> impl Iterator<Item = (u32, u32, usize, u32, &'static str)> {
     FEATURES.iter().flat_map(|&(leaf, subleaf, register, bits)| {
         let bits = bits.split(' ').filter_map(|word| word.split_once(':'));
@@ -59,7 +59,7 @@ impl CpuidLeaves {
         value.is_some_and(|value| value >> bit & 1 == 1)
     }
 
-    /// Returns the Linux names of the identifying features that these CPUs have.
+    /// Returns the Linux names (`avx2`) of the chip-identifying features that these CPUs have.
     pub fn features(&self) -> impl Iterator<Item = &'static str> + '_ {
         features().filter(|f| self.bit(f.0, f.1, f.2, f.3)).map(|feature| feature.4)
     }
@@ -69,7 +69,7 @@ impl CpuidLeaves {
         self.bit(0x7, 0, EDX, 15)
     }
 
-    /// Returns leaf 0x1A, EAX: core kind and model ID of the microarchitecture; `None` if 0.
+    /// Returns EAX of leaf 0x1A, core kind and microarchitecture ID; `None` if 0 or not queried.
     pub fn native_model(&self) -> Option<u32> {
         self.get(0x1a, 0).map(|registers| registers[EAX]).filter(|&model| model != 0)
     }
@@ -84,7 +84,7 @@ impl CpuidLeaves {
         Some(eax & WIDE_TOPOLOGY_BIT != 0 || eax & NARROWER == 0)
     }
 
-    /// Returns the highest clock in Hz (leaf 0x16); `None` if not stated.
+    /// Returns the highest clock in Hz, turbo included (leaf 0x16); `None` if 0 or not queried.
     pub fn max_hz(&self) -> Option<u64> {
         let [_, mhz, ..] = self.get(0x16, 0)?;
         Some(u64::from(mhz & 0xffff) * 1_000_000).filter(|&hz| hz > 0)
@@ -113,7 +113,7 @@ impl CpuidLeaves {
         Some(name).filter(|name| !name.is_empty())
     }
 
-    /// Returns the processor's brand name with single blanks; `None` if empty.
+    /// Returns the processor's brand name with runs of blanks reduced to one; `None` if empty.
     pub fn name(&self) -> Option<String> {
         let leaves = [0x8000_0002, 0x8000_0003, 0x8000_0004];
         let words: Vec<u32> = leaves.into_iter().filter_map(|leaf| self.get(leaf, 0)).flatten().collect();
@@ -124,8 +124,8 @@ impl CpuidLeaves {
         Some(shown(&name)).filter(|name| !name.is_empty())
     }
 
-    /// Returns the plausible caches of leaf 8000_001D (AMD) or else 4 (Intel), without the CPUs
-    /// that share them; empty without both leaves.
+    /// Returns the caches in leaf 8000_001D (AMD), else in leaf 4 (Intel), up to 1 TiB; the CPUs
+    /// that share them are not set. Empty without both leaves.
     pub fn caches(&self) -> Vec<CpuCache> {
         let amd = self.leaves.iter().any(|l| l.leaf == 0x8000_001d);
         let leaf = if amd { 0x8000_001d } else { 0x4 };

@@ -19,8 +19,8 @@ pub enum BadText {
     Empty,
 }
 
-/// Parses the output of `cpuid -r` (also with `-1`), keeping the identifying leaves. Fails at any
-/// other line, and without a leaf.
+/// Parses the output of `cpuid -r`, also with `-1`, and keeps the leaves that identify chips. Fails
+/// at a line that is neither a heading nor a leaf, and if no leaf is left.
 pub fn parse(text: &str) -> Result<Cpuid, BadText> {
     let mut found = Cpuid::default();
     let mut cpu = 0;
@@ -49,7 +49,7 @@ pub fn parse(text: &str) -> Result<Cpuid, BadText> {
     if found.0.is_empty() { Err(BadText::Empty) } else { Ok(found) }
 }
 
-/// Returns the text of CPUID in the format of `cpuid -r`, a section per CPU.
+/// Formats `cpuid` as `cpuid -r` does: for each CPU a heading `CPU 0:` and a line per leaf.
 pub fn write(cpuid: &Cpuid) -> String {
     let mut text = String::new();
     for cpu in cpuid.cpus().iter() {

@@ -38,7 +38,8 @@ pub(super) fn is_one(mount: &Mount) -> bool {
 }
 
 impl Images {
-    /// Finds the erofs images among `mounts` (mount, readable source, phrase on mount point).
+    /// Collects erofs images; `mounts` are (mount of an erofs without a device, readable path of
+    /// its source file, phrase `is mounted on /a`).
     pub(super) fn among<'a>(
         root: &Root,
         mounts: impl Iterator<Item = (&'a Mount, Option<PathBuf>, String)>,
@@ -60,8 +61,8 @@ impl Images {
         Images { unseen: listed.saturating_sub(mounted.len()), mounted }
     }
 
-    /// Returns a phrase if a file may be mounted as erofs although no mount has it as its source,
-    /// else `None`. `path` is a readable path to the file, if any.
+    /// Returns a phrase, `may be a file from which an erofs is mounted on /a …`, if the file at
+    /// `path` (`None`: unreadable) may be part of a mounted erofs image; else `None`.
     pub(super) fn user(&self, root: &Root, path: Option<&Path>) -> Option<String> {
         let may_be = |image: &&Image| {
             let holds_it = path.is_none_or(|path| superblock(root, path, image.offset).is_some());

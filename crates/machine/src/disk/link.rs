@@ -40,12 +40,11 @@ pub enum DeviceLink {
 }
 
 impl DeviceLink {
-    /// Returns the rate in bit/s after line coding and before packet headers, an upper limit of
-    /// transfers.
-    ///
-    /// PCI Express Base Specification 6.0 §4.2: 8b/10b at 2.5 and 5 GT/s, 128b/130b to 32 GT/s, 236
-    /// of 256 bytes of a flit at 64 GT/s. Serial ATA 3.5 §7: 8b/10b. SAS (SPL-5 §5): 8b/10b up to
-    /// 12 Gbit/s, 128b/150b at 22.5. USB 3.2: 8b/10b at 5 Gbit/s, 128b/132b above.
+    /// Returns the rate in bit/s, per direction, after line coding and before packet headers: an
+    /// upper limit of transfers. PCI Express Base Specification 6.0 §4.2: 8b/10b at 2.5 and 5 GT/s,
+    /// 128b/130b to 32 GT/s, 236 of 256 bytes of a flit at 64 GT/s. Serial ATA 3.5 §7: 8b/10b. SAS
+    /// (SPL-5 §5): 8b/10b up to 12 Gbit/s, 128b/150b at 22.5. USB 3.2: 8b/10b at 5 Gbit/s,
+    /// 128b/132b above.
     pub fn coded_bit_per_s(&self) -> f64 {
         match *self {
             Self::Pcie { transfers_per_s, lanes, .. } => {
@@ -78,7 +77,7 @@ impl DeviceLink {
         }
     }
 
-    /// Reads the link of a disk with sysfs directory `place`; `None` if unknown or fictitious.
+    /// Reads the PCIe, SATA, USB or SAS link of the disk at `place` in sysfs; `None` if unknown.
     pub(super) fn of(root: &Root, kind: DiskKind, place: &Path) -> Option<Self> {
         match kind {
             DiskKind::Nvme => pcie(root, &nvme_controller(root, place)),
@@ -90,8 +89,8 @@ impl DeviceLink {
     }
 }
 
-/// Returns the sysfs directory of the NVMe controller to which the disk's virtual subsystem links;
-/// otherwise `place`, the directory of the disk.
+/// Returns the sysfs directory of the NVMe controller that the parent of the disk `place` links to,
+/// if the disk is below `/sys/devices/virtual` (a subsystem); else `place`.
 fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
     let Some(subsystem) = place.parent() else { return place.into() };
     let controllers = root.names(subsystem).unwrap_or_default();
@@ -139,14 +138,13 @@ pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
     known_rate(text.split_once(" GT/s")?.0, "", &[2.5, 5.0, 8.0, 16.0, 32.0, 64.0])
 }
 
-/// Parses a rate with this unit, such as `6.0 Gbps`, to bit/s; `None` unless it is one of the
-/// `known` ones in Gbit/s.
+/// Parses a rate in Gbit/s followed by `unit`, such as `6.0 Gbps`, to bit/s; `None` if the rate is
+/// not in `known` (in Gbit/s).
 fn known_rate(text: &str, unit: &str, known: &[f64]) -> Option<u64> {
     let gbit: f64 = text.strip_suffix(unit)?.parse().ok()?;
     known.contains(&gbit).then_some((gbit * 1e9) as u64)
 }
 
-/// Reads libata's port above the disk: `ata3/link3/ata_link/link3/sata_spd` = `6.0 Gbps`.
 fn sata(root: &Root, place: &Path) -> Option<DeviceLink> {
     let name = |dir: &'_ Path| dir.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let is_port = |dir: &&Path| name(dir).is_some_and(|name| super::numbered(&name, "ata"));
@@ -156,7 +154,6 @@ fn sata(root: &Root, place: &Path) -> Option<DeviceLink> {
     Some(DeviceLink::Sata { line_bit_per_s: known_rate(&text, " Gbps", &[1.5, 3.0, 6.0])? })
 }
 
-/// Reads the SAS port above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate`.
 fn sas(root: &Root, place: &Path) -> Option<DeviceLink> {
     let port = place.ancestors().find(|dir| {
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("port-"))
@@ -172,7 +169,6 @@ fn sas(root: &Root, place: &Path) -> Option<DeviceLink> {
     Some(DeviceLink::Sas { line_bit_per_s: rates.iter().copied().min()?, lanes })
 }
 
-/// Reads the link of the nearest USB device above the disk: `speed` in Mbit/s.
 fn usb(root: &Root, place: &Path) -> Option<DeviceLink> {
     let mbit = place.ancestors().find_map(|dir| root.number(dir.join("speed")).ok())?;
     (1..=80_000).contains(&mbit).then(|| DeviceLink::Usb { line_bit_per_s: mbit * 1_000_000 })

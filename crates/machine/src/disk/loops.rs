@@ -54,7 +54,7 @@ fn thing(known: &Backing) -> FileOrDevice {
     }
 }
 
-/// Returns the file or device at `path`; `None` if deleted: another may have the path now.
+/// Returns what is at `path`; `None` if it ends in ` (deleted)`, as another file may be there now.
 fn by_path(root: &Root, path: &Path) -> Option<FileOrDevice> {
     let deleted = path.as_os_str().as_bytes().ends_with(b" (deleted)");
     if deleted { None } else { FileOrDevice::at(root, path) }

@@ -41,7 +41,8 @@ pub struct WatchedFile {
 }
 
 impl WatchedFile {
-    /// Returns whether an open file may be this one, shown by an overlay: inode or `name` is equal.
+    /// Returns whether the file `open`, called `name`, may be this file as shown by an overlay with
+    /// unknown layers: it is on such an overlay, and inode or name are equal.
     pub(super) fn may_show(&self, open: FileOrDevice, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
             (FileOrDevice::File(own), FileOrDevice::File(open)) if self.shown_on.may_have(open.system) => {
@@ -64,8 +65,8 @@ pub struct OpenerSearch {
     pub unlisted: Option<Opener>,
 }
 
-/// Finds the first process outside this run that holds one of the `watched` files, and counts the
-/// processes that cannot be examined.
+/// Finds the first process, except plimsoll's own, that has a `watched` file open or mapped, and
+/// counts the processes before it that cannot be examined.
 pub fn find_holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
     let run = root.is_live().then(|| OwnProcesses::here(root, std::process::id()));
     let mut seen = OpenerSearch::default();
@@ -108,19 +109,18 @@ impl OwnProcesses {
     }
 }
 
-/// Returns device major and minor, and inode, of a process's executable; `None` if unreadable.
+/// Returns device major, device minor and inode of a process's executable; `None` if unreadable.
 fn program(root: &Root, process: u32) -> Option<(u32, u32, u64)> {
     let about = root.about(format!("proc/{process}/exe"))?;
     Some((about.stx_dev_major, about.stx_dev_minor, about.stx_ino))
 }
 
-/// Returns the ID of a process's parent: field 4 of proc_pid_stat(5); `None` if it has ended.
 fn parent(root: &Root, process: u32) -> Option<u32> {
     let stat = root.text(format!("proc/{process}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns a phrase on how to get the right to examine other users' processes (ptrace(2)).
+/// Returns how to examine processes of other users: `run as root to check them` (ptrace(2)).
 pub fn remedy() -> &'static str {
     match rustix::process::geteuid().is_root() {
         true => "run it with the capability CAP_SYS_PTRACE to check them",
@@ -134,8 +134,8 @@ pub fn process_name(root: &Root, process: u32) -> String {
     shown_bytes(comm.trim_ascii_end())
 }
 
-/// Returns descriptor path (`proc/PID/fd/N`) and identity of each open file or device; `None` if
-/// denied or too many.
+/// Returns the open files and devices of `process` and its threads, each as (descriptor path
+/// `proc/PID/fd/N`, identity); `None` if denied or too many.
 pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, FileOrDevice)>> {
     Some(all_open_files(root, process)?.files)
 }
@@ -147,7 +147,7 @@ struct OpenFiles {
     unlisted: bool,
 }
 
-/// Returns the open files of all threads, which may differ; `None` if denied or too many.
+/// Returns the open files of all threads, with those in io_urings; `None` if denied or too many.
 fn all_open_files(root: &Root, process: u32) -> Option<OpenFiles> {
     let mut all = OpenFiles::default();
     open_in(root, &process.to_string(), &mut all)?;
@@ -167,7 +167,7 @@ fn all_open_files(root: &Root, process: u32) -> Option<OpenFiles> {
     Some(all)
 }
 
-/// Returns a thread with readable mappings, as the first may have ended; else `process`.
+/// Returns a thread of `process` with readable `maps`, as the first may have ended; else `process`.
 fn thread_with_maps(root: &Root, process: u32) -> u32 {
     let has_maps = |thread: &u32| {
         root.head(Path::new(&format!("proc/{thread}/maps")), 1).is_ok_and(|maps| !maps.is_empty())
@@ -210,7 +210,7 @@ fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
     }
 }
 
-/// Returns the value of `line`, such as `flags:`, in the fdinfo of a descriptor `proc/PID/fd/N`.
+/// Returns the value after `line`, such as `flags:`, in the fdinfo of `link` (`proc/PID/fd/N`).
 pub(super) fn fdinfo_value(root: &Root, link: &Path, line: &str) -> Option<String> {
     let dir = link.parent()?.parent()?;
     let info = root.text(dir.join("fdinfo").join(link.file_name()?)).ok()?;
@@ -238,8 +238,8 @@ pub enum OpenMode {
     Both,
 }
 
-/// Returns which of the `watched` files a process holds, and whether it has an unlisted ring;
-/// `None` if it may not be examined.
+/// Returns the index in `watched` of a file that `process` has open or mapped, if any, and whether
+/// it has an io_uring whose files the kernel does not list; `None` if it may not be examined.
 fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<(Option<usize>, bool)> {
     let of = |is: &dyn Fn(&WatchedFile) -> bool| {
         watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
@@ -265,14 +265,14 @@ fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<(Option
     Some((mapped.filter(|place| !watched[*place].writers_only), unlisted))
 }
 
-/// Returns whether an open file is on btrfs, whose subvolume numbers are in no mount table.
+/// Returns whether an open file is on btrfs, whose device numbers are in no mount table.
 fn on_btrfs(root: &Root, link: &Path) -> bool {
     const BTRFS: u32 = 0x9123_683e;
     root.is_live() && root.magic(link) == Some(BTRFS)
 }
 
-/// Returns the index, by `place`, of a watched file that the process maps; `Some(None)` if there is
-/// none, `None` if the list of mappings is too long.
+/// Returns the index in `watched` of a file that `process` maps; `place` returns the index of a
+/// file. `Some(None)` if there is none, `None` if the list of mappings is too long.
 fn mapped(
     root: &Root,
     process: u32,

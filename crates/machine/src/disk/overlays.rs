@@ -23,8 +23,8 @@ pub struct BlindOverlays {
 }
 
 impl BlindOverlays {
-    /// Returns whether a file on file system `system` may be on one of these overlays. Files of
-    /// layers on several file systems have device numbers that are in no mount table.
+    /// Returns whether a file with device number `system` may be on one of these overlays: the
+    /// number is an overlay's or in no mount table, as for layers on several file systems.
     pub(super) fn may_have(&self, system: DeviceNumber) -> bool {
         let in_no_table = || system.major == 0 && !self.mounted.contains(&system);
         self.overlays.contains(&system) || (!self.overlays.is_empty() && in_no_table())
@@ -37,8 +37,8 @@ pub(super) struct Overlays<'a> {
 }
 
 impl Overlays<'_> {
-    /// Returns the other files with the bytes of `file`: layer files of an overlay file, or the
-    /// reverse. `None` if one is not found. `written` is the path in any mount namespace.
+    /// Returns the other files with the bytes of `file` (path `written`): layer files of a file on
+    /// an overlay, or what overlays show of a layer file. `None` if the layer file is not found.
     pub(super) fn aliases(&self, file: FileId, written: &Path) -> Option<Vec<Alias>> {
         if self.mounts().next().is_none() {
             return Some(Vec::new());
@@ -50,7 +50,7 @@ impl Overlays<'_> {
         Some(below.into_iter().chain(self.overlay_aliases(file, written)).collect())
     }
 
-    /// Returns the overlays with a layer path that is relative or leads nowhere.
+    /// Returns the overlays with a layer whose path is relative or does not exist.
     pub(super) fn blind(&self) -> BlindOverlays {
         let found = |table: &MountTable, layer: &Path| {
             layer.is_absolute()
@@ -76,8 +76,8 @@ impl Overlays<'_> {
             .flat_map(|table| table.mounts.iter().filter(|mount| is_overlay(mount)).map(move |m| (table, m)))
     }
 
-    /// Returns whether the file is on an overlay. If no mount table has its device number, the path
-    /// `written` decides; without a path the answer is yes.
+    /// Returns whether `file` is on an overlay: by the mount with its device number, else by the
+    /// mounts at its path `written`; true if that leads to it in no namespace.
     pub(super) fn is_on_one(&self, file: FileId, written: &Path) -> bool {
         let mut all = self.tables.all.iter().flat_map(|table| &table.mounts);
         match all.find(|mount| mount.device == file.system) {
@@ -91,7 +91,7 @@ impl Overlays<'_> {
         }
     }
 
-    /// Returns the mount tables in whose namespace the path `written` leads to `file`.
+    /// Returns the tables of the mount namespaces in which the path `written` leads to `file`.
     fn places(&self, file: FileId, written: &Path) -> impl Iterator<Item = &MountTable> {
         let leads = move |table: &&MountTable| {
             FileOrDevice::at(self.root, &readable_path(table, written)) == Some(FileOrDevice::File(file))
@@ -116,8 +116,8 @@ impl Overlays<'_> {
         found
     }
 
-    /// Returns the file with path `inner` in the overlay `mount`, from the uppermost layer that has
-    /// it, by layer paths in this namespace and that of `table`, else in all.
+    /// Returns the file `inner` of the overlay `mount` from the uppermost layer that has it,
+    /// searched in this process's mount namespace and that of `table`, or else in all.
     fn in_layers(&self, table: &MountTable, mount: &Mount, inner: &Path) -> Vec<Alias> {
         let layers = layers(mount);
         let inner = inner.strip_prefix("/").unwrap_or(inner);
@@ -135,7 +135,7 @@ impl Overlays<'_> {
         if near.is_empty() { self.tables.all.iter().filter_map(in_namespace).collect() } else { near }
     }
 
-    /// Returns the files under which overlays show the layer file `file` with path `written`.
+    /// Returns the files as which overlays show the layer file `file` with path `written`.
     fn overlay_aliases(&self, file: FileId, written: &Path) -> Vec<Alias> {
         let place = |table: &MountTable| locate(table, written);
         let places: Vec<(DeviceNumber, PathBuf)> = self.places(file, written).filter_map(place).collect();
@@ -164,7 +164,7 @@ impl Overlays<'_> {
         self.layer_aliases(file, &written).iter().any(is_it).then_some(Alias { thing, written, path })
     }
 
-    /// Returns the directories that a layer's path may mean: file system, and path in it.
+    /// Returns (file system, path in it) of a `layer`, seen from this process and from `table`.
     fn located_here(&self, table: &MountTable, layer: &Path) -> Vec<(DeviceNumber, PathBuf)> {
         let linked = self.root.resolve(layer).ok();
         let own = self.tables.all.first();
@@ -177,7 +177,7 @@ fn is_overlay(mount: &Mount) -> bool {
     mount.fs_type == "overlay"
 }
 
-/// Returns the path `written` in the namespace of `table` as readable here: `/proc/PID/root/…`.
+/// Returns a path to `written` of the namespace of `table` that works here: `/proc/PID/root/…`.
 fn readable_path(table: &MountTable, written: &Path) -> PathBuf {
     match (table.process, written.strip_prefix("/")) {
         (Some(process), Ok(below)) => PathBuf::from(format!("/proc/{process}/root")).join(below),
@@ -185,7 +185,7 @@ fn readable_path(table: &MountTable, written: &Path) -> PathBuf {
     }
 }
 
-/// Returns the file system of a path and the path within it; `None` if no mount has it.
+/// Returns (device number, path within) of the file system with `path`; `None` if no mount has it.
 fn locate(table: &MountTable, path: &Path) -> Option<(DeviceNumber, PathBuf)> {
     let mount = mount_of(&table.mounts, path)?;
     Some((mount.device, replace_prefix(path, &mount.point, &mount.root)?))

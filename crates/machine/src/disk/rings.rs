@@ -25,7 +25,7 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Returns whether this may be the file at `path`: unresolved, and the names are equal.
+    /// Returns whether this file was not found by its path, and its name is that of `path`.
     pub(super) fn may_be(&self, path: &str) -> bool {
         let name = |path: &Path| {
             let name = path.file_name()?.to_string_lossy().into_owned();
@@ -35,8 +35,8 @@ impl Registered {
     }
 }
 
-/// Returns the files registered with the io_uring of the descriptor `link`; empty if that is no
-/// ring. `None` if a busy ring blocks the list, which is retried for some ms if `patient`.
+/// Returns the files registered with the io_uring of the descriptor `link`; empty if that is none.
+/// `None` if a busy ring hides them, for which `patient` waits 8 ms. `/proc/PROCESS` has `link`.
 pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool) -> Option<Vec<Registered>> {
     let is_ring = || root.link_text(link).is_ok_and(|text| text.as_os_str() == RING);
     if !is_ring() {
@@ -61,8 +61,8 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
     None
 }
 
-/// Returns whether the kernel omits the whole table of a busy ring (Linux 6.17 at the latest).
-/// Older kernels print the number of slots without the files; 6.13 and later also omit empty slots.
+/// Returns whether fdinfo omits the whole list of a busy ring's files (from Linux 6.17). Older
+/// kernels print the number of slots without the files; 6.13 and later also omit empty slots.
 fn omits_busy_table(root: &Root) -> bool {
     let release = root.line("proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers =
@@ -70,8 +70,8 @@ fn omits_busy_table(root: &Root) -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(17))
 }
 
-/// Returns the paths in lines `    0: /path` from `UserFiles:` to `UserBufs:`; `None` if a busy
-/// ring lists none. Before Linux 6.7 a name may contain a line break.
+/// Returns the paths in lines `    0: /path` of a ring's fdinfo. `None` if the ring was busy: there
+/// is no `UserFiles:` or, unless `tells_all`, a number of files above 0 but no path.
 fn files(info: &[u8], tells_all: bool) -> Option<Vec<PathBuf>> {
     let mut lines = info.split(|byte| *byte == b'\n');
     let count = lines.find_map(|line| line.strip_prefix(b"UserFiles:"))?;

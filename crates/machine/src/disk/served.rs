@@ -22,7 +22,7 @@ pub(super) struct ServedFile {
 /// Prefixes of names of NBD servers, as truncated by the kernel.
 const SERVERS: [&str; 4] = ["nbd-server", "nbdkit", "qemu-nbd", "qemu-storage"];
 
-/// Finds the storage of an NBD or ublk device with sysfs directory `place`; else `None`.
+/// Finds files and disks behind the NBD or ublk device `name` at `place` in sysfs; else `None`.
 pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     if name.starts_with("ublkb") {
         return Some(by_ublk(root, name));
@@ -50,7 +50,7 @@ pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     Some(Served { files, certain: false, alike })
 }
 
-/// Returns the other NBD devices connected by a client without storage of its own.
+/// Returns the NBD devices, except `name`, whose client process has no file or disk open to write.
 fn other_clients(root: &Root, name: &str) -> Vec<String> {
     let connected = |other: &String| {
         let pid = root.number(Path::new("sys/block").join(other).join("pid"));
@@ -61,7 +61,7 @@ fn other_clients(root: &Root, name: &str) -> Vec<String> {
     root.names("sys/block").unwrap_or_default().into_iter().filter(connected).collect()
 }
 
-/// Finds a ublk device's storage: its server has the control device open (block/ublk.rst).
+/// Finds a ublk device's files: its server has the control device open (block/ublk.rst).
 fn by_ublk(root: &Root, name: &str) -> Served {
     let number = name.trim_start_matches("ublkb");
     let control =
@@ -76,8 +76,8 @@ fn by_ublk(root: &Root, name: &str) -> Served {
     Served { files, certain: server.is_some(), alike: Vec::new() }
 }
 
-/// Finds the storage of the FUSE file system `system`: its server has `/dev/fuse` open, on newer
-/// kernels with the minor device number as the connection in fdinfo.
+/// Finds the files that servers of the FUSE file system `system` have open: processes with
+/// `/dev/fuse` open, on newer kernels only those whose connection in fdinfo is its minor number.
 pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
     let connection = |link: &Path| {
         let info = openers::fdinfo_value(root, link, "fuse_connection:")?;
@@ -94,7 +94,7 @@ pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
     Served { files, certain: false, alike: Vec::new() }
 }
 
-/// Returns the files and block devices (not NBD) that a process has open to read and write.
+/// Returns the files and block devices (not NBD) that `process` has open to read and write.
 fn kept_by(root: &Root, process: u32) -> Vec<ServedFile> {
     const NBD: u32 = 43;
     let open = openers::open_files(root, process).unwrap_or_default();

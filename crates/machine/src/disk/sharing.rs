@@ -16,9 +16,9 @@ pub(super) fn partitions_overlap(root: &Root, one: &Path, other: &Path) -> bool 
     }
 }
 
-/// Returns whether devices `one` and `other` on the device `below` (sysfs directories) share no
-/// data: LVM volumes of one group (not a snapshot and its origin), kpartx partitions, arrays of one
-/// mdadm container.
+/// Returns whether devices `one` and `other`, both on the device `below` (sysfs directories), are
+/// known to share no data: LVM volumes of one group (not a snapshot and its origin), partitions by
+/// kpartx, arrays of one mdadm container.
 pub(super) fn are_separate(root: &Root, below: &Path, one: &Path, other: &Path) -> bool {
     if let Some((container, array)) = array(root, one) {
         return match self::array(root, other) {
@@ -40,7 +40,7 @@ pub(super) fn are_separate(root: &Root, below: &Path, one: &Path, other: &Path) 
     }
 }
 
-/// Returns container and index of an array managed by mdadm (Documentation/admin-guide/md.rst):
+/// Returns (container, index) of an array managed by mdadm (Documentation/admin-guide/md.rst):
 /// `external:/md127/0`, with `-` instead of `/` while read-only. `None` for other arrays.
 fn array(root: &Root, place: &Path) -> Option<(String, String)> {
     let version = root.line(place.join("md/metadata_version")).ok()?;
@@ -48,18 +48,18 @@ fn array(root: &Root, place: &Path) -> Option<(String, String)> {
     Some((container.to_owned(), array.to_owned()))
 }
 
-/// Returns the volume group in `LVM-<32 of the group><32 of the volume>…` (lvm2, dm_build_dm_uuid).
+/// Returns the volume group of an LVM `uuid`, `LVM-<32 of the group><32 of the volume>…` (lvm2).
 fn group(uuid: &str) -> Option<&str> {
     uuid.strip_prefix("LVM-")?.get(..32)
 }
 
-/// Returns partition number and whole disk in `part2-mpath-3600…`.
+/// Returns (partition number, disk) in the UUID of a kpartx partition, `part2-mpath-3600…`.
 fn kpartx(uuid: &str) -> Option<(u32, &str)> {
     let (part, disk) = uuid.split_once('-')?;
     Some((part.strip_prefix("part")?.parse().ok()?, disk))
 }
 
-/// Returns whether the members of the device carry its manager's signature (such as a PV).
+/// Returns whether the devices below the device at `place` have a signature, such as that of LVM.
 pub(super) fn marks_its_members(root: &Root, place: &Path) -> bool {
     const MAPPER_PREFIXES: [&str; 7] = ["LVM-", "CRYPT-", "mpath-", "DMRAID-", "stratis-", "VDO-", "part"];
     const BARE: [&str; 2] = ["CRYPT-PLAIN", "CRYPT-LOOPAES"];

@@ -73,8 +73,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Follows the device `number` with sysfs directory `place` down to its storage. `loops` are
-    /// the loop devices in use; `fuse` returns whether a process serves a file system.
+    /// Returns the device `number` with sysfs directory `place` and all devices and files below it.
+    /// `loops` are the loop devices in use; `fuse` returns whether a process serves a file system.
     pub(super) fn below(
         root: &Root,
         number: DeviceNumber,
@@ -104,7 +104,7 @@ impl Stack {
         stack
     }
 
-    /// Returns each node not behind an unknown server: the node, the step to it, its origin.
+    /// Returns (node, step to it, node above it) of all nodes not below a guessed server.
     pub fn certain(&self) -> Vec<(FileOrDevice, StackStep, FileOrDevice)> {
         let mut doubtful = vec![false; self.nodes.len()];
         let mut certain = Vec::new();
@@ -140,7 +140,7 @@ impl Stack {
         self.other_paths(root, at, &place);
     }
 
-    /// Adds the files with the same bytes as node `at` if it is a file on an overlay or in a layer.
+    /// Adds the files with the bytes of node number `at`, a file on an overlay or in a layer.
     fn overlaid(&mut self, root: &Root, at: usize, overlays: &Overlays) {
         let StackMember { thing: FileOrDevice::File(file), name, written, .. } = &self.nodes[at] else {
             return;
@@ -216,7 +216,7 @@ impl Stack {
         }
     }
 
-    /// Adds disks with the world-wide name and size of node `at`: they are one disk.
+    /// Adds the disks with the WWID and size of node number `at`: other paths to the same disk.
     fn other_paths(&mut self, root: &Root, at: usize, place: &Path) {
         let wwid =
             |place: &Path| ["wwid", "device/wwid"].iter().find_map(|file| root.line(place.join(file)).ok());
@@ -261,7 +261,8 @@ impl Stack {
         self.add(node);
     }
 
-    /// Adds a node. A partition's disk that is also reached as a whole counts as a whole.
+    /// Adds `node` unless its device or file is in the stack. A disk that is there only because of
+    /// a partition gets the step of `node`, which uses the whole disk.
     fn add(&mut self, node: StackMember) {
         match self.nodes.iter_mut().find(|known| known.thing == node.thing) {
             None => self.nodes.push(node),

@@ -23,7 +23,7 @@ pub(super) struct DiskSurvey<'a> {
 }
 
 impl<'a> DiskSurvey<'a> {
-    /// Surveys the machine; adds a phrase on each unreadable part to `phrases`.
+    /// Reads the uses of disks (mounts, swap …); adds a phrase to `phrases` for each that fails.
     pub(super) fn of(root: &'a Root, phrases: &mut Vec<String>) -> DiskSurvey<'a> {
         let tables = or_phrase(mounts::read_all_namespaces(root), "mounts", phrases);
         let loops = or_phrase(loops::all(root), "loop devices", phrases);
@@ -39,8 +39,8 @@ impl<'a> DiskSurvey<'a> {
         DiskSurvey { root, tables, sources, loops, swaps, others: other_kernel_uses(root), images }
     }
 
-    /// Returns whether both are the same file or device. Files of equal inode on different device
-    /// numbers are, if a stacked file system may show one of them.
+    /// Returns whether both are the same file or device. Files with one inode on two device numbers
+    /// count as the same if one of them may be shown by a stacked or network file system.
     fn same(&self, one: FileOrDevice, other: FileOrDevice) -> bool {
         match (one, other) {
             (FileOrDevice::File(one), FileOrDevice::File(other)) if one.inode == other.inode => {
@@ -56,7 +56,7 @@ impl<'a> DiskSurvey<'a> {
         Some((Medium::of(&mount.fs_type), &mount.fs_type))
     }
 
-    /// Returns whether files of this device number may be shown by a stacked file system.
+    /// Returns whether files of `system` may belong to another file system: stacked, network …
     fn shows_others(&self, system: DeviceNumber) -> bool {
         let mut mounts = self.tables.all.iter().flat_map(|table| &table.mounts);
         match self.medium(system) {
@@ -66,7 +66,7 @@ impl<'a> DiskSurvey<'a> {
     }
 
     /// Returns phrases (`is in use as swap`) on the users of a file or device. `place` is the sysfs
-    /// directory of a device. Devices for whose names `left_out` returns true are no users.
+    /// directory of a device. Devices for whose names `left_out` returns true are ignored.
     pub(super) fn direct(
         &self,
         thing: FileOrDevice,
@@ -121,8 +121,8 @@ impl<'a> DiskSurvey<'a> {
         format!("is part of {described}{}", self.use_phrase(holder, deeper))
     }
 
-    /// Returns a phrase on the use of a device, ` (dm-0 is mounted on /)`, or of devices built on
-    /// it, at most `deeper` levels; empty if unused.
+    /// Returns a phrase on the use of the device `name`, ` (dm-0 is mounted on /)`, or of a device
+    /// built on it, at most `deeper` levels above; empty if unused.
     fn use_phrase(&self, name: &str, deeper: usize) -> String {
         let place = self.root.resolve(Path::new("sys/class/block").join(name));
         let place = place.or_else(|_| self.root.resolve(Path::new("sys/block").join(name)));
@@ -176,7 +176,7 @@ impl<'a> DiskSurvey<'a> {
     }
 }
 
-/// Returns `found`; if it cannot be read, nothing, and adds a phrase on it to `phrases`.
+/// Returns `found`, or the default after adding `has WHAT that cannot be read: …` to `phrases`.
 fn or_phrase<T: Default>(found: Result<T, ReadError>, what: &str, phrases: &mut Vec<String>) -> T {
     let unread = |why: &ReadError| phrases.push(format!("has {what} that cannot be read: {why}"));
     found.inspect_err(unread).unwrap_or_default()
@@ -188,7 +188,7 @@ struct OtherUse {
     phrases: String,
 }
 
-/// Returns (identity, if known, and path) of each swap area; empty if the kernel has no swap.
+/// Returns (identity, `None` if unknown; path) of each swap area; empty if the kernel has no swap.
 fn swaps(root: &Root) -> Result<Vec<(Option<FileOrDevice>, PathBuf)>, ReadError> {
     let table = match root.text("proc/swaps") {
         Err(ReadError::Missing(_)) => return Ok(Vec::new()),
@@ -220,8 +220,8 @@ fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Opt
     ways.find_map(|path| FileOrDevice::at(root, &path).map(|thing| (path, thing)))
 }
 
-/// Returns devices and files in kernel use: zram backing, storage targets (configfs), the RNBD
-/// server (ABI/testing/sysfs-class-rnbd-server) and pstore.
+/// Returns the devices and files that the kernel uses: by zram, storage targets (configfs), the
+/// RNBD server (ABI/testing/sysfs-class-rnbd-server) and pstore.
 fn other_kernel_uses(root: &Root) -> Vec<OtherUse> {
     let mut found = Vec::new();
     let mut add = |file: PathBuf, by: Option<String>, phrases: String| {

@@ -28,7 +28,7 @@ pub enum FileOrDevice {
 }
 
 impl FileOrDevice {
-    /// Returns the file or device at an absolute path; a missing device node is found by its name.
+    /// Returns the file or device at an absolute path; a missing device node is found by name.
     pub fn at(root: &Root, path: &Path) -> Option<FileOrDevice> {
         if !path.is_absolute() {
             return None;
@@ -74,7 +74,7 @@ fn character(root: &Root, name: &str) -> Option<FileOrDevice> {
     number.parse().ok().map(FileOrDevice::Character)
 }
 
-/// Returns the number of a block device by its name below `/dev`, also a device mapper's name.
+/// Returns the number of a block device by its name below `/dev`: `sda1`, `mapper/home`.
 fn number_of(root: &Root, name: &str) -> Option<DeviceNumber> {
     const BLOCK_DIRECTORY: &str = "sys/class/block";
     let all = Path::new(BLOCK_DIRECTORY);

@@ -60,7 +60,7 @@ impl DeviceUse {
     }
 }
 
-/// Finds the users of the device and of everything below it, except processes that hold it open.
+/// Finds users of the device and of all below it, except processes that have it open.
 pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
     let place = match sysfs_directory(root, number) {
         Ok(place) => place,
@@ -98,14 +98,14 @@ pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
     of(&place).or_else(|| of(place.parent()?))
 }
 
-/// Returns the number in the queue file `name`, such as `discard_max_bytes`, if there is one.
+/// Returns the number in the disk's sysfs file `queue/NAME`, such as `discard_max_bytes`, if any.
 pub fn queue_number(root: &Root, number: DeviceNumber, name: &str) -> Option<u64> {
     let place = sysfs_directory(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("queue").join(name)).ok();
     of(&place).or_else(|| of(place.parent()?))
 }
 
-/// Returns the serial number of the device or the partition's disk; `None` if unknown.
+/// Returns the serial number of the disk, also for a partition of it; `None` if unknown.
 pub fn serial(root: &Root, number: DeviceNumber) -> Option<String> {
     let place = sysfs_directory(root, number).ok()?;
     let disk = if root.exists(place.join("partition")) { place.parent()?.to_path_buf() } else { place };
@@ -114,7 +114,7 @@ pub fn serial(root: &Root, number: DeviceNumber) -> Option<String> {
     serial.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Returns the serial number of a SCSI `disk` by its VPD page 80h (SPC-4 §7.8.13).
+/// Returns the serial number of the SCSI disk at `disk` in sysfs: VPD page 80h (SPC-4 §7.8.13).
 fn page_80(root: &Root, disk: &Path) -> Option<String> {
     let page = root.head(&disk.join("device/vpd_pg80"), 256).ok()?;
     let length = usize::from(*page.get(3)?);
@@ -129,7 +129,8 @@ struct SurveyedStack<'a> {
 }
 
 impl SurveyedStack<'_> {
-    /// Returns phrases on the users of node number `at`, except those above it in the stack.
+    /// Returns phrases, `is made of sda, which is mounted on /`, on users of node number `at` that
+    /// are not in the stack.
     fn users_of(&self, at: usize) -> Vec<String> {
         let node = &self.stack.nodes[at];
         let place = node.place.as_deref();
@@ -144,7 +145,7 @@ impl SurveyedStack<'_> {
         phrases.into_iter().map(|phrases| format!("{lead}{phrases}")).collect()
     }
 
-    /// Returns whether the device `other`, built on the node, shares no data with the stack.
+    /// Returns whether `other`, a device on `node`, certainly shares no data with the stack.
     fn separates(&self, node: &StackMember, other: &str) -> bool {
         let root = self.survey.root;
         let (Some(place), Some(above)) = (&node.place, &self.stack.nodes[node.from].place) else {
@@ -154,8 +155,8 @@ impl SurveyedStack<'_> {
         node.step == StackStep::Member && other.is_ok_and(|other| are_separate(root, place, above, &other))
     }
 
-    /// Returns a phrase on a loop device, unless `left_out`, that may read the file of node number
-    /// `at` through an overlay with unknown layers.
+    /// Returns a phrase on a loop device, unless `left_out` returns true for its name, that may
+    /// read the file of node number `at` through an overlay with unknown layers.
     fn shown_to_loops(&self, at: usize, left_out: &dyn Fn(&str) -> bool) -> Option<String> {
         let watched = self.watch(&self.stack.nodes[at]);
         let overlays = Overlays { root: self.survey.root, tables: &self.survey.tables };
@@ -169,7 +170,7 @@ impl SurveyedStack<'_> {
         Some(format!("may be what {} reads from, on an overlay whose layers cannot be found", one.name))
     }
 
-    /// Returns the start of a phrase that relates the node to the device: `is made of sda, which `.
+    /// Returns how the device relates to `node`: `is made of sda, which `, to start a phrase.
     fn lead(&self, node: &StackMember) -> String {
         let name = &node.name;
         match node.step {
@@ -221,7 +222,7 @@ impl SurveyedStack<'_> {
         phrases
     }
 
-    /// Returns the files and devices below the device, to be claimed or checked for signatures.
+    /// Returns files and devices below the device that must be claimed with it or have signatures.
     fn below(&self) -> Vec<LowerDevice> {
         let root = self.survey.root;
         let mut partial = vec![false; self.stack.nodes.len()];

@@ -92,7 +92,7 @@ impl HealthChange {
         sum(&self.cores_throttled).max(sum(&self.packages_throttled))
     }
 
-    /// Returns the numbers of corrected and of uncorrected memory errors.
+    /// Returns the memory errors, corrected and uncorrected, each summed over the controllers.
     pub fn memory_errors(&self) -> [u64; 2] {
         self.controllers.iter().fold([0, 0], |[corrected, uncorrected]: [u64; 2], one| {
             [corrected.saturating_add(one.corrected), uncorrected.saturating_add(one.uncorrected)]
@@ -101,7 +101,7 @@ impl HealthChange {
 }
 
 impl HealthCounters {
-    /// Returns whether nothing is counted.
+    /// Returns whether this machine has none of the counters.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -129,7 +129,7 @@ fn rise(then: u64, now: u64) -> u64 {
     now.checked_sub(then).unwrap_or(now)
 }
 
-/// Returns by how much each counter rose from `then` to `now`, if at all; absent ones were zero.
+/// Returns the rise of each counter that rose from `then` to `now`; absent counters were 0.
 fn rises(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let each = now.iter().map(|(name, n)| (name.clone(), rise(then.get(name).copied().unwrap_or(0), *n)));
     each.filter(|(_, n)| *n > 0).collect()
@@ -156,7 +156,7 @@ impl Interface {
         any.iter().any(|n| *n > 0).then_some(change)
     }
 
-    /// Parses `eth0: 1296 10 0 0 0 0 0 0 1256 9 0 0 …`: 8 received values, then 8 sent ones.
+    /// Parses a line of `/proc/net/dev`: `eth0: 1296 10 …`, 8 received values, then 8 sent ones.
     fn of_line(line: &str) -> Option<Self> {
         let (name, counts) = line.rsplit_once(':')?;
         let counts: Vec<u64> = counts.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
@@ -183,8 +183,8 @@ pub struct CounterFiles {
 }
 
 impl CounterFiles {
-    /// Finds the counters readable within a millisecond: of many cores only those of packages,
-    /// because a hot core makes its package hot.
+    /// Finds the counters. Above 64 cores, throttling is counted only per package, to read all
+    /// within a millisecond: a hot core makes its package hot.
     pub fn new(root: &Root) -> Self {
         let mut probe = Self::find_all(root);
         if probe.cores.len() > MANY_CORES && !probe.packages.is_empty() {
@@ -228,7 +228,7 @@ impl CounterFiles {
         }
     }
 
-    /// Reads only the energy counters; empty if this user may not.
+    /// Reads only the energy counters (RAPL); empty if there are none or access is denied.
     pub fn energy(&self) -> Vec<Zone> {
         self.zones.read(&self.root)
     }
@@ -238,7 +238,7 @@ impl CounterFiles {
         used(before, &self.energy(), seconds)
     }
 
-    /// Returns a description of the counters that this user may not read; `None` without any.
+    /// Returns a name of the counters that this user may not read; `None` if all are readable.
     pub fn missing(&self) -> Option<&'static str> {
         self.zones.is_denied.then_some("energy of the processors (RAPL, energy_uj)")
     }
@@ -263,7 +263,7 @@ impl CounterFiles {
     }
 }
 
-/// Returns name (`0:3`, `0`) and file of the throttling counters of cores, and of packages.
+/// Returns (name, file) of the throttling counters: of each core (`0:3`) and of each package (`0`).
 fn throttle_counts(root: &Root) -> [Vec<(String, PathBuf)>; 2] {
     let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
     for id in root.names(CPU_DIRECTORY).unwrap_or_default() {

@@ -34,7 +34,7 @@ pub struct Energy {
 }
 
 impl Zone {
-    /// Returns the energy since an earlier reading in µJ; the counter may have wrapped once.
+    /// Returns the energy since the reading `before` in µJ; the counter may have wrapped once.
     fn since(&self, before: &Self) -> u64 {
         match self.energy_uj.checked_sub(before.energy_uj) {
             Some(used) => used,
@@ -43,8 +43,8 @@ impl Zone {
     }
 }
 
-/// Returns the energy between readings `seconds` apart: `None` for packages or memory if one of
-/// their zones is missing in `before` or may have wrapped twice.
+/// Returns the energy used between two readings `seconds` apart; `None` for packages or memory if
+/// there is no such zone, `before` lacks one, or one may have wrapped twice.
 pub fn used(before: &[Zone], after: &[Zone], seconds: f64) -> Energy {
     let sum = |is_one: &dyn Fn(&Zone) -> bool| {
         let zones: Vec<&Zone> = after.iter().filter(|zone| is_one(zone)).collect();

@@ -186,7 +186,6 @@ impl HardwareFault {
     }
 }
 
-/// Formats speed and width of a link: `8 GT/s ×4`.
 fn pace(pace: LinkPace) -> String {
     format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
 }

@@ -36,12 +36,12 @@ pub struct PcieLink {
 }
 
 impl PcieLink {
-    /// Returns whether the link has fewer lanes than possible, which few devices do to save power.
+    /// Returns whether fewer lanes are in use than possible, which few devices do to save power.
     pub fn is_narrow(&self) -> bool {
         self.now.lanes < self.possible.lanes
     }
 
-    /// Returns whether the speed of the link is lower than possible.
+    /// Returns whether the link is slower, per lane, than possible.
     pub fn is_slow(&self) -> bool {
         self.now.transfers_per_s < self.possible.transfers_per_s
     }
@@ -112,8 +112,8 @@ const MOST_DEEP: usize = 4;
 const GPU: &str = "GPU";
 const ACCELERATOR: &str = "accelerator";
 
-/// Returns whether the device slows its link while idle: a GPU or accelerator, or a bridge with one
-/// at most `deep` levels below.
+/// Returns whether the device with sysfs directory `place` slows its link while idle: a GPU or
+/// accelerator, or a bridge with one of these at most `deep` levels below.
 fn saves_power(root: &Root, place: &Path, deep: usize) -> bool {
     let class = root.line(place.join("class")).unwrap_or_default();
     match kind(&class) {
@@ -127,7 +127,7 @@ fn saves_power(root: &Root, place: &Path, deep: usize) -> bool {
     }
 }
 
-/// Returns the kind of device (`NIC`) of a PCI class `0x020000` (PCI Code and ID Assignment).
+/// Returns the kind of a device with this PCI class: `NIC` for `0x020000`, `device` if unknown.
 fn kind(class: &str) -> &'static str {
     let (class, rest) = (class.get(2..4), class.get(4..6));
     match (class, rest) {

@@ -33,7 +33,7 @@ pub struct Sensor {
 }
 
 impl Sensor {
-    /// Returns whether the input is certainly connected, unlike those of board chips.
+    /// Returns whether the sensor is certainly connected; inputs of board chips may not be.
     pub fn is_sure(&self) -> bool {
         !UNSURE.iter().any(|chip| self.chip.starts_with(chip))
     }
@@ -43,14 +43,14 @@ impl Sensor {
         self.is_sure() && self.critical.is_some_and(|critical| self.celsius >= critical)
     }
 
-    /// Returns chip and label: `coretemp Package id 0`.
+    /// Returns chip and, if any, label: `coretemp Package id 0`.
     pub fn name(&self) -> String {
         let label = self.label.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
         format!("{}{label}", self.chip)
     }
 }
 
-/// Reads all temperature sensors (hwmon and thermal zones), at most 1024. A sensor that both show
+/// Reads all temperature sensors (hwmon and thermal zones), at most 1024. A sensor that both list
 /// is read from hwmon only.
 pub(super) fn read_sensors(root: &Root) -> Vec<Sensor> {
     let mut found = Vec::new();

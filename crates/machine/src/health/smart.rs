@@ -51,7 +51,7 @@ pub struct Smart {
 }
 
 impl Smart {
-    /// Parses a log page; `None` if it is too short or all zero, which no drive writes.
+    /// Parses a SMART log page; `None` if it is too short or all zero, which no drive writes.
     pub fn parse(page: &[u8]) -> Option<Self> {
         let page: &[u8; SMART_BYTES] = page.get(..SMART_BYTES)?.try_into().ok()?;
         if page.iter().all(|byte| *byte == 0) {
@@ -78,7 +78,7 @@ impl Smart {
     }
 }
 
-/// Returns the SMART data of all drives, and which data this user may not query, if any.
+/// Returns the SMART data of all NVMe drives and, if this user may not read some, its description.
 pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     let mut denied = None;
     let mut found = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     (found, denied)
 }
 
-/// Returns the names of responding local drives, each with the path of its log page.
+/// Returns (name, log page path) of local NVMe controllers that respond: (`nvme0`, `/dev/nvme0`).
 fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     let names = root.names(if root.is_live() { CONTROLLERS } else { SAVED }).unwrap_or_default();
     let names = names
@@ -106,14 +106,14 @@ fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     names.map(|name| (name.clone(), dir.join(name))).collect()
 }
 
-/// Returns whether a controller is local (`transport` of drivers/nvme/host) or unknown.
+/// Returns whether an NVMe controller is attached to this machine (`transport`), or unknown.
 fn is_here(root: &Root, name: &str) -> bool {
     let transport = root.line(Path::new(CONTROLLERS).join(name).join("transport")).unwrap_or_default();
     !["tcp", "rdma", "fc", "loop"].contains(&transport.as_str())
 }
 
-/// Returns whether a controller is up or unknown (`state` of drivers/nvme/host/sysfs.c): a
-/// resetting or dead one would block.
+/// Returns whether an NVMe controller is live (`state` of drivers/nvme/host/sysfs.c), or unknown: a
+/// resetting or dead controller would block.
 fn answers(root: &Root, name: &str) -> bool {
     root.line(Path::new(CONTROLLERS).join(name).join("state")).map_or(true, |state| state == "live")
 }
@@ -126,7 +126,7 @@ fn page(root: &Root, place: &Path) -> std::io::Result<Vec<u8>> {
     root.bytes(place, SMART_BYTES as u64).map_err(std::io::Error::other)
 }
 
-/// Reads the log pages of all drives that this user may query, with their paths in a saved tree.
+/// Reads the SMART log pages that this user may read, each with its path in a saved tree.
 pub(crate) fn pages(root: &Root) -> Vec<(PathBuf, Vec<u8>)> {
     let all = controllers(root).into_iter();
     all.filter_map(|(name, place)| Some((Path::new(SAVED).join(name), page(root, &place).ok()?))).collect()

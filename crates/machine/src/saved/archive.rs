@@ -48,8 +48,8 @@ pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError>
     })
 }
 
-/// Reads an archive into memory. Fails if too large, or for anything but plain files, directories
-/// and links, a duplicate path, or a path that leads out of the archive.
+/// Reads a `.tar.gz` into memory, without a sole directory at its top. Fails if it is too large, or
+/// has anything but files, directories and links, a path twice, or a path that leads out.
 pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
     let refused = |why: String| SavedError::Refused(shown_path(from), why);
     let no_archive = |e: io::Error| unreadable(&e, refused);

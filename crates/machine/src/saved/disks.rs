@@ -43,7 +43,7 @@ fn btrfs(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
     }
 }
 
-/// Adds the device or partition with sysfs directory `place`; returns its saved path.
+/// Adds the device or partition with sysfs directory `place`; returns its path in `content`.
 fn device(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) -> PathBuf {
     let to = names.sysfs_path(place);
     for file in OF_DEVICE.split(' ') {
@@ -90,7 +90,7 @@ fn above(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut Sav
     }
 }
 
-/// Adds the controllers of the NVMe disk at `place` if the disk is below a virtual subsystem.
+/// Adds to `content` the controllers of the NVMe disk at `place`, if below a virtual subsystem.
 fn paths(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) {
     let Some(subsystem) = place.parent().filter(|_| place.starts_with("/sys/devices/virtual/nvme-subsystem"))
     else {

@@ -63,7 +63,7 @@ fn is_wanted(mount: &Mount) -> bool {
     is_group || is_store || mount.point == Path::new("/")
 }
 
-/// Returns a mount table's line with numbered names; only options that are words are kept.
+/// Formats a line of mountinfo with numbered instead of private names and only one-word options.
 fn line(root: &Root, mount: &Mount, names: &mut NumberedNames) -> String {
     let source = match sysfs_directory(root, mount.device).or_else(|_| device_by_source(root, mount)) {
         Ok(place) => {

@@ -22,7 +22,7 @@ pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedCon
     links(root, names, content);
 }
 
-/// Adds files of each chip or zone `class`/`prefix`N: `fixed` ones, inputs, and trip points.
+/// Adds to `content` from each `class`/`prefix`N the files `fixed`, temperatures and trip points.
 fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut SavedContent) {
     let chips = root.names(class).unwrap_or_default();
     for dir in chips.iter().filter(|name| numbered(name, prefix)).map(|name| Path::new(class).join(name)) {

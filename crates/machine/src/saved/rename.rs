@@ -12,7 +12,7 @@ const IDENTIFYING: usize = 12;
 pub(super) struct NumberedNames(BTreeMap<String, String>);
 
 impl NumberedNames {
-    /// Replaces the private components of a path by numbered names.
+    /// Replaces components of a path that may be private by numbered names, such as `name-1`.
     pub(super) fn path(&mut self, path: &Path) -> PathBuf {
         let mut out = PathBuf::new();
         for part in path.components() {
@@ -32,7 +32,7 @@ impl NumberedNames {
         self.numbered(word, kind)
     }
 
-    /// Replaces identifying or user-given components of a sysfs path by numbered names.
+    /// Replaces serial numbers and user-given names in a sysfs path by `id-1`; drops the first `/`.
     pub(super) fn sysfs_path(&mut self, place: &Path) -> PathBuf {
         let words = place.components().filter_map(|part| match part {
             Component::Normal(word) => Some(word.to_string_lossy().into_owned()),
@@ -41,7 +41,7 @@ impl NumberedNames {
         words.collect::<Vec<_>>().iter().map(|word| self.device(word)).collect()
     }
 
-    /// Replaces a device name by a numbered one unless it is one of the kernel's, such as `sda`.
+    /// Returns `name` if it is the kernel's, such as `sda`; else a numbered name, such as `id-1`.
     pub(super) fn device(&mut self, name: &str) -> String {
         let digits = name.bytes().filter(|byte| *byte != b'-').collect::<Vec<_>>();
         let longest = digits.split(|byte| !byte.is_ascii_hexdigit()).map(<[u8]>::len).max().unwrap_or(0);

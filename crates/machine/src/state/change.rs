@@ -25,7 +25,7 @@ pub struct StateChange {
 }
 
 impl StateSnapshot {
-    /// Returns the activity until `later`: CPU shares of `cpus`, everything else machine-wide.
+    /// Returns the activity from this snapshot to `later`; CPU shares are those of `cpus`.
     pub fn until(&self, later: &Self, cpus: &CpuSet) -> StateChange {
         let elapsed = later.at.saturating_duration_since(self.at);
         let time = self.time_until(later, cpus);

@@ -251,7 +251,7 @@ impl Key {
         })
     }
 
-    /// Returns whether the parameter is a load such as `depth`: a count with a chart axis.
+    /// Returns whether the parameter is a load, a count along which charts are drawn: `depth` …
     pub fn is_load(&self) -> bool {
         self.kind == ValueKind::Count && self.axis.is_some()
     }

@@ -17,7 +17,7 @@ impl CaseGlob {
         Ok(Self { text: text.to_owned() })
     }
 
-    /// Returns whether the glob matches the whole id.
+    /// Returns whether the glob matches the whole case id (`cpu.peak/op=fma`).
     pub fn matches(&self, id: &str) -> bool {
         fast_glob::glob_match(self.text.replace('/', SLASH), id.replace('/', SLASH))
     }
@@ -33,8 +33,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Parses leading components (`cpu.peak`) or, with any of `* ? [ {`, a glob; errors are safe to
-    /// print.
+    /// Parses leading components of ids (`cpu.peak`) or, with any of `* ? [ {`, a glob.
     pub fn parse(text: &str) -> Result<Self, String> {
         if !text.contains(['*', '?', '[', '{']) {
             return Ok(Self::Name(text.to_owned()));
@@ -54,7 +53,7 @@ impl Pattern {
         }
     }
 
-    /// Returns whether the pattern may match a case of this benchmark; always true for a glob.
+    /// Returns whether the pattern may match a case of `benchmark`; always true for a glob.
     pub fn may_match(&self, benchmark: &str) -> bool {
         match self {
             Self::Glob(_) => true,

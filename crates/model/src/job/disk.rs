@@ -123,7 +123,7 @@ impl DiskTransfers {
         self.mean_block().is_some_and(|bytes| bytes <= MAX_SMALL_BLOCK_BYTES as f64)
     }
 
-    /// Returns the transfers per sample, at least 1, if bytes or transfers are fixed; else `None`.
+    /// Returns how many transfers a sample has, by `scaling` per thread or in total, if fixed.
     pub fn fixed_transfers(&self) -> Option<u64> {
         Some(match self.amount? {
             TransferAmount::Bytes(bytes) => ((bytes as f64 / self.blocks.mean()).round() as u64).max(1),
@@ -131,17 +131,17 @@ impl DiskTransfers {
         })
     }
 
-    /// Returns the alignment of offsets in bytes: the requested one, or the blocks' divisor.
+    /// Returns the alignment of offsets in bytes: `align`, or the largest divisor of the blocks.
     pub fn unit(&self) -> u64 {
         self.align.unwrap_or_else(|| self.blocks.unit())
     }
 
-    /// Returns the number of parts into which threads divide the file; 1 if they share it.
+    /// Returns into how many parts the threads divide the file: 1 if they share it.
     pub fn parts(&self) -> u64 {
         if self.shared { 1 } else { self.threads }
     }
 
-    /// Returns `sync` as in ids, such as `every:32`, if it has a number of writes; else `None`.
+    /// Returns parameter `sync` as in ids, if it counts writes (`every:32`); else `None`.
     pub fn canonical_sync(&self) -> Option<String> {
         match self.flush {
             Flush::Every { writes, call: SyncCall::DataSync } => Some(format!("every:{writes}")),
@@ -192,7 +192,7 @@ impl DiskOperation {
         matches!(self, Self::Write | Self::Append | Self::Mixed { .. })
     }
 
-    /// Returns whether a pass uses up the file, which is then refilled or emptied: append, trim.
+    /// Returns whether a pass uses the file up, which is then refilled or emptied: append, trim.
     pub fn uses_up(self) -> bool {
         matches!(self, Self::Append | Self::Trim)
     }
@@ -319,7 +319,7 @@ pub enum SyncCall {
     Sync,
 }
 
-/// Parses `sync`: `none`, `each`, `o_sync`, `end`, `fsync-end`, `every:N` or `fsync:N` (writes).
+/// Parses parameter `sync`: `none`, `each`, `o_sync`, `end`, `fsync-end`, `every:N`, `fsync:N`.
 fn sync(word: &str) -> Result<(WriteThrough, Flush), String> {
     let after =
         |(name, call)| Some((word.strip_prefix(name)?.trim_start_matches([' ', ':', '-', '=']), call));

@@ -32,7 +32,7 @@ pub struct MemorySite {
 }
 
 impl MemorySite {
-    /// Reads threads, size, pages and node of a case; 0 bytes without a size, THP without pages.
+    /// Reads threads, size, pages and node of a case; size 0 and transparent huge pages by default.
     pub fn of(case: &Case) -> Self {
         Self {
             threads: Threads::of(case),
@@ -71,7 +71,7 @@ pub struct MemoryStream {
 }
 
 impl MemoryStream {
-    /// Reads the parameters; fails for another benchmark, no size or an unknown operation.
+    /// Reads a `memory.bandwidth` case; fails for other cases, no size or an unknown operation.
     pub fn of(case: &Case) -> Result<Self, String> {
         let is_ours = case.benchmark() == "memory.bandwidth";
         let op = case.word("op").filter(|_| is_ours).and_then(|op| op.parse().ok());
@@ -101,7 +101,7 @@ pub struct PointerChase {
 }
 
 impl PointerChase {
-    /// Reads the parameters of a case; `None` for another benchmark or without a size.
+    /// Reads a `memory.latency` case; `None` for another benchmark or without a size.
     pub fn of(case: &Case) -> Option<Self> {
         let number = |key| case.number(key).and_then(|n| usize::try_from(n).ok());
         let site = MemorySite::of(case);
@@ -113,7 +113,7 @@ impl PointerChase {
     }
 }
 
-/// Returns the kind of the pages called `word`, such as `thp`; `None` if unknown.
+/// Returns the kind of pages that `word`, such as `thp` or `4k`, names; `None` if unknown.
 pub fn pages_named(word: &str) -> Option<Pages> {
     let small = SMALL_PAGES.iter().map(|(name, _)| (*name, Pages::Small));
     small.chain(LARGE_PAGES.iter().copied()).find(|(name, _)| *name == word).map(|(_, pages)| pages)

@@ -52,7 +52,7 @@ pub fn multiply_limit(limit: Limit, factor: f64, inputs: &[Input], formula: &str
     }
 }
 
-/// Returns the limit in B/s of sockets with all channels filled with the fastest modules, if known.
+/// Returns the limit in B/s of the case's sockets with the fastest modules in all channels.
 fn full_channels_limit(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let memory = SocketMemory::of(machine).map_err(|why| why.0)?.ok_or_else(|| no_channels(machine))?;
     let (shown, _) = sockets(machine, case)?;
@@ -87,7 +87,7 @@ fn full_channels_limit(machine: &Machine, case: &Case) -> Result<Limit, String> 
     })
 }
 
-/// Returns the limit in B/s of the channels with modules; the error ends a sentence, or is empty.
+/// Returns the limit in B/s of the case's channels with modules; the error is why not, or empty.
 fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let modules = machine.memory.modules.as_deref().unwrap_or_default();
     if modules.is_empty() {
@@ -149,7 +149,7 @@ fn of_hardware(machine: &Machine, shown: usize) -> usize {
     if machine.virtualisation.is_virtual == Some(false) { shown } else { shown.min(nodes.max(1)) }
 }
 
-/// Returns how many sockets may carry the traffic of `shown` ones: guests may see two as one.
+/// Returns how many sockets may have the traffic if `shown` are visible: guests may see fewer.
 fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64 {
     if machine.virtualisation.is_virtual == Some(false) {
         return shown;
@@ -161,8 +161,8 @@ fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64
     shown.max(proven).max(hidden)
 }
 
-/// Returns whether a guest sees its CPUs' sockets: on some clouds
-/// (github.com/SpareCores/sc-inspector-data), or if several have memory.
+/// Returns whether a guest sees the real sockets of its CPUs: on some clouds
+/// (github.com/SpareCores/sc-inspector-data), or if several sockets have memory.
 fn shows_sockets(machine: &Machine) -> bool {
     let Virtualisation { hypervisor, system_vendor, .. } = &machine.virtualisation;
     let is_azure = system_vendor.as_deref() == Some("Microsoft Corporation");
@@ -171,7 +171,7 @@ fn shows_sockets(machine: &Machine) -> bool {
         || machine.cpu.sockets.is_some_and(|shown| shown > 1 && of_hardware(machine, shown) > 1)
 }
 
-/// Returns (sockets that carry the case's traffic, all sockets); fails if they are unknown.
+/// Returns (sockets with the case's memory traffic, all sockets); fails if they are unknown.
 fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let node = case.node().and_then(|id| machine.memory.nodes.iter().find(|node| node.id as u64 == id));
     if let Some(node) = node.filter(|node| node.cpus.is_empty()) {

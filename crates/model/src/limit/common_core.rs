@@ -5,8 +5,8 @@ use plimsoll_machine::CpuSet;
 use super::{Limit, LimitSource, Question};
 use crate::place::cpus_of_case;
 
-/// Returns the limits that `derived` gives for CPUs that may share a core. If some shared one
-/// before the run, these are two: one for the shared core and one for separate cores.
+/// Returns what `derived` returns. If CPUs of the case were measured before the run to share a core
+/// that is hidden, returns two limits: for the shared core and for separate cores.
 pub fn limits_by_core_sharing<E>(
     question: &Question<'_>,
     derived: impl Fn(&Question<'_>) -> Result<Limit, E>,

@@ -8,7 +8,7 @@ use super::{Input, Limit, LimitKind, LimitSource, Question, median};
 /// Name of the input that limits by credits have, and no other: the time until they are used up.
 pub(super) const LASTS: &str = "lasts";
 
-/// Returns the limit by CPU credits, which is `full` while they last; `None` if not burstable.
+/// Returns the limit on burstable EC2: `full` until credits are used up, then a share; else `None`.
 pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let (row, source) = Burstable::of(&question.machine.virtualisation)?;
     let whole = full.value?;

@@ -61,7 +61,7 @@ struct Instances {
 }
 
 impl Instances {
-    /// Returns the note that `setting` (`vpc-1`) may add 25 %; `None` if `product` lacks it.
+    /// Returns a note that `setting` (`vpc-1`) may add 25 % if instance type `product` has it.
     fn weighting(&self, product: &str, setting: &str) -> Option<String> {
         let family = product.split('.').next()?;
         self.weighted.iter().any(|known| known == family).then(|| {
@@ -143,7 +143,7 @@ pub struct Burstable {
 }
 
 impl Burstable {
-    /// Returns (row, source) of the machine's EC2 instance type; `None` if it is not burstable.
+    /// Returns ratings, and their source, of a burstable EC2 instance; `None` on other machines.
     pub fn of(machine: &Virtualisation) -> Option<(&'static Burstable, &'static str)> {
         let product = machine.ec2_type()?;
         let row = INSTANCE_TABLE.burstable.iter().find(|row| row.product == product)?;
@@ -155,7 +155,7 @@ impl Burstable {
         60.0 * credits / (self.vcpus * (1.0 - self.baseline))
     }
 
-    /// Returns the note that a burstable instance has no published figures; else `None`.
+    /// Returns a note that burstable EC2 instances have no published figures; `None` elsewhere.
     pub fn unpublished_note(machine: &Virtualisation) -> Option<String> {
         let (Burstable { product, network, .. }, _) = Self::of(machine)?;
         Some(format!(
@@ -190,7 +190,7 @@ pub struct Promise<'a> {
 }
 
 impl Device {
-    /// Returns the rating that matches the disk's model; `None` if it is not listed.
+    /// Returns the vendor's ratings of the disk's model; `None` if the model is not listed.
     pub fn of(disk: &Disk) -> Option<&'static Device> {
         let model = disk.model.as_deref()?.trim();
         let matches = |row: &&Device| row.models.iter().any(|prefix| model.starts_with(prefix.as_str()));
@@ -199,7 +199,7 @@ impl Device {
 }
 
 impl<'a> Promise<'a> {
-    /// Returns the EC2 instance type's rating; `None` unless all `disks` are its network volumes.
+    /// Returns the EC2 instance type's rating for volumes; `None` unless all `disks` are volumes.
     pub fn of(machine: &'a Virtualisation, disks: &[&Disk]) -> Option<Promise<'a>> {
         let table = &*INSTANCE_TABLE;
         let product = machine.ec2_type()?;

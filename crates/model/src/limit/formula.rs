@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_BYTES: usize = 1000;
 const MAX_FORMULA_DEPTH: usize = 32;
 
-/// Evaluates `text` (`2 * clock`); fails unless it uses all `inputs` and is finite and above 0.
+/// Evaluates a formula, `2 * clock`; fails unless it uses all `inputs` and is finite and above 0.
 pub fn evaluate(text: &str, inputs: &BTreeMap<String, f64>) -> Result<f64, String> {
     if text.len() > MOST_BYTES {
         return Err(format!("longer than {MOST_BYTES} bytes"));
@@ -43,7 +43,6 @@ impl Parser<'_> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Consumes and returns the next character after blanks if it is one of `signs`.
     fn take(&mut self, signs: &[char]) -> Option<char> {
         self.skip();
         let next = self.rest.chars().next().filter(|next| signs.contains(next))?;

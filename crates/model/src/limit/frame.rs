@@ -23,8 +23,8 @@ pub const UDP_HEADER: f64 = 8.0;
 /// Minimum frame on the wire: 64 bytes, preamble and gap (IEEE 802.3).
 pub const MIN_FRAME_BYTES: f64 = 84.0;
 
-/// Returns the `limit` of a link; in a guest, marked as resting on the speed that the host shows,
-/// as a virtual function may reach its card's other functions faster than the line.
+/// Returns the `limit` of a link; in a guest, [`Limit::fact`] is the speed that the hypervisor
+/// shows, as a virtual function may reach its card's other functions faster than the line.
 pub fn rest_on_shown_speed(limit: Limit, machine: &Machine) -> Limit {
     match machine.virtualisation.is_virtual {
         Some(true) => limit.resting_on_or("the speed of the line that the hypervisor shows", PASSED_BY),

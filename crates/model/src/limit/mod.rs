@@ -63,7 +63,7 @@ pub enum LimitScope {
 }
 
 impl LimitScope {
-    /// Returns its name in tables: `full sockets`.
+    /// Returns the scope's name in tables: `full sockets`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Socket => "full sockets",
@@ -185,7 +185,7 @@ impl Limit {
         }
     }
 
-    /// Multiplies the limit by `pairs`, the number of pairs of machines that measured at once.
+    /// Multiplies the limit by `pairs`, the number of pairs of machines measured at the same time.
     pub fn of_pairs(mut self, pairs: f64) -> Self {
         if let Some(value) = &mut self.value {
             *value *= pairs;
@@ -197,25 +197,25 @@ impl Limit {
         self
     }
 
-    /// Sets the fact that the limit rests on; a figure past it shows that the CPU is another one.
+    /// Sets the fact about the CPU on which the limit depends; a figure past the limit refutes it.
     pub fn resting_on(self, fact: impl Into<String>) -> Self {
         let otherwise = "the CPU is not what it says; run plimsoll machine --save FILE.tar.gz and report it";
         self.resting_on_or(fact, otherwise)
     }
 
-    /// Like [`Limit::resting_on`]; `otherwise` explains a figure past the limit.
+    /// Sets the fact on which the limit depends; `otherwise` explains a figure past the limit.
     pub fn resting_on_or(self, fact: impl Into<String>, otherwise: &'static str) -> Self {
         Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: None }), ..self }
     }
 
-    /// Sets a fact about the host's placement of guest CPUs, which may hold for only part of a run;
-    /// after a move the limit is `times` as high.
+    /// Sets a fact about the host's placement of guest CPUs on which the limit depends. If the host
+    /// moves the CPUs, which it may do during a run, the limit is `times` as high.
     pub fn resting_on_placement(self, fact: impl Into<String>, times: f64) -> Self {
         let otherwise = "the host has moved CPUs since, and the limit counts a core for each";
         Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: Some(times) }), ..self }
     }
 
-    /// Appends `why` to the reason, after a semicolon.
+    /// Appends `why` to [`Limit::reason`], after a semicolon if there is one already.
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
         let reasons: Vec<String> = self.reason.into_iter().chain([why.into()]).collect();
@@ -233,7 +233,7 @@ impl Limit {
         Self { is_promise: true, ..self }
     }
 
-    /// Returns `measured` ÷ `limit`, inverted for floors: 1 is at the limit, and more is past it.
+    /// Returns `measured` ÷ `limit`, inverted for floors: 1 is at the limit, above 1 is past it.
     pub fn share(&self, measured: f64, limit: f64) -> f64 {
         match self.kind {
             LimitKind::Ceiling => measured / limit,
@@ -246,7 +246,7 @@ impl Limit {
         self.inputs.iter().any(|input| input.name == credits::LASTS)
     }
 
-    /// Returns how the limit depends on the clock of the sample, by the inputs of its formula.
+    /// Returns how the limit depends on a sample's clock, by the inputs with the unit Hz.
     pub fn varies(&self) -> Varies {
         match self.inputs.iter().filter(|input| input.unit == Unit::Hertz.name()).count() {
             0 if !self.is_by_credits() => Varies::Not,
@@ -255,7 +255,7 @@ impl Limit {
         }
     }
 
-    /// Returns the value with `unit`, the metric's; `None` if the limit is unknown.
+    /// Returns the limit's value with `unit`, the metric's; `None` if the limit is unknown.
     pub fn quantity(&self, unit: Unit) -> Option<Quantity> {
         self.value.map(|value| Quantity { value, unit })
     }
@@ -286,7 +286,7 @@ pub struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Returns the median of condition `row` over the samples; `None` if none has it.
+    /// Returns the median of the condition `row` over the samples; `None` if none has it.
     pub fn condition(&self, row: &OwnCondition) -> Option<f64> {
         median(self.samples.iter().filter_map(|s| s.conditions.more.get(row)).collect())
     }

@@ -61,14 +61,14 @@ pub struct UserLimitError {
 }
 
 impl UserLimitError {
-    /// Creates the error of the limit with this index: invalid, or it matches no benchmark.
+    /// Creates the error `why` about the limit number `index` (from 0) in a limits file.
     fn of_limit(index: usize, why: String) -> Self {
         Self { position: format!("limit {}", index + 1), why }
     }
 }
 
 impl UserLimits {
-    /// Reads a limits file; the error is one line, with line and column if possible.
+    /// Reads a limits file (TOML); the error is one line, with line and column if possible.
     pub fn read(path: &Path) -> Result<Self, String> {
         let file = shown_path(path);
         let text = read_small(path, MAX_BYTES).map_err(|why| format!("--limits {file}: {why}"))?;
@@ -95,13 +95,13 @@ impl UserLimits {
         Ok(Self { given: given.collect::<Result<_, _>>()? })
     }
 
-    /// Fails, like [`UserLimits::parse`], if a limit matches no (benchmark, metrics) of these.
+    /// Fails if a limit matches none of `benchmarks`, each a name with the benchmark's metrics.
     pub fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), UserLimitError> {
         let mut given = self.given.iter().enumerate();
         given.try_for_each(|(i, g)| g.fit(benchmarks).map_err(|why| UserLimitError::of_limit(i, why)))
     }
 
-    /// Returns the limits for the case, and for the name and unit of `metric`; may be empty.
+    /// Returns the limits that match the case and the name and unit of `metric`; may be empty.
     pub fn of(&self, case: &Case, metric: &Metric) -> Vec<Limit> {
         let id = case.id();
         let fits = |g: &&GivenLimit| {
@@ -145,7 +145,7 @@ impl GivenLimit {
     }
 }
 
-/// Rewords serde's error `message` about key `key` like an error of the command line.
+/// Rewords serde's error `message` about key `key` in the style of command line errors.
 fn name_position(message: &str, key: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
     let (what, expected) = match message.strip_prefix("wanted ") {
@@ -174,7 +174,7 @@ fn name_position(message: &str, key: &str) -> String {
 }
 
 impl UserLimit {
-    /// Returns the value, given or by the formula; fails unless exactly one is there and above 0.
+    /// Returns `value` or that of `formula`; fails unless exactly one is set, finite and above 0.
     fn known_value(&self) -> Result<f64, String> {
         if let Some((name, value)) = self.inputs.iter().find(|(_, value)| !value.is_finite()) {
             return Err(format!("inputs: {} = {value} is not a finite number", shown(name)));

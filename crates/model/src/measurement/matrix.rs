@@ -22,7 +22,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Builds the matrix of medians over `samples`; `None` if they have no cells.
+    /// Builds the matrix of medians over `samples`; `None` if no sample has cells.
     pub fn of(samples: &[Sample]) -> Option<Self> {
         let mut places: BTreeMap<[u32; 2], (Vec<f64>, Option<&str>)> = BTreeMap::new();
         for cell in samples.iter().flat_map(|s| &s.matrix).filter(|cell| cell.value.is_finite()) {
@@ -60,7 +60,7 @@ impl Matrix {
         (self.measured().count(), count_pairs(self.measured()))
     }
 
-    /// Returns the number of pairs and the median of each label, lowest median first.
+    /// Returns pairs and median of each label (`smt`), the lowest median first.
     pub fn medians_by_label(&self) -> Vec<LabelMedian<'_>> {
         let mut kinds: BTreeMap<Option<&str>, Vec<MeasuredEntry<'_>>> = BTreeMap::new();
         self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
@@ -97,7 +97,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Returns the direction that the case names; else up for a rate (`is_rate`), both for times.
+    /// Returns the case's `direction`; without it, up for a rate (`is_rate`), else both.
     pub fn of(case: &Case, is_rate: bool) -> Self {
         match case.word("direction") {
             Some("down") => Self::Down,

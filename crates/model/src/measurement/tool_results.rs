@@ -72,7 +72,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Evaluates the pairs of one tool; differences up to the share `margin` (0.05) count as equal.
+    /// Compares a reference tool's figures with ours; a difference up to `margin` (0.05) is none.
     pub fn of(tool_run: &ToolRun, margin: f64) -> Self {
         let pairs: Vec<(f64, f64)> = tool_run.pairs.iter().map(|p| (p.own, p.tool)).collect();
         let ratio = Ratio::of(&pairs);
@@ -106,12 +106,12 @@ impl ToolResult {
         }
     }
 
-    /// Returns the median of our own figures in the pairs; `None` without pairs.
+    /// Returns the median of plimsoll's figures in the pairs; `None` without pairs.
     pub fn own_median(&self) -> Option<f64> {
         crate::limit::median(self.own.clone())
     }
 
-    /// Sets which share of `limit` our median and the tool's reach; `None` if it is unknown.
+    /// Sets the shares of `limit` that our median and the tool's reach; `None` if it is unknown.
     #[must_use]
     pub fn with_shares(mut self, limit: Option<&Limit>) -> Self {
         let bound = limit.and_then(|limit| Some((limit, limit.value?)));

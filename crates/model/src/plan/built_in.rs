@@ -86,12 +86,12 @@ pub const BUILT_IN: &[BuiltIn] = &[
     ),
 ];
 
-/// Returns the plan with this name; `None` if there is none.
+/// Returns the built-in plan with this name, such as `quick`; `None` if there is none.
 pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|plan| plan.name == name)
 }
 
-/// Returns the published plans whose names have most words of `typed`, a title or part of it.
+/// Returns the published plans whose names share the most words with `typed` (a title), if any.
 pub fn titled(typed: &str) -> Vec<&'static BuiltIn> {
     let typed: String = typed.chars().filter(char::is_ascii_alphanumeric).collect();
     let typed = typed.to_ascii_lowercase();

@@ -55,7 +55,7 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Returns the servers of its groups; empty for a file, which cannot name any.
+    /// Returns the servers of all groups; empty for a plan from a file, which cannot name servers.
     pub fn servers(&self) -> Vec<String> {
         self.groups.iter().flat_map(|group| group.words(SERVER, &[])).collect()
     }
@@ -70,7 +70,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// Creates an error for a mistake at line and column, both from 1, of a file (sanitised path).
+    /// Creates an error with reason `why` at (line, column), both from 1, of `file` (sanitised).
     pub fn at(file: &str, (line, column): (usize, usize), why: String) -> Self {
         Self { place: format!("{file}, line {line}, column {column}"), why }
     }
@@ -121,7 +121,7 @@ pub fn parse(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
     parsed(file, text, false)
 }
 
-/// Parses the plan that plimsoll stored for a command line, which may name a server.
+/// Parses a plan that plimsoll stored for a command line; unlike a file, it may name a server.
 pub fn parse_kept(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
     parsed(file, text, true)
 }
@@ -187,7 +187,7 @@ impl PlanMistake {
         Self { span: None, in_key: false, why: why.into() }
     }
 
-    /// Returns the mistake of an unknown key; without `candidates`, of an unknown section.
+    /// Creates the mistake that key `name` (section, without `candidates`) is unknown, with a hint.
     fn key(name: &str, candidates: &[&'static str]) -> Self {
         let known = spelled(name);
         let refused = REFUSED.iter().find(|(names, _)| names.split(' ').any(|name| name == known));
@@ -215,12 +215,12 @@ impl PlanMistake {
 
 type PlanValue<'i> = Spanned<DeValue<'i>>;
 
-/// Normalises a key like a flag: `sample_time` becomes `sample-time`.
+/// Returns a key as spelled in flags: `sample_time` becomes `sample-time`.
 fn spelled(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// Sets what a top-level key sets in `plan`; mistakes within groups are added to `wrong`.
+/// Stores `value` of top-level key `key` in `plan`, or fails; adds mistakes in groups to `wrong`.
 fn top(
     plan: &mut PlanFile,
     key: &str,

@@ -61,13 +61,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// Returns the words of parameter `key`, or `defaults` if the group lacks it.
+    /// Returns the words for parameter `key`; `defaults` if the group lacks the parameter.
     pub fn words(&self, key: &str, defaults: &[&str]) -> Vec<String> {
         let defaults = defaults.iter().map(|w| (*w).to_owned()).collect();
         self.list(key, defaults, |value| value.word().map(str::to_owned))
     }
 
-    /// Returns the words of `key`, by default `usual`; the word `all` stands for all of `every`.
+    /// Returns the words for `key`, by default `usual`; all of `every` if the word `all` is there.
     pub fn words_of(&self, key: &str, usual: &[&str], every: &[&str]) -> Vec<String> {
         let words = self.words(key, usual);
         match words.iter().any(|word| word.eq_ignore_ascii_case("all")) {
@@ -76,18 +76,18 @@ impl Group {
         }
     }
 
-    /// Returns the sizes (bytes) or counts of `key`, or `defaults` if the group lacks it.
+    /// Returns the sizes (bytes) or counts for `key`; `defaults` if the group lacks the parameter.
     pub fn numbers(&self, key: &str, defaults: &[u64]) -> Vec<u64> {
         self.list(key, defaults.to_vec(), Value::number)
     }
 
-    /// Returns the sizes (bytes) or counts of `key`; `None` if the group lacks it.
+    /// Returns the sizes (bytes) or counts for `key`; `None` if the group lacks the parameter.
     pub fn asked_numbers(&self, key: &str) -> Option<Vec<u64>> {
         self.asked(key).then(|| self.numbers(key, &[]))
     }
 
-    /// Returns the requested words of `key` with their values, by default all that are `known`.
-    /// Fails for another word.
+    /// Returns the group's words for `key`, each with its value in `known`; all `known` ones if the
+    /// group lacks `key`. Fails for another word.
     pub fn values<T: Copy>(
         &self,
         key: &str,
@@ -97,8 +97,8 @@ impl Group {
         self.words_of(key, &all, &all).iter().map(|word| find_word(key, word, known)).collect()
     }
 
-    /// Returns each of `cases` with each value that the group has for parameter `key`, case by
-    /// case; `cases` themselves if the group lacks it.
+    /// Returns each of `cases` with each value that the group has for parameter `key`, the first
+    /// case first; `cases` unchanged if the group has none.
     pub fn each_of(&self, cases: Vec<Case>, key: &str) -> Vec<Case> {
         match self.lists.get(key).filter(|values| !values.is_empty()) {
             Some(values) => Case::with_each(cases, key, values.clone()),
@@ -106,12 +106,12 @@ impl Group {
         }
     }
 
-    /// Returns whether the group has parameter `key`.
+    /// Returns whether the group has a list for parameter `key`.
     pub fn asked(&self, key: &str) -> bool {
         self.lists.contains_key(key)
     }
 
-    /// Returns whether `key` was set on the command line instead of in a plan file.
+    /// Returns whether the group has `key` from the command line instead of a plan file.
     pub fn typed(&self, key: &str) -> bool {
         self.asked(key) && !self.places.keys.contains_key(key)
     }
@@ -120,7 +120,7 @@ impl Group {
         self.lists.get(key).map_or(defaults, |values| values.iter().filter_map(read).collect())
     }
 
-    /// Sets the values of parameter `key`; an unknown name is ignored.
+    /// Sets the list of values for parameter `key`; an unknown name is ignored.
     #[must_use]
     pub fn with(mut self, key: &str, values: Vec<Value>) -> Self {
         if let Ok(key) = Key::find(key) {

@@ -39,7 +39,7 @@ impl PlanPositions {
         !self.file.is_empty()
     }
 
-    /// Returns the option, else the section, of the foreign job file that `key` comes from, if any.
+    /// Returns the option (else section) of another tool's job file that `key` is from, if any.
     pub fn description(&self, key: &str) -> Option<&str> {
         self.descriptions.get(key).or(self.group_label.as_ref()).map(String::as_str)
     }

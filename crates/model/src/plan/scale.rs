@@ -31,19 +31,19 @@ pub const LEAST_SERIES: u32 = 30;
 const LEAST_ORDER: u64 = 64;
 const LEAST_WORK: u64 = 1_000_000;
 
-/// Returns `samples` of a series × `scale`, but at least [`LEAST_SERIES`]; no more than `samples`.
+/// Returns `samples` of a time series × `scale`, at least [`LEAST_SERIES`] but not above `samples`.
 pub fn series(samples: u32, scale: f64) -> u32 {
     let scaled = (f64::from(samples) * scale.min(1.0)).round() as u32;
     scaled.max(LEAST_SERIES.min(samples))
 }
 
-/// Returns `seconds` per sample of a series × `scale`, not below `usual`, those of other cases.
+/// Returns `seconds` per sample of a series × `scale`, not below `usual` (seconds of other cases).
 pub fn series_sample_time(seconds: f64, scale: f64, usual: f64) -> f64 {
     if scale >= 1.0 { seconds } else { (seconds * scale).max(seconds.min(usual)) }
 }
 
-/// Returns the group with its amounts × `scale`, in parts with one transfer size and one number of
-/// workers each. `on_files` returns whether a benchmark uses test files.
+/// Returns the group with its amounts (work, bytes, files) × `scale`, in parts with one transfer
+/// size and one number of workers each. `on_files` returns whether a benchmark uses test files.
 pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
     if scale == 1.0 || !KEYS.iter().any(|key| key.amount.is_some() && group.asked(key.name)) {
         return vec![group.clone()];
@@ -53,12 +53,12 @@ pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
     parts
 }
 
-/// Returns the least file size in bytes for any case of the group: one file serves them all.
+/// Returns the minimum bytes of the file for all cases of the group: two blocks per thread.
 fn room(group: &Group) -> u64 {
     block(group).saturating_mul(2).saturating_mul(threads(group))
 }
 
-/// Splits the group so that each part has one transfer size and one number of workers.
+/// Splits the group into parts with one transfer size and one number of threads or streams.
 fn parts(group: &Group) -> Vec<Group> {
     of_one().chain(workers()).fold(vec![group.clone()], |parts, key| {
         parts.into_iter().flat_map(|part| split_values(part, key.name)).collect()
@@ -72,7 +72,7 @@ pub struct Unscaled {
 }
 
 impl Unscaled {
-    /// Creates the map from cases of `groups` scaled by `scale` to the amounts in the plan.
+    /// Creates a map from the cases of `groups` after scaling by `scale` to those before.
     pub fn new(groups: &[Group], scale: f64, on_files: OnFiles) -> Self {
         let pairs = |group: &Group| {
             let room = room(group);
@@ -87,7 +87,7 @@ impl Unscaled {
         Self { parts: scaled.flat_map(pairs).collect() }
     }
 
-    /// Returns `case` with the plan's amounts; unchanged if it is not from the plan.
+    /// Returns `case` with the amounts before scaling; unchanged if it is not a scaled case.
     pub fn case(&self, case: &Case) -> Case {
         let of = |(small, _): &&(Group, Group)| small.benchmarks.iter().any(|name| name == case.benchmark());
         let found = self.parts.iter().filter(of).find_map(|(small, stated)| restored(small, stated, case));
@@ -95,7 +95,7 @@ impl Unscaled {
     }
 }
 
-/// Returns `case` with amounts of `stated`; `None` unless it is in `small`, `stated` when scaled.
+/// Returns `case` of `small` (`stated` after scaling) with the amounts of `stated`; else `None`.
 fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
     let several = |value: &Value| value.word().is_some_and(|word| word == "all" || word == SWEEP);
     let mut amounts = Vec::new();
@@ -119,7 +119,7 @@ fn split_values(group: Group, key: &'static str) -> Vec<Group> {
     values.into_iter().map(with).collect()
 }
 
-/// Scales the amounts of a part in place; its file has at least `room` bytes.
+/// Multiplies the amounts of `part` by `scale`, but not below minimums: `room` bytes for a file.
 fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     let files = part.benchmarks.iter().any(|name| on_files(name));
     let (block, threads) = (block(part), threads(part));
@@ -145,7 +145,7 @@ fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     }
 }
 
-/// Returns the order `n` of a system of equations × ∛`scale`, but at least 64.
+/// Returns the order `n` of a matrix × ∛`scale`, but at least 64 (or `n`, if smaller).
 pub fn scaled_order(n: u64, scale: f64) -> u64 {
     if scale == 1.0 { n } else { times(n, scale.cbrt()).max(n.min(LEAST_ORDER)) }
 }

@@ -8,7 +8,7 @@ use super::file::PlanFile;
 use super::{Exclude, Group, SamplingOptions};
 use crate::case::Value;
 
-/// Returns the plan as the text of a plan file.
+/// Returns the plan as the text of a plan file (TOML).
 pub fn text(plan: &PlanFile) -> String {
     let mut out = String::new();
     let names = [("name", plan.name.as_deref().map(quoted)), ("note", plan.note.as_deref().map(quoted))];
@@ -46,7 +46,7 @@ fn group(group: &Group) -> String {
     out
 }
 
-/// Appends `key = value` for each known value.
+/// Appends a line `key = value` to `out` for each value that is not `None`.
 fn write_lines<'a>(out: &mut String, lines: impl Iterator<Item = (&'a str, Option<String>)>) {
     for (key, value) in lines.filter_map(|(key, value)| Some((key, value?))) {
         let _ = writeln!(out, "{key} = {value}");
@@ -88,7 +88,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// Formats an integer; above 2⁶³ − 1, the largest integer of TOML, as a string.
+/// Formats an integer for TOML; above 2⁶³ − 1, TOML's largest, as a string.
 fn whole(n: u64) -> String {
     if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
 }

@@ -38,28 +38,28 @@ impl<T> Copy for CaseFact<T> {}
 pub struct Achieved(BTreeMap<String, Value>);
 
 impl Achieved {
-    /// Sets a fact, replacing an earlier value.
+    /// Stores the value of a fact; replaces an earlier value.
     pub fn set<T: Serialize>(&mut self, fact: &CaseFact<T>, value: impl Into<T>) {
         // The values of all rows can be serialised.
         self.0.insert(fact.name.to_owned(), serde_json::to_value(value.into()).unwrap_or_default());
     }
 
-    /// Sets a fact if its value is known.
+    /// Stores the value of a fact; does nothing for `None`.
     pub fn set_some<T: Serialize>(&mut self, fact: &CaseFact<T>, value: Option<impl Into<T>>) {
         value.into_iter().for_each(|value| self.set(fact, value));
     }
 
-    /// Returns a fact; `None` if missing, or of another type in a document of another version.
+    /// Returns the value of a fact; `None` if missing or, in a document, of another type.
     pub fn get<T: DeserializeOwned>(&self, fact: &CaseFact<T>) -> Option<T> {
         T::deserialize(self.0.get(fact.name)?).ok()
     }
 
-    /// Returns the word that was really used for parameter `key`; `None` if not recorded.
+    /// Returns the word that was actually used for parameter `key`; `None` if not recorded.
     pub fn word_of_parameter(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_str()
     }
 
-    /// Removes and returns a fact; `None` if missing or of another type.
+    /// Removes a fact and returns its value; `None` if missing or of another type.
     pub fn take<T: DeserializeOwned>(&mut self, fact: &CaseFact<T>) -> Option<T> {
         T::deserialize(self.0.remove(fact.name)?).ok()
     }
@@ -77,7 +77,7 @@ impl Achieved {
 
 #[cfg(any(test, feature = "testing"))]
 impl Achieved {
-    /// Sets any value that a document could contain, for tests.
+    /// Stores any value that a document could contain under `name`, for tests.
     pub fn put(&mut self, name: &str, value: impl Into<Value>) {
         self.0.insert(name.to_owned(), value.into());
     }

@@ -81,7 +81,7 @@ pub struct ExcludedBy {
 }
 
 impl ExcludedBy {
-    /// Converts the causes of a sliced measurement; a share of 0 becomes `None`.
+    /// Converts the shares of time excluded from slices of a measurement; 0 becomes `None`.
     pub fn of(causes: &plimsoll_metal::sliced::Causes) -> Self {
         let some = |share: f64| Some(share).filter(|share| *share > 0.0);
         Self {
@@ -96,7 +96,7 @@ impl ExcludedBy {
         }
     }
 
-    /// Returns whether the time excluded for any cause is known.
+    /// Returns whether the time excluded because of any cause is known.
     pub fn is_known(&self) -> bool {
         [self.switched, self.clock, self.second, self.gaps].iter().any(Option::is_some)
     }
@@ -110,7 +110,8 @@ impl Conditions {
         self.steal.unwrap_or(0.0).max(waited - self.throttled.unwrap_or(0.0)).clamp(0.0, 1.0)
     }
 
-    /// Returns what `mean` makes of each condition of `all`, given a function that reads it.
+    /// Returns for each condition the result of `mean`, which gets a function that reads it. `all`
+    /// is only used to list the conditions of single benchmarks.
     pub fn each<'a>(
         all: impl Iterator<Item = &'a Self>,
         mean: impl Fn(&dyn Fn(&Self) -> Option<f64>) -> Option<f64>,
@@ -143,7 +144,7 @@ impl Conditions {
         }
     }
 
-    /// Returns the conditions that are equal in all of these; clock and lost time are left empty.
+    /// Returns the conditions with equal values in `all`; clock, steal and lost time become `None`.
     pub fn common_to_all(all: &[&Self]) -> Self {
         let same = |read: &dyn Fn(&Self) -> Option<f64>| {
             let first = read(all.first()?)?;
@@ -166,7 +167,7 @@ pub struct OwnCondition {
 }
 
 impl OwnCondition {
-    /// Declares condition `name` with its `unit`; `about` describes it in docs.
+    /// Declares the condition `name` with its `unit`; `about` describes it in the documentation.
     pub const fn new(name: &'static str, unit: &'static str, about: &'static str) -> Self {
         Self { name, unit, about }
     }
@@ -182,27 +183,27 @@ impl OwnCondition {
 pub struct Numbers(BTreeMap<String, f64>);
 
 impl Numbers {
-    /// Returns the number of condition `row` in its unit; `None` if not recorded.
+    /// Returns the value of condition `row`, in its unit; `None` if not recorded.
     pub fn get(&self, row: &OwnCondition) -> Option<f64> {
         self.0.get(row.name).copied()
     }
 
-    /// Returns the number of `row` for one `member` of its family, such as a kind of core, if any.
+    /// Returns the value of `row` for a `member` of its family, such as a kind of core, if any.
     pub fn get_of(&self, row: &OwnCondition, member: &str) -> Option<f64> {
         self.0.get(&row.of(member)).copied()
     }
 
-    /// Sets the number of condition `row`, in its unit.
+    /// Stores the value of condition `row`, in its unit.
     pub fn set(&mut self, row: &OwnCondition, value: f64) {
         self.0.insert(row.name.to_owned(), value);
     }
 
-    /// Sets the number of `row` for one `member` of its family, such as a kind of core.
+    /// Stores the value of `row` for a `member` of its family, such as a kind of core.
     pub fn set_of(&mut self, row: &OwnCondition, member: &str, value: f64) {
         self.0.insert(row.of(member), value);
     }
 
-    /// Adds other numbers; they replace existing ones.
+    /// Adds the values of `others`; they replace values with the same names.
     pub fn add(&mut self, others: Self) {
         self.0.extend(others.0);
     }

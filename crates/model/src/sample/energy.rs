@@ -11,13 +11,13 @@ pub const ENERGY_PER_UNIT: CaseFact<f64> = CaseFact::new(
     "J of all processor packages for each unit of work of the headline metric (FLOP, B, bit, IO …), median of the samples",
 );
 
-/// Returns the energy of `samples` in J; `None` without samples, or if a power is unknown.
+/// Returns the processor packages' energy in J; `None` without samples, or if a power is unknown.
 pub fn energy(samples: &[Sample]) -> Option<f64> {
     let joules = samples.iter().map(|sample| Some(power(&sample.conditions)? * sample.elapsed));
     joules.collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty()).map(|all| all.iter().sum())
 }
 
-/// Returns J per unit of work for each sample; `rate` is the metric with work per second.
+/// Returns J per unit of work for each sample with known power; `rate` is the metric of work per s.
 pub fn per_unit(samples: &[Sample], rate: &str) -> Vec<f64> {
     let each = samples.iter().filter_map(|sample| {
         let rate = sample.values.get(rate).copied().filter(|rate| *rate > 0.0)?;

@@ -55,7 +55,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Counts one repetition, and whether its answer was wrong.
+    /// Counts a repetition, and whether its answer was wrong.
     pub fn add(&mut self, is_wrong: bool) {
         self.wrong += u32::from(is_wrong);
         self.of += 1;
@@ -121,12 +121,12 @@ impl WrongAnswer {
         Self { detail: detail.into(), ..self }
     }
 
-    /// Returns whether this machine is the origin; a network path also belongs to other machines.
+    /// Returns whether this machine gave the answer; a network path also belongs to other machines.
     pub fn is_of_this_machine(&self) -> bool {
         self.origin != WrongAnswerSource::Network
     }
 
-    /// Returns the CPU with the wrong answer; `None` unless it is a single CPU.
+    /// Returns the CPU that gave the answer; `None` unless it is a single CPU.
     pub fn cpu(&self) -> Option<usize> {
         match self.origin {
             WrongAnswerSource::Cpu(cpu) => Some(cpu),
@@ -199,7 +199,7 @@ fn shortened(got: &str) -> String {
     }
 }
 
-/// Formats "one of CPUs 0, 2 and 3", with the first few of many.
+/// Formats `CPU 0` or `one of CPUs 0, 2, 3`; of more than four CPUs the first four and `…`.
 fn shown_cpus(cpus: &[usize]) -> String {
     const SHOWN: usize = 4;
     let mut names: Vec<String> = cpus.iter().take(SHOWN).map(usize::to_string).collect();

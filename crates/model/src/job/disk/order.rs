@@ -42,7 +42,7 @@ impl BlockOrder {
         ("zipf", Self::Zipf(DEFAULT_ZIPF_EXPONENT)),
     ];
 
-    /// Parses a pattern: `random`, `zipf:0.9` (exponent above 0, at most 5), `zoned:80-20:20-80`.
+    /// Parses `random` …, `zipf:0.9` (exponent above 0, at most 5) or `zoned:80-20:20-80`.
     pub fn parse(word: &str) -> Result<Self, String> {
         if let Some(theta) = word.strip_prefix("zipf:") {
             let exponent = theta.parse().ok().filter(|theta: &f64| *theta > 0.0 && *theta <= 5.0);
@@ -64,7 +64,7 @@ impl BlockOrder {
         Self::ALL.iter().find(|(_, known)| same(known)).map_or("zoned", |(word, _)| word)
     }
 
-    /// Returns whether offsets are random: uniform, Zipf or zoned.
+    /// Returns whether offsets are random: each block once, Zipf or zoned.
     pub fn is_random(self) -> bool {
         matches!(self, Self::Random | Self::Zipf(_) | Self::Zoned(_))
     }
@@ -80,7 +80,7 @@ pub struct FileZones {
 impl FileZones {
     const MAX_PARTS: usize = 8;
 
-    /// Parses `50-5:50-95`: % of transfers and of the file; `None` unless each adds up to 100.
+    /// Parses `50-5:50-95`: % of the transfers and of the file; `None` unless both add up to 100.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = [(0, 0); Self::MAX_PARTS];
         let mut sums = (0_u32, 0_u32);

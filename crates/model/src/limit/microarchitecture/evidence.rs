@@ -61,9 +61,8 @@ impl CacheSizes {
         found
     }
 
-    /// Returns whether a hypervisor made up the caches. QEMU (target/i386/cpu.c, legacy caches): a
-    /// level 2 of 4 MiB with level-1 caches of 32 KiB, or AMD's level 1 of 64 KiB and two ways.
-    /// bhyve (x86.c, leaf 8000_001D): tiny caches.
+    /// Returns whether a hypervisor made up the caches: QEMU (target/i386/cpu.c) an L2 of 4 MiB
+    /// with L1 of 32 KiB, or AMD's L1 of 64 KiB with two ways; bhyve (x86.c) tiny ones.
     fn are_made_up(&self) -> bool {
         let is = |size: Option<Size>, kib: u64, ways: u32| size.is_some_and(|s| s.is(kib, ways));
         let intel = is(self.l1d, 32, 8) && is(self.l1i, 32, 8) && is(self.l2, 4096, 16);
@@ -117,7 +116,7 @@ impl<'a> CpuEvidence<'a> {
         found
     }
 
-    /// Returns why the processor cannot belong to `row`; `None` if nothing contradicts it.
+    /// Returns why the processor cannot be a chip of `row`; `None` if nothing contradicts that.
     pub(super) fn contradiction(&self, row: &Microarchitecture) -> Option<String> {
         if let Some(feature) = self.impossible(row) {
             return Some(feature);
@@ -139,8 +138,8 @@ impl<'a> CpuEvidence<'a> {
         Some(format!("cannot have {feature}"))
     }
 
-    /// Returns in words the first rate of the row that a similar core was measured to exceed. Lower
-    /// rates prove nothing, as a neighbour or throttling slows a core down.
+    /// Returns a phrase on a rate of `row` that a core of this kind was measured to exceed, if any.
+    /// Lower rates prove nothing, as a neighbour or throttling slows a core down.
     pub(super) fn exceeded_rate(&self, row: &Microarchitecture) -> Option<String> {
         self.capabilities.iter().find_map(|one| {
             let rate = match one.ability {
@@ -164,7 +163,7 @@ impl<'a> CpuEvidence<'a> {
         })
     }
 
-    /// Returns `has no CACHE of SIZE` for the first cache that no chip of the row has.
+    /// Returns `has no CACHE of SIZE` for the first of the reported caches that `caches` lacks.
     fn impossible_cache(&self, caches: &Caches) -> Option<String> {
         let levels = [
             ("level 1 data cache", self.caches.l1d, &caches.l1d),

@@ -38,10 +38,10 @@ pub struct Core {
 }
 
 impl Core {
-    /// Identifies the core of CPU `number` by family and model, or Arm's part; fails if no row
-    /// fits. If a hypervisor may have made them up, all rows of the vendor that nothing contradicts
-    /// are candidates, and facts on which they agree are inferred. Missing features never count:
-    /// hypervisors hide them.
+    /// Identifies the core of CPU `number` by family and model, or Arm's part, in a table of chips;
+    /// fails if no row fits. If a hypervisor may have made them up, all rows of the vendor that
+    /// nothing contradicts are candidates, and facts on which they agree are inferred. Missing
+    /// features never count, as hypervisors hide them.
     pub fn of(machine: &Machine, number: usize) -> Result<Self, UnknownChip> {
         if machine.is_emulated() {
             return Err(UnknownChip(
@@ -51,7 +51,7 @@ impl Core {
         Self::seen(&machine.cpu, machine.virtualisation.is_virtual == Some(true), number)
     }
 
-    /// Fails unless `cpus` are cores of one kind, or all of an unknown kind.
+    /// Fails unless all `cpus` (kernel's numbers) have the same kind of core, which may be unknown.
     pub fn of_one_kind(machine: &Machine, cpus: &[usize]) -> Result<(), String> {
         let kind = |cpu: &usize| Self::of(machine, *cpu).ok().map(|core| core.name);
         let kinds: BTreeSet<Option<String>> = cpus.iter().map(kind).collect();
@@ -60,7 +60,7 @@ impl Core {
         if kinds.len() > 1 { Err(several.to_owned()) } else { Ok(()) }
     }
 
-    /// Like [`Core::of`], for a processor alone; `in_guest` if the machine shows a hypervisor.
+    /// Like [`Core::of`], without the rest of the machine; `in_guest` if there is a hypervisor.
     pub(super) fn seen(cpu: &Cpu, in_guest: bool, number: usize) -> Result<Self, UnknownChip> {
         let rows = &table()?.microarchitecture;
         let arm = cpu.arm_of(number);
@@ -123,7 +123,7 @@ impl Core {
         }
     }
 
-    /// Identifies by features and caches; `why` is why numbers do not count. Fails without a row.
+    /// Identifies by features and caches; `why` is why numbers are not used. Fails if no row fits.
     fn inferred(
         rows: &'static [Microarchitecture],
         cpu: &Cpu,
@@ -156,7 +156,7 @@ impl Core {
         }
     }
 
-    /// Returns fact `key` (`l1_latency`) of the candidates' rows; `None` unless they agree.
+    /// Returns number `key` (`l1_latency`) in the rows of all possible chips; `None` unless equal.
     pub fn number(&self, key: &str) -> Option<f64> {
         let mut numbers = self.rows.iter().map(|row| row.number(key));
         let first = numbers.next().flatten()?;

@@ -42,7 +42,7 @@ fn two() -> u32 {
 }
 
 impl SocketMemory {
-    /// Returns the row of the machine's chip, `None` if not listed; fails if the chip is uncertain.
+    /// Returns the memory of the machine's chip, if listed; fails if the chip is not certain.
     pub fn of(machine: &Machine) -> Result<Option<&'static Self>, UnknownChip> {
         let rows = &table()?.memory;
         let cpu = &machine.cpu;

@@ -17,7 +17,7 @@ pub(super) fn table() -> Result<&'static Table, UnknownChip> {
     TABLE.as_ref().map_err(|e| UnknownChip(e.clone()))
 }
 
-/// Parses the file and replaces names of feature sets by their features.
+/// Parses `data/microarchitectures.toml`; replaces names of feature sets by their features.
 fn read(file: &str) -> Result<Table, String> {
     let mut table: Table =
         toml::from_str(file).map_err(|e| format!("data/microarchitectures.toml: {}", e.message()))?;
@@ -33,7 +33,7 @@ fn read(file: &str) -> Result<Table, String> {
 
 const MOST_DEPTH: usize = 16;
 
-/// Adds feature `name` to `found`, or for `@set` its members in `sets`; `depth` sets are entered.
+/// Adds feature `name`, or the members of `@set`, to `found`; fails if unknown or at `depth` 16.
 fn expand(
     name: &str,
     sets: &BTreeMap<String, Vec<String>>,
@@ -150,7 +150,7 @@ pub(super) struct ByName {
 }
 
 impl Chip {
-    /// Returns whether the numbers of `cpu` select this chip; on Arm the numbers of `arm`.
+    /// Returns whether family, model … of `cpu`, or part … of `arm`, are those of this chip.
     pub(super) fn is(&self, cpu: &Cpu, arm: Option<&ArmId>) -> bool {
         match self {
             Self::X86 { vendor, family, models, steppings } => {
@@ -174,7 +174,7 @@ impl Chip {
 }
 
 impl Microarchitecture {
-    /// Returns the `bits`-wide instructions started per cycle; fails if row and name lack the rate.
+    /// Returns how many `bits`-wide instructions `of` start per cycle; fails if that is unknown.
     pub(super) fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
         let named = of.per_512_unit.filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
         match (self.rate(of, bits), named) {
@@ -197,7 +197,7 @@ impl Microarchitecture {
         }
     }
 
-    /// Returns fact `key`; `None` if it is missing or depends on the vector width.
+    /// Returns number `key` of this chip; `None` if missing or different for each vector width.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         match self.facts.get(key)? {
             WorkFact::Number(number) => Some(*number),
@@ -205,12 +205,12 @@ impl Microarchitecture {
         }
     }
 
-    /// Returns the least latency in cycles to a dependent instruction; `None` if not listed.
+    /// Returns the minimum cycles from an instruction `of` to a dependent one; `None` if unknown.
     pub(super) fn latency(&self, of: CoreRate) -> Option<f64> {
         of.latency.cycles(|key| self.number(key))
     }
 
-    /// Returns the `bits`-wide instructions started per cycle; `None` if not listed.
+    /// Returns how many `bits`-wide instructions `of` start per cycle; `None` if not listed.
     pub(super) fn rate(&self, of: CoreRate, bits: u32) -> Option<f64> {
         let listed = self.facts.get(of.key)?.at(bits)?;
         Some(if of.in_cycles { listed.recip() } else { listed })

@@ -31,7 +31,7 @@ pub(super) fn not_a_group() -> PlanMistake {
     PlanMistake::value("group must be written as [[group]], with double brackets")
 }
 
-/// Reads a group of cases; mistakes in its keys are added to `wrong`.
+/// Reads a `[[group]]` table of a plan; mistakes in its keys are added to `wrong`.
 pub(super) fn group(
     node: &PlanValue<'_>,
     source: PlanText<'_>,

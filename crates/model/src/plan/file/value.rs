@@ -8,7 +8,7 @@ use crate::plan::SamplingOptions;
 
 const MAX_NOTE: usize = 2000;
 
-/// Sets the field of `how` that sampling key `key` sets; returns false for other keys.
+/// Stores `value` in the field of `how` that is called `key`; returns false for other keys.
 pub(super) fn how(how: &mut SamplingOptions, key: &str, value: &PlanValue<'_>) -> Result<bool, PlanMistake> {
     match key {
         "samples" => how.samples = Some(bounded("samples", value, 1_000_000)?),
@@ -24,7 +24,7 @@ pub(super) fn how(how: &mut SamplingOptions, key: &str, value: &PlanValue<'_>) -
     Ok(true)
 }
 
-/// Returns the elements of a list (1 to 10000), or a single value as a list of one.
+/// Returns the elements of a list, or a single value as a list; fails if empty or above 10,000.
 pub(super) fn items<'a, 'i>(value: &'a PlanValue<'i>) -> Result<Vec<&'a PlanValue<'i>>, PlanMistake> {
     let items: Vec<_> = match value.get_ref() {
         DeValue::Array(items) => items.iter().collect(),
@@ -37,7 +37,7 @@ pub(super) fn items<'a, 'i>(value: &'a PlanValue<'i>) -> Result<Vec<&'a PlanValu
     }
 }
 
-/// Returns a string, or the text of a decimal number or switch (`true` becomes `on`).
+/// Returns a string, or a decimal number or switch as text (`true` is `on`); else an error.
 pub(super) fn text(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     match value.get_ref() {
         DeValue::String(s) => Ok(s.to_string()),
@@ -53,7 +53,7 @@ pub(super) fn texts(value: &PlanValue<'_>) -> Result<Vec<String>, PlanMistake> {
     items(value)?.iter().map(one).collect()
 }
 
-/// Reads a name of 1 to 100 letters, digits, `-`, `_`, `.` or blanks.
+/// Reads a name; fails unless it has 1 to 100 letters, digits, `-`, `_`, `.` or blanks.
 pub(super) fn name(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     let name = text(value)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
@@ -62,7 +62,7 @@ pub(super) fn name(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     is_name.then_some(name).ok_or_else(|| PlanMistake::value(why))
 }
 
-/// Reads a note of at most 2000 bytes; white space is collapsed.
+/// Reads a note and collapses white space; fails if it is empty or above 2000 bytes.
 pub(super) fn note(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     let DeValue::String(note) = value.get_ref() else {
         return Err(PlanMistake::value("a note must be a string"));
@@ -78,7 +78,7 @@ pub(super) fn count(key: &str, value: &PlanValue<'_>) -> Result<u64, PlanMistake
     quantity::parse_count(&text(value)?).map_err(|e| PlanMistake::value(format!("{key} {e}")))
 }
 
-/// Reads a whole number from 1 to `most`; errors name `key`.
+/// Reads a whole number; fails, with `key` in the error, unless it is from 1 to `most`.
 pub(super) fn bounded(key: &str, value: &PlanValue<'_>, most: u32) -> Result<u32, PlanMistake> {
     let text = text(value)?;
     let shown = plimsoll_units::text::shown_within(&text, 40);
