@@ -94,8 +94,8 @@ pub static BARRIER: Mpi = Mpi {
 };
 
 impl Mpi {
-    /// Returns the message sizes of `group` in bytes, else powers of two up to 4 MiB. `each` is the
-    /// least size, of which all are multiples.
+    /// Returns the message sizes in bytes that `group` requests, else powers of two up to 4 MiB;
+    /// none if the benchmark has no messages. Fails unless multiples of `each` up to 16 MiB.
     fn sizes(&self, group: &Group, each: u64) -> Result<Vec<u64>, String> {
         if !self.keys().contains(&"message") {
             return Ok(Vec::new());
@@ -115,7 +115,7 @@ impl Mpi {
         }
     }
 
-    /// Returns a case per number type of `group` with its bytes; one case if there are no types.
+    /// Returns a case and the bytes per number for each type that `group` sets; one without types.
     fn types(&self, group: &Group) -> Result<Vec<(Case, u64)>, String> {
         let empty = Case::of(self.name());
         if !self.keys().contains(&"type") {

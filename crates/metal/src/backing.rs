@@ -39,8 +39,8 @@ struct LoopInfo {
     init: [u64; 2],
 }
 
-/// Returns the backing file of a loop device. Fails with ENXIO if the device has none, with ENOTTY
-/// if `device` is no loop device.
+/// Reads the backing file of a loop device and the part of it that the device shows. Fails with
+/// ENXIO if the device has none, with ENOTTY if `device` is no loop device.
 pub fn read_backing(device: impl AsFd) -> io::Result<Backing> {
     let mut info = std::mem::MaybeUninit::<LoopInfo>::zeroed();
     // SAFETY: the request writes one `struct loop_info64`, which has the layout of `LoopInfo`.

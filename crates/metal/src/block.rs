@@ -94,7 +94,7 @@ pub struct WrongBlocks {
 }
 
 impl BlockOp {
-    /// Returns the number of memory regions: 1, or 2 (source and target) for a copy.
+    /// Returns how many memory regions the operation uses: 2 (source, target) for a copy, else 1.
     pub fn regions(self) -> usize {
         1 + usize::from(self == Self::ReadWrite)
     }
@@ -131,7 +131,7 @@ enum Method {
 }
 
 impl BlockKernel {
-    /// Returns the stream kernel's variant, or `scalar`, `memcpy`, `memset` or `portable_lines`.
+    /// Returns the name: `scalar`, `memcpy`, `memset`, `portable_lines`, or such as `nt_avx2`.
     pub fn name(&self) -> String {
         match self.method {
             Method::Unit => "scalar".to_owned(),
@@ -142,7 +142,7 @@ impl BlockKernel {
         }
     }
 
-    /// Returns the kind of instructions of the kernel, for calibrating a clock.
+    /// Returns the kernel's kind of instructions, which a probe of the core clock has to imitate.
     pub fn work(&self) -> ProbeWork {
         match self.method {
             Method::Unit | Method::Library => ProbeWork::SCALAR,
@@ -152,7 +152,7 @@ impl BlockKernel {
     }
 }
 
-/// Returns the kernels for `op` on blocks of `block` bytes that this processor can run; not empty.
+/// Returns the kernels that this CPU can run for `op` on blocks of `block` bytes; at least one.
 pub fn available(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     let kernel = |method| BlockKernel { op, method };
     if block <= ELEMENT {
@@ -167,7 +167,7 @@ pub fn available(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     if all.is_empty() { vec![kernel(Method::Lines)] } else { all }
 }
 
-/// Returns [`available`] without the portable kernels, unless all are portable.
+/// Returns the [`available`] kernels except portable (plain Rust) ones; all if all are portable.
 pub fn candidates(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     let all = available(op, block);
     let is_portable = |kernel: &BlockKernel| match kernel.method {
@@ -181,7 +181,7 @@ pub fn candidates(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     }
 }
 
-/// Returns the names of all kernels for `op` on blocks of `block` bytes, able to run here or not.
+/// Returns the names of the kernels for `op` on `block` bytes, also of those this CPU cannot run.
 pub fn kernel_names(op: BlockOp, block: u64) -> Vec<String> {
     if block <= ELEMENT as u64 {
         return vec![BlockKernel { op, method: Method::Unit }.name()];
@@ -217,8 +217,8 @@ struct BlockStretch {
 }
 
 impl Region {
-    /// Maps the region, makes it resident on the calling thread's NUMA node, and fills the source
-    /// of reads and copies from the seed.
+    /// Allocates memory of `shape`, resident on the calling thread's NUMA node, with random bytes
+    /// to read or copy. Fails for an invalid or too large block size, or without memory.
     pub fn new(shape: BlockShape) -> Result<Self, BlockError> {
         let BlockShape { block, bytes, op, .. } = shape;
         if !is_block(block) {
@@ -249,12 +249,12 @@ impl Region {
         Ok(made)
     }
 
-    /// Returns the number of memory regions: 1, or 2 (source and target) for a copy.
+    /// Returns how many areas of memory are used: 2 (source and target) for a copy, else 1.
     pub fn regions(&self) -> u64 {
         self.shape.op.regions() as u64
     }
 
-    /// Returns the number of blocks in the region.
+    /// Returns the number of blocks per pass; for a copy, the number of blocks in the source.
     pub fn blocks(&self) -> u64 {
         self.count
     }
@@ -264,17 +264,17 @@ impl Region {
         (self.shape.block * self.shape.op.regions()) as u64
     }
 
-    /// Returns the total bytes of all whole blocks, of both regions for a copy.
+    /// Returns the size of all blocks in bytes; for a copy, of source and target together.
     pub fn bytes(&self) -> u64 {
         self.count * self.bytes_per_block()
     }
 
-    /// Returns the number of blocks processed since the region was made.
+    /// Returns how many blocks [`Region::work`] has processed in all, over all passes.
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// Returns the resident bytes by page size, from `/proc/self/smaps`.
+    /// Returns how many bytes of the region are resident, by page size (`/proc/self/smaps`).
     pub fn resident(&self) -> Result<Resident, BufferError> {
         self.buffer.resident()
     }
@@ -284,7 +284,7 @@ impl Region {
         self.buffer.bytes()
     }
 
-    /// Selects the next `blocks` blocks for [`Region::work`]; at most [`MOST_DRAWN`] if random.
+    /// Selects the next `blocks` blocks (random: at most [`MOST_DRAWN`]) for [`Region::work`].
     pub fn draw(&mut self, blocks: u64) {
         self.places.clear();
         if self.shape.order == BlockTraversal::Sequential {
@@ -300,7 +300,8 @@ impl Region {
         self.places = places;
     }
 
-    /// Processes the drawn blocks with `kernel` (from [`available`]); returns their number.
+    /// Reads, writes or copies the blocks that [`Region::draw`] selected, and returns their number.
+    /// `kernel` must come from [`available`] for this operation and block size.
     pub fn work(&mut self, kernel: BlockKernel) -> u64 {
         for stretch in self.stretches() {
             match (self.shape.block, kernel.method) {
@@ -405,12 +406,12 @@ impl Region {
     }
 }
 
-/// Returns the value that `pass` writes to units: odd multiples, so that low bytes change too.
+/// Returns the word whose low bytes pass number `pass` (from 0) stores to blocks of 1 to 8 bytes.
 fn unit_value(pass: u64) -> u64 {
     pass.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Returns the value that `pass` writes to lines: 8 equal bytes (`rep stosb`), never 0 or NaN.
+/// Returns what pass `pass` (from 0) stores to larger blocks: 8 equal bytes, never 0 or NaN.
 fn line_value(pass: u64) -> f64 {
     let byte = 1 + (pass % 0x7f) as u8;
     f64::from_bits(u64::from_ne_bytes([byte; ELEMENT]))

@@ -26,7 +26,7 @@ pub enum Pages {
 }
 
 impl Pages {
-    /// Returns the granularity of a mapping in bytes: the base page, 2 MiB also for THP, or 1 GiB.
+    /// Returns the unit of mapping sizes in bytes: the base page, 2 MiB (also for THP), or 1 GiB.
     fn unit(self) -> usize {
         match self {
             Self::Small => rustix::param::page_size(),
@@ -155,7 +155,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Maps whole reserved huge pages for `bytes` bytes; the kernel aligns and does not merge them.
+    /// Maps `bytes` bytes in whole reserved huge pages; `flags` are the mmap(2) flags for `pages`.
     fn map_reserved(bytes: usize, pages: Pages, flags: MapFlags) -> Result<Self, BufferError> {
         let page = pages.unit();
         let whole = bytes.checked_next_multiple_of(page).filter(|whole| isize::try_from(*whole).is_ok());
@@ -173,7 +173,7 @@ impl Buffer {
         Ok(Self { reservation, reserved, start: reservation.cast(), bytes, pages })
     }
 
-    /// Advises the kernel to use or avoid transparent huge pages; ignores a refusal.
+    /// Advises the kernel to use or avoid transparent huge pages, as requested; ignores errors.
     fn advise_page_size(&self) {
         let advice = match self.pages {
             Pages::Small => Advice::LinuxNoHugepage,
@@ -224,7 +224,7 @@ impl Buffer {
         self.bytes
     }
 
-    /// Returns whether the size is 0: never, because an empty buffer cannot be made.
+    /// Returns false, because an empty buffer cannot be made.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
@@ -234,8 +234,8 @@ impl Buffer {
         self.pages
     }
 
-    /// Returns the resident bytes by page size, from `/proc/self/smaps`. Fails if that cannot be
-    /// read or does not list the buffer.
+    /// Returns the buffer's resident bytes by page size, from `/proc/self/smaps`. Fails if that
+    /// cannot be read or does not list the buffer.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         Self::resident_of(std::slice::from_ref(self))?.pop().ok_or(BufferError::NotListed)
     }
@@ -263,13 +263,13 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 
-    /// Returns the whole elements of the content.
+    /// Returns the content as elements of type `T`, without an incomplete last element.
     pub fn elements<T: BufferElement>(&self) -> &[T] {
         // SAFETY: as in `bytes`; the start is aligned, and every bit pattern is valid.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<T>()) }
     }
 
-    /// Returns the whole elements of the content, mutable.
+    /// Returns the content as mutable elements of type `T`, without an incomplete last element.
     pub fn elements_mut<T: BufferElement>(&mut self) -> &mut [T] {
         // SAFETY: as above, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / size_of::<T>()) }
@@ -296,8 +296,8 @@ impl Drop for Buffer {
     }
 }
 
-/// Returns the resident bytes in each of the disjoint (start, end) address `ranges` according to
-/// the text `smaps` (proc_pid_smaps(5)); `None` without mappings or with an invalid number.
+/// Returns the resident bytes in each of the disjoint address `ranges` (start, end), in their
+/// order, from `smaps` (proc_pid_smaps(5)); `None` without mappings or with an invalid number.
 fn resident_in(smaps: &str, ranges: impl Iterator<Item = (usize, usize)>) -> Vec<Option<Resident>> {
     let ranges: Vec<(usize, usize)> = ranges.collect();
     let mut by_start: BTreeMap<usize, usize> =

@@ -105,8 +105,8 @@ struct Cycle {
 }
 
 impl Chase {
-    /// Maps the buffer, makes it resident on its NUMA node, and links the cycles. Fails if the
-    /// shape is out of range, or without memory.
+    /// Allocates memory of `shape`, resident on its NUMA node, and links its nodes to random cycles
+    /// of pointers. Fails if the shape is out of range, or without memory.
     pub fn new(shape: ChaseShape) -> Result<Self, ChaseError> {
         let group = shape.group.unwrap_or(shape.stride);
         let even =
@@ -153,17 +153,17 @@ impl Chase {
         Ok(Self { buffer, cycles, at, steps: 0 })
     }
 
-    /// Returns the number of nodes of all cycles together.
+    /// Returns the number of nodes (pointers) in all cycles together.
     pub fn nodes(&self) -> u64 {
         self.cycles.iter().map(|cycle| cycle.nodes).sum()
     }
 
-    /// Returns the bytes of all cache lines that contain a node. Walks miss smaller caches.
+    /// Returns the bytes of all cache lines with a node. Walks miss in caches smaller than that.
     pub fn touched_bytes(&self) -> u64 {
         self.nodes() * LINE_BYTES as u64
     }
 
-    /// Returns the resident bytes by page size, from `/proc/self/smaps`.
+    /// Returns the buffer's resident bytes by page size, from `/proc/self/smaps`.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         self.buffer.resident()
     }
@@ -173,7 +173,7 @@ impl Chase {
         self.buffer.bytes()
     }
 
-    /// Follows `steps` links of each cycle; loads of different cycles are independent.
+    /// Follows `steps` pointers in each cycle, all cycles at once, from the end of the last walk.
     pub fn walk(&mut self, steps: u64) {
         self.steps = self.steps.wrapping_add(steps);
         match self.at.len() {
@@ -197,15 +197,15 @@ impl Chase {
         }
     }
 
-    /// Checks that each cycle visits every node once, and that the earlier walks ended correctly.
+    /// Checks that each cycle visits all of its nodes once, and that the walks ended correctly.
     pub fn verify(&self) -> Result<(), ChaseError> {
         self.cycles.iter().zip(&self.at).try_for_each(|(cycle, at)| cycle.verify(self.steps, *at))
     }
 }
 
 impl Cycle {
-    /// Checks that the cycle visits every node once, and that `walked` steps from the first node
-    /// lead to address `end`. Walkers go from anchor to anchor in parallel, to be fast.
+    /// Checks that the cycle visits all of its nodes once, and that `walked` steps from its first
+    /// node lead to address `end`. Follows several stretches of the cycle at once, to be fast.
     fn verify(&self, walked: u64, end: usize) -> Result<(), ChaseError> {
         let nodes = self.nodes;
         let last = walked % nodes;
@@ -243,8 +243,8 @@ pub struct Chaser {
 }
 
 impl Chaser {
-    /// Makes the chase; a failure is kept in [`chase`](Self::chase). `spread` is the tolerated
-    /// relative deviation of a slice's cost ([`SlicedLoad::spread`]).
+    /// Makes a [`Chase`] as a load; [`chase`](Self::chase) returns the error if that fails.
+    /// `spread` is the tolerated relative deviation of a slice's time ([`SlicedLoad::spread`]).
     #[must_use]
     pub fn new(shape: ChaseShape, spread: f64) -> Self {
         Self { chase: Chase::new(shape), spread }
@@ -274,7 +274,7 @@ impl SlicedLoad for Chaser {
     }
 }
 
-/// Returns the addresses `steps` links after those in `at`, which are nodes of a living [`Chase`].
+/// Returns the addresses reached from those in `at` (nodes of a living [`Chase`]) by `steps` loads.
 #[inline(always)]
 fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHASES] {
     let follow = |at: usize| {
@@ -293,7 +293,7 @@ fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHA
     at
 }
 
-/// Returns 0..`count` in groups of `nodes_per_group`; groups and nodes in each are shuffled.
+/// Returns 0..`count` as shuffled groups of `nodes_per_group` successive numbers, each shuffled.
 fn shuffled_order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> Vec<usize> {
     let count = count as usize;
     let mut groups: Vec<usize> = (0..count).step_by(nodes_per_group.max(1)).collect();
@@ -309,7 +309,7 @@ fn shuffled_order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> 
     order
 }
 
-/// Links the nodes at `offsets` in a cycle: each word gets `base` plus the next node's offset.
+/// Links the byte `offsets` in `words` to a cycle: stores `base` plus the next offset at each.
 fn link(words: &mut [u64], base: usize, offsets: &[usize]) {
     let next = offsets.iter().skip(1).chain(offsets.first());
     for (offset, next) in offsets.iter().zip(next) {
@@ -326,7 +326,7 @@ impl SplitMix {
         crate::kernel::random::next(&mut self.0)
     }
 
-    /// Returns a number below `bound`, with a bias of at most bound ÷ 2^64.
+    /// Returns a random number below `bound`, with a bias of at most bound ÷ 2^64.
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

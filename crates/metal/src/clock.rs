@@ -63,19 +63,19 @@ impl ProbeWork {
     /// Scalar instructions only.
     pub const SCALAR: Self = Self { vectors: None };
 
-    /// Returns the kind of floating-point instructions of `isa`.
+    /// Returns the kind of work that floating-point instructions of `isa` are.
     #[must_use]
     pub fn floating_point(isa: Isa) -> Self {
         Self { vectors: Some((isa, Weight::Heavy)) }
     }
 
-    /// Returns the kind of loads, stores and integer instructions of `isa`.
+    /// Returns the kind of work that loads, stores and integer instructions of `isa` are.
     #[must_use]
     pub fn integers(isa: Isa) -> Self {
         Self { vectors: Some((isa, Weight::Light)) }
     }
 
-    /// Returns the kind of instructions that a kernel has.
+    /// Returns the kind of instructions that `kernel` runs.
     #[must_use]
     pub fn of(kernel: &ComputeKernel) -> Self {
         if kernel.is_general() {
@@ -90,8 +90,8 @@ impl ProbeWork {
         Self { vectors: Some((isa, if light { Weight::Light } else { Weight::Heavy })) }
     }
 
-    /// Returns the clock chains interleaved with such work; `None` for scalar work, or if none can
-    /// run here. Matrix and portable instructions have vector work of the nearest set.
+    /// Returns loops timed to get the core clock amid such vector work (for matrix and portable
+    /// work, of the nearest set). `None` for scalar work, or if this CPU can run none.
     fn woven(self) -> Option<&'static Woven> {
         let (isa, weight) = self.vectors?;
         let sets: &[Isa] = match isa {
@@ -121,7 +121,7 @@ pub struct ChainRow {
     pub vectors: u64,
 }
 
-/// Returns every chain of this architecture, whether or not this processor can run it.
+/// Returns every loop that clock probes may time on this architecture; some may not run here.
 pub fn chains() -> impl Iterator<Item = ChainRow> {
     let woven = native::WOVEN_KERNELS
         .iter()
@@ -155,7 +155,7 @@ pub fn timer_overhead() -> f64 {
     (0..READING_BATCHES).map(|_| batch()).fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the CPU time of the calling thread. Some kernels include steal: not for rates.
+/// Returns the CPU time of the calling thread. Some kernels include stolen time: not for rates.
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -179,8 +179,8 @@ pub fn is_thread_time_precise() -> bool {
 const WATCHED: Duration = Duration::from_micros(200);
 const WATCHES: usize = 20;
 
-/// Returns whether `used` CPU time in a spin of `elapsed` is precise: neither zero, as between
-/// ticks, nor too much, as with one. `None` after an interruption.
+/// Returns whether the CPU time `used` by a busy loop of `elapsed` is above 0 and at most
+/// `elapsed`; coarse clocks give 0 or more. `None` if interrupted (`elapsed` ≥ 0.4 ms).
 fn is_precise(used: Duration, elapsed: Duration) -> Option<bool> {
     (elapsed < 2 * WATCHED).then_some(!used.is_zero() && used <= elapsed)
 }
@@ -208,12 +208,12 @@ pub struct ClockProbe {
 }
 
 impl CoreClock {
-    /// Returns the current core clock in Hz; `None` if time stood still during a link.
+    /// Measures the current core clock in Hz; `None` if the timer did not advance.
     pub fn probe(&self) -> Option<f64> {
         self.probe_sharing().map(|probe| probe.hz)
     }
 
-    /// Returns the core clock, and whether a sibling used the core; `None` if time stood still.
+    /// Measures core clock and a sibling's use of vector units; `None` if the timer stood still.
     pub fn probe_sharing(&self) -> Option<ClockProbe> {
         let mut stamps = [Instant::now(); LINKS_PER_PROBE + 1];
         for (stamp, link) in stamps.iter_mut().skip(1).zip(self.links.iter().cycle()) {
@@ -235,13 +235,13 @@ impl CoreClock {
         Some(ClockProbe { hz: 1.0 / mean, shared: self.links.len() > 1 && !dense })
     }
 
-    /// Returns whether the chain's loop has vector work; it does not if that slows the chain.
+    /// Returns whether probes run vector work like the load's; not if that would slow them.
     pub fn is_woven(&self) -> bool {
         self.links.iter().any(ChainLink::is_woven)
     }
 
-    /// Checks that time counter and monotonic clock kept the same rate since the calibration, to
-    /// 0.2 %; succeeds without a steady counter.
+    /// Checks that the CPU's time counter kept its rate against the monotonic clock since
+    /// calibration, to 0.2 %; succeeds without a counter of constant rate.
     pub fn check_time(&self) -> Result<(), ClockUnknown> {
         self.time.check()
     }
@@ -251,8 +251,8 @@ fn seconds(start: Instant, end: Instant) -> f64 {
     end.saturating_duration_since(start).as_secs_f64()
 }
 
-/// Returns the mean of the `durations` near the shortest, and which these are; `None` if one is not
-/// positive. `step` is the timer's step in seconds: it would bias the minimum alone.
+/// Returns the mean of the `durations` (s) within 0.5 % + `step` of the shortest, and for each
+/// whether it is among them; `None` if one is not positive. `step` is the timer's resolution (s).
 fn undisturbed<const N: usize>(durations: &[f64; N], step: f64) -> Option<(f64, [bool; N])> {
     let longest = longest_undisturbed(durations, step)?;
     Some((mean_up_to(durations, longest), durations.map(|duration| duration <= longest)))

@@ -17,7 +17,7 @@ impl fmt::Debug for CounterKeystream {
 }
 
 impl CounterKeystream {
-    /// Creates the keystream of `key`, starting at counter block `start`.
+    /// Creates the AES-256-CTR keystream of `key` whose first counter block is `start`.
     #[must_use]
     pub fn new(key: &[u8; 32], start: &[u8; 16]) -> Self {
         Self(Ctr128BE::new(key.into(), start.into()))

@@ -1,11 +1,11 @@
 //! Reduces long tests under an emulator, which is some hundred times slower.
 
-/// Returns whether an emulator runs the tests, as the variable of `make test-arm` indicates.
+/// Returns whether `PLIMSOLL_TEST_EMULATED` is set: `make test-arm` runs tests in an emulator.
 pub(crate) fn is_emulated() -> bool {
     std::env::var_os("PLIMSOLL_TEST_EMULATED").is_some()
 }
 
-/// Returns `whole`, or under an emulator a sixteenth of it, rounded up.
+/// Returns the test size `whole`, or a sixteenth of it, rounded up, if [`is_emulated`].
 pub(crate) fn of(whole: u64) -> u64 {
     if is_emulated() { whole.div_ceil(16) } else { whole }
 }

@@ -1,8 +1,8 @@
 //! Wrong answers on request, so that tests can show what finds them. A released program has none.
 
-/// Returns the random number by which to invert a bit of an answer that `kernel` computed on CPU
-/// `cpu`, with the probability in the variable `PLIMSOLL_TEST_FLIP`: `1:fma_f64_avx2:0.001` (CPU,
-/// kernel or `all`, probability).
+/// Returns a random number, which chooses a bit to invert in a result of `kernel` on CPU `cpu`,
+/// with the probability in `PLIMSOLL_TEST_FLIP`; else `None`. The variable is
+/// `CPU:KERNEL:PROBABILITY`, such as `1:fma_f64_avx2:0.001`; `all` is any kernel.
 #[cfg(any(test, feature = "testing"))]
 pub fn flip(cpu: usize, kernel: &str) -> Option<u64> {
     use std::hash::{BuildHasher, RandomState};
@@ -32,7 +32,7 @@ pub fn flip(cpu: usize, kernel: &str) -> Option<u64> {
     ((random() as f64) < fault.probability * 2.0_f64.powi(64)).then(random)
 }
 
-/// Returns `None`: only test builds compute wrong answers on request.
+/// Returns `None` (no bit to invert): only test builds compute wrong results on request.
 #[cfg(not(any(test, feature = "testing")))]
 pub const fn flip(_cpu: usize, _kernel: &str) -> Option<u64> {
     None

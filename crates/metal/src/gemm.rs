@@ -80,18 +80,18 @@ fn choices() -> String {
     isas().map(Isa::name).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns this architecture's instruction sets with a multiplication, best last, available or not.
+/// Returns the sets with a matrix multiplication for this architecture, best last, present or not.
 pub fn isas() -> impl Iterator<Item = Isa> {
     let tiles = f64::tiles();
     std::iter::once(tiles.portable).chain(tiles.native.iter().copied()).map(|tile| tile.isa)
 }
 
-/// Returns the best instruction set of this processor with a matrix multiplication.
+/// Returns the best instruction set with a matrix multiplication that this CPU has.
 pub fn best_isa() -> Isa {
     isas().filter(|isa| isa.available().is_ok()).last().unwrap_or(Isa::Portable)
 }
 
-/// Returns the register tile of an instruction set; fails if this processor or this crate lacks it.
+/// Returns the matrix-product kernel for `isa`; fails if this CPU lacks `isa` or no kernel exists.
 pub(crate) fn tile_for<T: Real>(isa: Isa) -> Result<&'static RegisterTile<T>, NoTile> {
     isa.available()?;
     let tiles = T::tiles();

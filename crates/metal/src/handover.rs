@@ -89,7 +89,7 @@ pub struct ThreadPair {
 }
 
 impl ThreadPair {
-    /// Starts a thread on each of two different CPUs and pins it.
+    /// Starts two threads, one pinned to each of the `cpus`, which must differ.
     pub fn new(cpus: [usize; 2]) -> Result<Self, HandoverError> {
         if cpus[0] == cpus[1] {
             return Err(HandoverError::SameCpu(cpus[0]));
@@ -100,8 +100,8 @@ impl ThreadPair {
         Ok(Self { team, cpus, table })
     }
 
-    /// Passes a cache line to and fro for `time`, after a warm-up of half a millisecond. Fails if a
-    /// hand-over takes more than 2 s.
+    /// Measures how long passing a cache line between the CPUs by `exchange` takes, for `time`
+    /// after a warm-up of 0.5 ms. Fails if one passing takes more than 2 s.
     pub fn bounce(&mut self, exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
         match exchange {
             HandoverMethod::CompareAndSwap => self.bounce_by::<true>(time),
@@ -136,8 +136,8 @@ enum Attempt {
     Ended,
 }
 
-/// Replaces value `from` of `line` with `to`, by compare-and-swap or by load and store; `NotYet`
-/// for another value, `Ended` for the last.
+/// Sets `line` to `to` and returns `Done` if it is `from`, by compare-and-swap (`SWAP`) or load and
+/// store. Otherwise returns `Ended` if it is `u64::MAX`, else `NotYet`.
 #[inline(always)]
 fn attempt<const SWAP: bool>(line: &AtomicU64, from: u64, to: u64) -> Attempt {
     let found = if SWAP {
@@ -216,7 +216,7 @@ impl<'table, const SWAP: bool> Player<'table, SWAP> {
         Ok(start.elapsed().as_secs_f64() / rounds as f64)
     }
 
-    /// Waits for this thread's turn and sets the line to `next`; [`Attempt::Ended`] after the last.
+    /// Waits for this thread's turn and sets the shared line to `next`; `Ended` if turns are over.
     fn turn_to(&self, next: u64) -> Result<Attempt, GivenUp> {
         let mut waiting_since = None;
         loop {

@@ -127,50 +127,50 @@ pub struct ComputeKernel {
 }
 
 impl ComputeKernel {
-    /// Returns the operations (FLOP or OP) per iteration, over all accumulators and lanes.
+    /// Returns the operations (FLOP or OP) per loop iteration, over all accumulators and lanes.
     pub fn operations_per_turn(&self) -> u64 {
         let per_lane: u32 = self.parts.iter().map(|part| part.count * part.operations).sum();
         u64::from(self.lanes) * u64::from(per_lane)
     }
 
-    /// Returns the operations per step of one accumulator, over all lanes.
+    /// Returns the operations (FLOP or OP) of one update of one accumulator, over all its lanes.
     pub fn operations_per_step(&self) -> f64 {
         self.operations_per_turn() as f64 / f64::from(self.accumulators * self.steps)
     }
 
-    /// Returns the width of a vector in bits.
+    /// Returns the width of an accumulator in bits: of a vector, or of one number if scalar.
     pub fn vector_bits(&self) -> u32 {
         self.lanes * 8 * self.result().bytes() as u32
     }
 
-    /// Returns whether its instructions process single numbers instead of vectors.
+    /// Returns whether the kernel computes single numbers instead of vectors of at least 128 bits.
     pub fn is_scalar(&self) -> bool {
         self.vector_bits() < LEAST_VECTOR_BITS
     }
 
-    /// Returns whether its numbers are in general-purpose registers: scalar integers.
+    /// Returns whether the kernel computes scalar integers, in general-purpose registers.
     pub fn is_general(&self) -> bool {
         self.is_scalar() && !self.element.is_float()
     }
 
-    /// Returns whether an operation takes several instructions, such as a product and a sum.
+    /// Returns whether the operation takes instructions of several kinds: a product and a sum.
     pub fn is_separate(&self) -> bool {
         let mut counted = self.parts.iter().filter(|part| part.operations > 0).map(|part| part.mnemonic);
         let first = counted.next();
         counted.any(|other| Some(other) != first)
     }
 
-    /// Returns the core's per-cycle rate that limits the kernel; `None` if none is defined for it.
+    /// Returns which instruction rate of a core limits the kernel; `None` if none is defined.
     pub fn rate(&self) -> Option<CoreRate> {
         self.op.row().rates.iter().find(|bound| (bound.of)(self)).map(|bound| bound.rate)
     }
 
-    /// Returns the type of the results.
+    /// Returns the type of the accumulators, which is wider than `element` for dot products.
     pub fn result(&self) -> Element {
         self.element.summed_by(self.op)
     }
 
-    /// Returns whether the kernel is not the first of its [`variants`], which [`find`] returns.
+    /// Returns whether [`find`] returns another kernel for the operation, type and instruction set.
     pub fn is_variant(&self) -> bool {
         find(self.op, self.element, self.isa).is_some_and(|first| first.name != self.name)
     }
@@ -187,7 +187,7 @@ impl ComputeKernel {
         }
     }
 
-    /// Returns the kernel with initial operands; fails if this processor cannot run the kernel.
+    /// Returns the kernel with its initial operands; fails if this CPU cannot run it.
     pub fn load(&'static self) -> Result<LoadedKernel, Absence> {
         self.available()?;
         let vectors = Vectors::seeded(self);
@@ -195,23 +195,23 @@ impl ComputeKernel {
     }
 }
 
-/// Returns every kernel of this architecture, whether or not this processor can run it.
+/// Returns every compute kernel for this architecture, also those that this CPU cannot run.
 pub fn kernels() -> impl Iterator<Item = &'static ComputeKernel> {
     reference::KERNELS.iter().chain(native::kernels().flatten())
 }
 
-/// Returns the first of the [`variants`]; `None` if there are none.
+/// Returns the preferred kernel for these three: the first of [`variants`]; `None` without any.
 pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static ComputeKernel> {
     variants(op, element, isa).next()
 }
 
-/// Returns the kernels with the same operation, type and instruction set, in different orders of
-/// instructions. The fastest depends on the core ([`crate::capability::fastest_variant`]).
+/// Returns the kernels for an operation, number type and instruction set, which differ in the order
+/// of instructions. The fastest depends on the core ([`crate::capability::fastest_variant`]).
 pub fn variants(op: Op, element: Element, isa: Isa) -> impl Iterator<Item = &'static ComputeKernel> {
     kernels().filter(move |kernel| kernel.op == op && kernel.element == element && kernel.isa == isa)
 }
 
-/// Returns the kernels with independent dependency chains, by vector width and number of chains.
+/// Returns the kernels that exist once per number of independent dependency chains (1, 2, …).
 pub fn chained() -> impl Iterator<Item = &'static ComputeKernel> {
     native::chained().flatten()
 }
@@ -250,7 +250,7 @@ pub struct WrongResult {
 }
 
 impl LoadedKernel {
-    /// Returns the kernel that is loaded.
+    /// Returns the description of the loaded kernel.
     pub fn kernel(&self) -> &'static ComputeKernel {
         self.kernel
     }
@@ -279,30 +279,31 @@ impl LoadedKernel {
         self.vectors == snapshot.0
     }
 
-    /// Sets operands and accumulators to those of `start`, a snapshot of the same kernel.
+    /// Sets operands and accumulators to those in `start`, a snapshot of the same kernel.
     pub fn start_from(&mut self, start: &AccumulatorSnapshot) {
         self.vectors.clone_from(&start.0);
     }
 
-    /// Inverts one bit of the state, which `random` chooses.
+    /// Inverts one bit of one accumulator, both chosen by the number `random`.
     pub fn invert_bit(&mut self, random: u64) {
         self.vectors.invert_bit(random);
     }
 
-    /// Returns the state that the portable reference reaches in `turns` iterations from `start`.
+    /// Computes, in portable Rust, the accumulators after `turns` iterations from `start`.
     pub fn reference(&self, start: &AccumulatorSnapshot, turns: u64) -> AccumulatorSnapshot {
         let mut wanted = start.0.clone();
         reference::advance(self.kernel, turns, &mut wanted);
         AccumulatorSnapshot(wanted)
     }
 
-    /// Compares `snapshot` bit by bit with `turns` iterations of the reference from the seed.
+    /// Checks that `turns` iterations of [`reference`](Self::reference) from the initial operands
+    /// give `snapshot`; fails with the first number that differs.
     pub fn verify(&self, snapshot: &AccumulatorSnapshot, turns: u64) -> Result<(), WrongResult> {
         let wanted = self.reference(&AccumulatorSnapshot(self.seed.clone()), turns);
         self.compare(snapshot, &wanted, turns)
     }
 
-    /// Compares `snapshot`, reached in `turns` iterations, bit by bit with the state `wanted`.
+    /// Checks that `snapshot`, after `turns` iterations, equals `wanted`; fails at a difference.
     pub fn compare(
         &self,
         snapshot: &AccumulatorSnapshot,

@@ -72,8 +72,8 @@ pub struct SystemSize {
 }
 
 impl SystemSize {
-    /// Describes `rows` equations in blocks of `block` columns, rounded up to whole register tiles.
-    /// `caches` are those of one core. Fails without a kernel for `isa` or for a size out of range.
+    /// Describes `rows` equations in blocks of `block` columns, rounded up to the kernel's tile.
+    /// `caches` belong to one core. Fails without a kernel for `isa` or for a size out of range.
     pub fn new(isa: Isa, caches: CoreCaches, rows: usize, block: usize) -> Result<Self, LuError> {
         let kernels = kernels(isa)?;
         let (height, width) = (kernels.tile.rows, kernels.tile.columns);
@@ -147,7 +147,7 @@ fn kernels(isa: Isa) -> Result<Kernels, NoTile> {
 
 impl Lu {
     /// Allocates the system (all zeros until [`Lu::fill`]) and calibrates the core clock on each
-    /// CPU. With a CPU quota (not `unlimited`), idle threads do not spin for work.
+    /// CPU. Idle threads spin for work only if `unlimited`: there is no CPU quota.
     pub fn new(system: SystemSize, team: &mut Team, unlimited: bool) -> Result<Self, LuError> {
         let numbers = Buffer::new(system.grid.elements() * size_of::<f64>(), Pages::Thp)?;
         let factored = (0..system.panels()).map(|_| Factored::new(system.block).map(RwLock::new));
@@ -164,7 +164,7 @@ impl Lu {
         Ok(Self { system, numbers, solution, factored, workers, alone })
     }
 
-    /// Returns the size that the system was set up for.
+    /// Returns the size and division into blocks for which this was allocated.
     pub fn system(&self) -> SystemSize {
         self.system
     }
@@ -222,7 +222,7 @@ impl Lu {
         Ok(Solved { clocks: TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
-    /// Returns the unknowns x, which are valid after [`Lu::solve`].
+    /// Returns the unknowns x; valid only after [`Lu::solve`].
     pub fn solution(&self) -> &[f64] {
         &self.solution[..self.system.rows]
     }

@@ -35,25 +35,25 @@ const CALIBRATION_TIMINGS: usize = 5;
 
 /// Work that can be cut into slices. One turn is its smallest unit, such as a loop iteration.
 pub trait SlicedLoad: Send {
-    /// Does exactly `turns` units of work; timed.
+    /// Does exactly `turns` units of work; the caller times it.
     fn run(&mut self, turns: u64);
 
-    /// Checks the result of `run` and prepares the next slice; called after each slice, untimed.
+    /// Checks the result of `run(turns)` and prepares the next call; called after each, untimed.
     fn settle(&mut self, turns: u64);
 
-    /// Returns the kind of work that `run` does, which a probe of the clock imitates.
+    /// Returns the kind of instructions of `run`, which a probe of the core clock imitates.
     fn work(&self) -> ProbeWork {
         ProbeWork::SCALAR
     }
 
-    /// Returns the largest relative deviation of an undisturbed slice's cost from the most common
-    /// cost, such as 0.02. Shared memory needs more.
+    /// Returns how far the cycles per turn of an undisturbed slice (a timed call of `run`) may be
+    /// from the most common value, as a share of that, such as 0.02. Shared memory needs more.
     fn spread(&self) -> f64 {
         SPREAD
     }
 
-    /// Returns whether the load uses caches or memory shared with other threads, which raise the
-    /// cost by any amount (a busy sibling raises it by one factor).
+    /// Returns whether the load uses caches or memory that other threads share, which slow it by
+    /// any factor (a busy sibling thread slows it by one factor).
     fn shares_memory(&self) -> bool {
         false
     }
@@ -91,8 +91,8 @@ pub struct CpuOutcome {
     pub units_shared: Option<f64>,
 }
 
-/// Reasons for excluded time, as shares of the whole time. `switched`, `clock`, `second` and `gaps`
-/// add up to the excluded share.
+/// Reasons for excluded time, as shares of the whole time. `switched`, `clock`, `second` and
+/// `interrupted` add up to the excluded share.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Causes {
     /// The thread left its CPU (preempted, or stopped by a quota).
@@ -103,7 +103,7 @@ pub struct Causes {
     pub second: f64,
     /// Slices with any other cost: interrupted by something that is no thread of this system.
     pub interrupted: f64,
-    /// Part of `gaps` beyond the time of the slices' work: the time really taken.
+    /// Part of `interrupted` beyond the time of the slices' work: the time really taken.
     pub taken: f64,
     /// Second cost ÷ most common cost, if there is a second one.
     pub second_cost: Option<f64>,
@@ -123,19 +123,19 @@ pub struct TeamOutcome {
 }
 
 impl TeamOutcome {
-    /// Returns the undisturbed rate of all processors together, in turns per second.
+    /// Returns the undisturbed rate of all CPUs together, in turns (units of work) per second.
     pub fn turns_per_second(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.turns_per_second).sum()
     }
 
-    /// Returns the mean clock of the processors in Hz; `None` if that of one is unknown.
+    /// Returns the mean core clock of the CPUs in Hz; `None` if it is unknown on any of them.
     pub fn clock_hz(&self) -> Option<f64> {
         let sum: Option<f64> = self.cpus.iter().map(|cpu| cpu.clock_hz).sum();
         sum.map(|sum| sum / self.cpus.len() as f64)
     }
 
-    /// Returns the reasons for excluded time, averaged over the processors, with the second cost of
-    /// the processor that has most work at one.
+    /// Returns the reasons for excluded time, each share averaged over the CPUs; `second_cost` and
+    /// `second_work` come from the CPU with the largest `second_work`.
     pub fn causes(&self) -> Causes {
         let mean = |share: fn(&Causes) -> f64| {
             self.cpus.iter().map(|cpu| share(&cpu.causes)).sum::<f64>() / self.cpus.len() as f64
@@ -152,13 +152,13 @@ impl TeamOutcome {
         }
     }
 
-    /// Returns the largest share over processors of clock probes that found vector units in use by
-    /// another thread; `None` if unknown.
+    /// Returns the share of clock probes that found the core's vector units in use by another
+    /// thread, on the CPU where that is largest; `None` if unknown on all.
     pub fn units_shared(&self) -> Option<f64> {
         self.cpus.iter().filter_map(|cpu| cpu.units_shared).reduce(f64::max)
     }
 
-    /// Returns the mean excluded share of the processors' time, 0 to 1.
+    /// Returns the share of time excluded as disturbed, 0 to 1: the mean over the CPUs.
     pub fn excluded_share(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.excluded_share).sum::<f64>() / self.cpus.len() as f64
     }
@@ -236,8 +236,8 @@ impl Drop for Attendance<'_> {
 }
 
 impl<L: SlicedLoad> Sliced<L> {
-    /// Creates a load on each thread with `make`, calibrates the clock there and chooses the length
-    /// of slices. Fails if a thread panicked.
+    /// Creates a load on each thread of `team` with `make`, calibrates the core clock there, and
+    /// chooses how many units of work are timed at once (a slice). Fails if a thread panicked.
     pub fn prepare<F>(mut team: Team, make: F) -> Result<Self, SlicedError>
     where
         F: Fn(TeamMember<'_>) -> L + Sync,
@@ -275,8 +275,8 @@ impl<L: SlicedLoad> Sliced<L> {
         }
     }
 
-    /// Measures the amount `until` on every thread and returns the result of each processor. Fails
-    /// if all slices of a processor were disturbed, or a thread panicked.
+    /// Runs all loads at once until each thread has done `until`, and returns the result of each
+    /// CPU. Fails if all slices on a CPU were disturbed, or if a thread panicked.
     pub fn measure(&mut self, until: SliceEnd) -> Result<TeamOutcome, SlicedError> {
         let window = MeetingWindow {
             threads: self.team.count(),
@@ -308,8 +308,8 @@ impl<L: SlicedLoad> Sliced<L> {
         })
     }
 
-    /// As [`Self::measure`], with up to `retries` more tries while all slices of a processor are
-    /// disturbed. Fails as the last try does.
+    /// Calls [`Self::measure`], and again up to `retries` times while it fails because all slices
+    /// on a CPU were disturbed. Returns the last result.
     pub fn measure_repeatedly(
         &mut self,
         until: SliceEnd,
@@ -321,17 +321,17 @@ impl<L: SlicedLoad> Sliced<L> {
         })
     }
 
-    /// Returns the processor of each thread, in order.
+    /// Returns the CPU number of each thread, in the order of the team.
     pub fn cpus(&self) -> &[usize] {
         self.team.cpus()
     }
 
-    /// Returns the loads of the threads, in order.
+    /// Returns the load of each thread, in the order of the team.
     pub fn loads(&self) -> impl Iterator<Item = &L> {
         self.stations.iter().map(|station| &station.load)
     }
 
-    /// Returns the reason why the core clock of a thread is unknown; `None` if all are known.
+    /// Returns why the core clock is unknown on some thread; `None` if it is known on all.
     pub fn clock_unknown(&self) -> Option<ClockUnknown> {
         self.stations.iter().find_map(|station| station.clock.as_ref().err().copied())
     }
@@ -444,7 +444,7 @@ impl<L: SlicedLoad> MemberStation<L> {
         (0..CALIBRATION_TIMINGS).map(|_| timed()).fold(f64::INFINITY, f64::min)
     }
 
-    /// Marks the clock as unknown if the time source drifted; returns whether it did.
+    /// Returns whether the time counter drifted since calibration; if so, marks the clock unknown.
     fn check_time(&mut self) -> bool {
         let why = self.clock.as_ref().ok().and_then(|clock| clock.check_time().err());
         why.map(|why| self.clock = Err(why)).is_some()
@@ -456,8 +456,9 @@ impl<L: SlicedLoad> MemberStation<L> {
         (woven && all > 0).then(|| shared as f64 / all as f64)
     }
 
-    /// Works through `ration`, with a probe every `slices` slices, then uncounted until all threads
-    /// are done; returns the time from the first to the last counted slice.
+    /// Runs the load in slices, with a clock probe every `slices` of them, recording all until
+    /// `ration` is used up, then runs on until all threads in `window` are done. Returns the time
+    /// from the start of the first recorded slice to the end of the last.
     fn work(&mut self, mut ration: RemainingWork, slices: u32, window: &MeetingWindow) -> Duration {
         let mut counted = Duration::ZERO;
         let mut started: Option<Instant> = None;
@@ -575,14 +576,14 @@ impl KernelLoad {
         Self { kernel, results: Vec::with_capacity(RESULTS_KEPT), deviant: None, deviations: 0 }
     }
 
-    /// Returns the number of slices whose result differed from an earlier slice of their length.
+    /// Returns how many slices differ in result from an earlier slice with as many iterations.
     #[must_use]
     pub fn deviations(&self) -> u64 {
         self.deviations
     }
 
-    /// Fails with the first difference between slices and the portable reference. `proven` caches
-    /// checked results, because the reference is slow.
+    /// Checks the results of the slices against the portable reference; fails with the first wrong
+    /// one. `proven` caches checked results, because the reference is slow.
     pub fn verify(&self, proven: &mut Proven) -> Result<(), WrongResult> {
         for result in self.deviant.iter().chain(&self.results) {
             if !proven.0.contains(result) {

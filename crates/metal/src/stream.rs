@@ -93,7 +93,7 @@ impl StreamOp {
     pub const ALL: [Self; 7] =
         [Self::Read, Self::Write, Self::Copy, Self::Scale, Self::Add, Self::Triad, Self::Update];
 
-    /// Returns the name in cases and options, such as `triad`.
+    /// Returns the operation's name in options and results, such as `triad`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -106,7 +106,7 @@ impl StreamOp {
         }
     }
 
-    /// Returns the number of arrays read per pass.
+    /// Returns the number of arrays that a pass reads, 0 to 2.
     pub fn loads(self) -> u64 {
         match self {
             Self::Write => 0,
@@ -115,7 +115,7 @@ impl StreamOp {
         }
     }
 
-    /// Returns the number of arrays written per pass: 0 for `Read`, otherwise 1.
+    /// Returns the number of arrays that a pass writes: 0 for `Read`, otherwise 1.
     pub fn stores(self) -> u64 {
         u64::from(self != Self::Read)
     }
@@ -125,7 +125,7 @@ impl StreamOp {
         self.loads() + self.stores() - u64::from(self == Self::Update)
     }
 
-    /// Returns the floating-point operations per element.
+    /// Returns the floating-point operations per element, 0 to 2.
     pub fn flops(self) -> u64 {
         match self {
             Self::Read | Self::Write | Self::Copy => 0,
@@ -134,8 +134,8 @@ impl StreamOp {
         }
     }
 
-    /// Returns the scalar s, with which every pass is exact and [`Update`](Self::Update) bounded.
-    /// For [`Write`](Self::Write) it has eight equal bytes (`rep stosb`).
+    /// Returns the operation's scalar, chosen so that results are exact: 3, −1 for
+    /// [`Update`](Self::Update), eight equal bytes for [`Write`](Self::Write) (`rep stosb`).
     pub fn scalar(self) -> f64 {
         match self {
             Self::Update => -1.0,
@@ -188,7 +188,7 @@ impl StreamKernel {
         Ok(LoadedStream { kernel: self, ahead: self.distances.first().copied().unwrap_or(0) })
     }
 
-    /// Returns the name of the kernel's variant for each prefetch distance.
+    /// Returns the variant's name for each prefetch distance, such as `nt_ahead1536_avx2`.
     pub fn variants(&'static self) -> impl Iterator<Item = String> {
         self.distances.iter().map(|ahead| variant(self, *ahead))
     }
@@ -201,13 +201,13 @@ fn variant(kernel: &StreamKernel, ahead: u32) -> String {
     }
 }
 
-/// Returns all kernels built for this architecture, also those this processor cannot run.
+/// Returns all bandwidth kernels for this architecture, also those that this CPU cannot run.
 pub fn kernels() -> impl Iterator<Item = &'static StreamKernel> {
     reference_stream::KERNELS.into_iter().chain(native::STREAM_KERNELS.into_iter().flatten())
 }
 
-/// Returns the kernels of an operation that this processor can run, the portable one first; each
-/// with every prefetch distance.
+/// Returns the kernels for `op` that this CPU can run, once per prefetch distance, the portable
+/// kernel first.
 pub fn available(op: StreamOp) -> impl Iterator<Item = LoadedStream> {
     let loaded = kernels().filter(move |kernel| kernel.op == op).filter_map(|kernel| kernel.load().ok());
     loaded.flat_map(|kernel| {
@@ -251,8 +251,8 @@ pub struct WrongElement {
 }
 
 impl<'memory> Arrays<'memory> {
-    /// Divides `memory` into the arrays that `op` needs: equally long whole blocks of 64 elements
-    /// with gaps between them.
+    /// Divides `memory` into the arrays that `op` needs: equally long multiples of 64 elements,
+    /// with gaps between them that avoid cache conflicts.
     #[must_use]
     pub fn divide(op: StreamOp, memory: &'memory mut [f64]) -> Self {
         let arrays = op.arrays() as usize;
@@ -277,8 +277,8 @@ impl<'memory> Arrays<'memory> {
         if self.op.stores() > 0 { self.a.len() } else { self.b.len() }
     }
 
-    /// Fills arrays that are read with integers below 2^40, which depend on seed, array and index,
-    /// and a destination that is only written with NaN.
+    /// Fills each array that the operation reads with integers below 2^40, which depend on seed,
+    /// array and index; fills a destination that it only writes with NaN.
     pub fn fill(&mut self, seed: u64) {
         let Self { op, a, b, c } = self;
         for (element, a) in a.iter_mut().enumerate() {
@@ -291,8 +291,8 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Checks every element after [`fill`](Self::fill) with `seed` and `passes` passes of the
-    /// operation; fails with the first wrong one.
+    /// Checks every element, after [`fill`](Self::fill) with `seed` and then `passes` passes of the
+    /// operation; fails with the first wrong element.
     pub fn verify(&self, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let op = self.op;
         let check = |array, element, got: f64, wanted: f64| {
@@ -310,8 +310,8 @@ impl<'memory> Arrays<'memory> {
         self.verify_written(0..self.a.len(), seed, passes)
     }
 
-    /// Like [`verify`](Self::verify) for the last block before `to` (in units of
-    /// 1/[`PASS`](Self::PASS)): finds a wrong value before the next pass overwrites it.
+    /// Checks like [`verify`](Self::verify) the destination's last 64 elements before `to` (in
+    /// units of 1/[`PASS`](Self::PASS) of its length), before the next pass overwrites them.
     pub fn verify_last_block(&self, to: u64, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let end = self.element_at(to);
         self.verify_written(end.saturating_sub(ARRAY_BLOCK)..end, seed, passes)
@@ -338,7 +338,7 @@ impl<'memory> Arrays<'memory> {
         Ok(())
     }
 
-    /// Splits the arrays into `parts` sets of whole blocks, which differ by at most one block.
+    /// Splits the arrays into `parts` consecutive sets of 64-element blocks, as equal as possible.
     pub fn split(self, parts: usize) -> Vec<Self> {
         let blocks = self.elements() / ARRAY_BLOCK;
         let Self { op, mut a, mut b, mut c } = self;
@@ -351,8 +351,8 @@ impl<'memory> Arrays<'memory> {
             .collect()
     }
 
-    /// Returns the elements between `from` and `to` (in units of 1/[`PASS`](Self::PASS)), as whole
-    /// blocks. Consecutive ranges have no gap and no overlap.
+    /// Returns the part of each array from `from` to `to`, in units of 1/[`PASS`](Self::PASS) of
+    /// its length, rounded down to blocks of 64 elements: ranges that meet leave no gap.
     pub fn part(&mut self, from: u64, to: u64) -> Arrays<'_> {
         let start = self.element_at(from);
         let end = self.element_at(to).max(start);
@@ -365,7 +365,7 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Returns the index of a block start at `part` (units of 1/[`PASS`](Self::PASS)), or the end.
+    /// Returns the first index of the block of 64 at `part`/[`PASS`](Self::PASS), or the length.
     fn element_at(&self, part: u64) -> usize {
         let elements = self.elements();
         match part {
@@ -380,7 +380,7 @@ impl<'memory> Arrays<'memory> {
     /// Units into which [`part`](Self::part) divides an array.
     pub const PASS: u64 = 1 << 20;
 
-    /// Returns the sum that a `Read` pass must return after [`fill`](Self::fill), else 0.
+    /// Returns the sum that a `Read` pass returns after [`fill`](Self::fill) with `seed`, else 0.
     pub fn checksum(&self, seed: u64) -> u64 {
         if self.op != StreamOp::Read {
             return 0;
@@ -393,7 +393,7 @@ fn gap(bytes: usize) -> usize {
     if bytes <= SMALL_BUFFER_BYTES { SMALL_GAP } else { ARRAY_GAP_BYTES }
 }
 
-/// Returns an integer below 2^40 (SplitMix64): 3 × it and the sum of two of them are exact in f64.
+/// Returns an element's initial value: a random integer below 2^40, so that all results are exact.
 fn number(seed: u64, array: u64, element: usize) -> f64 {
     let place = (element as u64).wrapping_mul(STEP);
     let state = seed.wrapping_add(array.wrapping_mul(0xd1b5_4a32_d192_ed03)).wrapping_add(place);
@@ -401,12 +401,12 @@ fn number(seed: u64, array: u64, element: usize) -> f64 {
 }
 
 impl LoadedStream {
-    /// Returns the description of this kernel.
+    /// Returns the description of the kernel.
     pub fn kernel(&self) -> &'static StreamKernel {
         self.kernel
     }
 
-    /// Returns the kind of work that a probe of the clock imitates.
+    /// Returns the kernel's kind of instructions, which a probe of the core clock imitates.
     pub fn work(&self) -> ProbeWork {
         match (self.kernel.store, self.kernel.op) {
             (StoreKind::String, _) => ProbeWork::SCALAR,
@@ -422,8 +422,8 @@ impl LoadedStream {
         variant(self.kernel, self.ahead)
     }
 
-    /// Runs `passes` passes and returns the sum of all elements read for [`StreamOp::Read`], else
-    /// 0. Does nothing with arrays of another operation.
+    /// Runs `passes` passes; for [`StreamOp::Read`] returns the wrapping sum of the bits of all
+    /// elements read, else 0. Does nothing with arrays of another operation.
     pub fn run(&self, arrays: &mut Arrays<'_>, passes: u64) -> u64 {
         if arrays.op != self.kernel.op || passes == 0 {
             return 0;
@@ -448,8 +448,8 @@ impl LoadedStream {
         unsafe { (self.kernel.function)(a, b, c, terms) }
     }
 
-    /// Runs `passes` passes with scalar `s` and returns the sum read. The kernel does whole
-    /// iterations from the destination's first cache line, the reference does the rest.
+    /// Runs `passes` passes with scalar `s`; returns the sum of the bits read, else 0. The kernel
+    /// does whole iterations from the first cache line of `a` (or `b`), plain Rust the rest.
     fn pass(&self, a: &mut [f64], b: &[f64], c: &[f64], s: f64, passes: u64) -> u64 {
         let op = self.kernel.op;
         let used = [

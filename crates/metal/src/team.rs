@@ -96,7 +96,7 @@ pub struct TeamMember<'team> {
 }
 
 impl TeamMember<'_> {
-    /// Waits until all threads that have not returned arrive. Unwinds if one panicked.
+    /// Waits until every thread of the team has called this or returned. Unwinds if one panicked.
     pub fn barrier(&self) {
         if self.barrier.wait() == Err(Broken) {
             std::panic::resume_unwind(Box::new(Broken));
@@ -199,8 +199,8 @@ impl Team {
         Ok(team)
     }
 
-    /// Makes a team of the calling thread alone, which must be pinned to CPU `cpu`: its runs are
-    /// plain calls.
+    /// Makes a team of the calling thread alone, which must be pinned to CPU `cpu`;
+    /// [`run`](Self::run) then calls its closure directly.
     pub fn of_caller(cpu: usize) -> Self {
         Self { cpus: vec![cpu], shared: TeamShared::new(false), threads: Vec::new() }
     }
@@ -229,7 +229,7 @@ impl Team {
         Ok(())
     }
 
-    /// Returns the processor of each thread, in order.
+    /// Returns the CPU number of each thread, in order.
     pub fn cpus(&self) -> &[usize] {
         &self.cpus
     }
@@ -239,13 +239,13 @@ impl Team {
         self.cpus.len()
     }
 
-    /// Returns whether two threads share a processor.
+    /// Returns whether any two threads are pinned to the same CPU.
     pub fn shares_cpus(&self) -> bool {
         has_duplicates(&self.cpus)
     }
 
-    /// Runs `work` on every thread, starting together, and returns the results in order. Fails for
-    /// the first thread that panicked; the team can be used again.
+    /// Runs `work` on every thread, starting together, and returns the results in the order of
+    /// threads. Fails with the first thread that panicked; the team can be used again.
     pub fn run<T, F>(&mut self, work: F) -> Result<Vec<T>, TeamError>
     where
         T: Send,

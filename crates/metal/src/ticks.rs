@@ -42,8 +42,8 @@ impl TickClock {
         TickClock { counter: None }
     }
 
-    /// Returns the clock of the processor's counter, calibrated in 10 ms, if the kernel uses it;
-    /// else [`TickClock::system`].
+    /// Returns a clock that reads the CPU's counter (such as the TSC), calibrated for 10 ms, if
+    /// that is the kernel's clock source; else [`TickClock::system`].
     #[must_use]
     pub fn fastest() -> Self {
         let trusted = || {
@@ -58,7 +58,7 @@ impl TickClock {
         self.counter.is_some()
     }
 
-    /// Returns [`TickClock::now_ns`] after all earlier instructions, for comparing several CPUs.
+    /// Returns [`TickClock::now_ns`], read after all earlier instructions, to compare several CPUs.
     pub fn ordered_now_ns(&self) -> u64 {
         if let (Some(_), Some(ticks)) = (self.counter, native::TICK_COUNTER) {
             (ticks.fence)();
@@ -101,13 +101,13 @@ impl StatedCounter {
         self.hz
     }
 
-    /// Returns the seconds since the counter was zero.
+    /// Returns the counter's current value in seconds.
     pub fn seconds(&self) -> f64 {
         (self.read)() as f64 / self.hz
     }
 }
 
-/// Measures the counter's rate for 10 ms; `None` if it does not advance as expected.
+/// Measures the counter's rate by sleeping for 10 ms; `None` if it is not from 1 MHz to 100 GHz.
 fn calibrate(ticks: Ticks) -> Option<TickCounter> {
     let (from_ticks, from_ns) = read_with_monotonic(ticks.read);
     std::thread::sleep(std::time::Duration::from_nanos(CALIBRATION_NS));
@@ -122,7 +122,7 @@ fn scale_of(ticks: u64, ns: u64) -> Option<u64> {
     u64::try_from(scale).ok().filter(|scale| ((1 << 32) / 100..=1000 << 32).contains(scale))
 }
 
-/// Returns a (counter reading, monotonic time in ns) of one moment, the best of 64 attempts.
+/// Returns the counter (by `read`) and the monotonic time in ns at one moment, best of 64 attempts.
 pub(crate) fn read_with_monotonic(read: fn() -> u64) -> (u64, u64) {
     let attempt = || {
         let before = read();

@@ -53,7 +53,7 @@ impl TeamClocks {
         Self { each_hz: watches.map(ThreadClock::mean).collect() }
     }
 
-    /// Returns the mean clock of the threads in Hz; `None` if it is unknown on all of them.
+    /// Returns the mean core clock in Hz of the threads whose clock is known; `None` without any.
     pub fn mean_hz(&self) -> Option<f64> {
         let seen: Vec<f64> = self.each_hz.iter().copied().flatten().collect();
         (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64)

@@ -16,7 +16,7 @@ const INTERVAL_TAIL: f64 = 0.025;
 const MIN_SAMPLES: usize = 5;
 
 /// Returns the 95 % confidence interval `[low, high]` of the median: [min, max] with 5 samples,
-/// which covers 93.75 %; `None` with fewer.
+/// which covers 93.75 %; `None` with fewer. `seed` determines the resampling.
 pub fn median_interval(samples: &Samples, seed: Seed) -> Option<[f64; 2]> {
     interval(samples, seed, RESAMPLES)
 }

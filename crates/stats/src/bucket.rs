@@ -54,7 +54,7 @@ const USED_UP_SHARE: f64 = 0.95;
 /// Minimum share of the time that must remain after a burst.
 const LEFT: f64 = 0.25;
 
-/// Detects a token bucket in chronological arrivals; `None` if no lower rate holds until the end.
+/// Detects a token bucket in chronological arrivals: a burst, then a lower rate; `None` without.
 pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let (seconds, amounts) = pieces(arrivals)?;
@@ -81,7 +81,8 @@ pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
     })
 }
 
-/// Returns the largest burst of one transfer above `base` (amount per second); `None` without any.
+/// Returns the first burst of one transfer above rate `base` (amount per second), up to 95 % of its
+/// largest excess; `None` if the rate never exceeds `base`.
 pub fn burst(arrivals: &[ArrivalStretch], base: f64) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let held = peak(arrivals, base);
@@ -89,8 +90,8 @@ pub fn burst(arrivals: &[ArrivalStretch], base: f64) -> Option<Bucket> {
     Some(Bucket { burst: used_up.amount / used_up.seconds, base, tokens: held, until: used_up.seconds })
 }
 
-/// Returns the rate (amount per second) of one transfer after its burst above `base`; `None` if
-/// less than a quarter of the time is left.
+/// Returns the rate (amount per second) of one transfer after its burst above `base`, of all if
+/// there is no burst; `None` if less than a quarter of the time is left.
 pub fn sustained(arrivals: &[ArrivalStretch], base: f64) -> Option<f64> {
     let arrivals = trimmed(arrivals);
     let (first, last) = (arrivals.first()?, arrivals.last()?);
@@ -119,8 +120,8 @@ fn trimmed(arrivals: &[ArrivalStretch]) -> &[ArrivalStretch] {
     first.zip(last).and_then(|(first, last)| arrivals.get(first..=last)).unwrap_or_default()
 }
 
-/// Splits the whole time into equal pieces and returns the seconds of one, and the amount in each;
-/// `None` if there would be too few.
+/// Splits the whole time into equal pieces; returns the seconds per piece and the amount in each.
+/// `None` if there would be fewer than 12.
 fn pieces(arrivals: &[ArrivalStretch]) -> Option<(f64, Vec<f64>)> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let whole = last.from + last.seconds - first.from;
@@ -141,8 +142,8 @@ fn pieces(arrivals: &[ArrivalStretch]) -> Option<(f64, Vec<f64>)> {
     Some((seconds, amounts))
 }
 
-/// Returns the rate (amount per second) of the last `tail` pieces, and the range of their running
-/// sum around a line; `None` if that is too large.
+/// Returns the rate (amount per second) of the last `tail` pieces of `seconds` each, and the range
+/// of their running sum around a line; `None` if that exceeds 8 % of the sum.
 fn level(seconds: f64, amounts: &[f64], tail: usize) -> Option<(f64, f64)> {
     let amounts = amounts.get(amounts.len().checked_sub(tail)?..)?;
     let each = amounts.iter().sum::<f64>() / tail as f64;
@@ -158,7 +159,7 @@ fn level(seconds: f64, amounts: &[f64], tail: usize) -> Option<(f64, f64)> {
     (stray <= STRAY * each * tail as f64).then_some((each / seconds, stray))
 }
 
-/// Returns the standard deviation of a piece, from differences of runs; a step hardly changes it.
+/// Estimates the standard deviation of `amounts` by differences; a step hardly changes it.
 fn fluctuation(amounts: &[f64]) -> Option<f64> {
     let length = (amounts.len() / FLUCTUATION_RUNS).max(1);
     let runs: Vec<f64> = amounts.chunks_exact(length).map(|run| run.iter().sum()).collect();

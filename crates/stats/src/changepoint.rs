@@ -59,15 +59,15 @@ pub struct Segment {
     pub mad: f64,
 }
 
-/// Splits a chronological series into segments: one if nothing changes, none without finite values.
-/// `seed` determines the permutations.
+/// Splits a chronological series into segments, each at one level: one if nothing changes, none
+/// without finite values. `seed` determines the permutations.
 pub fn segments(series: &[TimedPoint], seed: Seed) -> Vec<Segment> {
     segments_at(series, seed, StepLevel::of(LEVEL), &[])
 }
 
-/// Splits each of many series; at most a share `false_share` of the series with a change is
-/// expected to be noise (Benjamini & Hochberg, J. R. Stat. Soc. B 57, 1995). A step at one of
-/// `events`, times in seconds, needs only to exceed the noise around it.
+/// Splits each of the chronological series in `all`; at most a share `false_share` of the series
+/// with a change is expected to be noise (Benjamini & Hochberg, J. R. Stat. Soc. B 57, 1995). A
+/// step at one of `events`, times in seconds, needs only to exceed the noise around it.
 pub fn segments_of_many(
     all: &[(&[TimedPoint], Seed)],
     false_share: f64,
@@ -138,7 +138,7 @@ fn segment(series: &[TimedPoint], points: Range<usize>) -> Option<Segment> {
     Some(Segment { points, from: first.t, to: last.t, median, mad: mad(&sorted, median) })
 }
 
-/// Returns the ascending indices in `values` at which a new level starts. Candidates are steps that
+/// Returns the ascending indices in `values` at which the mean changes. Candidates are steps that
 /// are significant at `level` in permutations by `seed`, and the indices `known`, which need no
 /// test. Those that exceed the noise around them remain, moved to the best fit.
 fn change_points(
@@ -188,8 +188,8 @@ struct StepLevel {
 impl StepLevel {
     const NO_STEP: Self = Self { permutations: 0, allowed: 0 };
 
-    /// Creates the level at which noise alone shows a step with probability `share`: 2 ÷ (n + 1)
-    /// for n permutations, fewer than [`MOST_PERMUTATIONS`].
+    /// Creates the test in which noise alone shows a step with probability `share`, by n
+    /// permutations: `share` = 2 ÷ (n + 1), with n below [`MOST_PERMUTATIONS`].
     fn of(share: f64) -> Self {
         let permutations = (2.0 / share).ceil().min(MOST_PERMUTATIONS as f64) as usize - 1;
         Self { permutations, allowed: 1 }
@@ -197,8 +197,8 @@ impl StepLevel {
 }
 
 /// Returns the index of the largest step in `values`, and its p-value: the probability that noise
-/// alone shows a step as large. `None` if the step is not significant at
-/// `level`, or for fewer than 2 × [`MIN_SEGMENT`] values.
+/// alone shows a step as large. `None` if that is not significant at `level`, or for fewer than 2 ×
+/// [`MIN_SEGMENT`] values.
 fn significant_step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<(usize, f64)> {
     if values.len() < 2 * MIN_SEGMENT {
         return None;

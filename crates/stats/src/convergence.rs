@@ -105,8 +105,8 @@ impl SamplingOutcome {
 }
 
 impl StopRule {
-    /// Returns the result if sampling ends after `samples` of the headline metric; else `None`.
-    /// `used` is the wall time since the first sample started; `seed` determines the bootstrap.
+    /// Returns the result if sampling ends after `samples` of the headline metric, `None` if it
+    /// goes on. `used` is the wall time since the first sample; `seed` is for the bootstrap.
     pub fn decide(&self, samples: &Samples, seed: Seed, used: Duration) -> Option<SamplingOutcome> {
         match *self {
             StopRule::Exactly(n) => (samples.count() >= n.get()).then_some(SamplingOutcome::Fixed),

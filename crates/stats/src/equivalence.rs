@@ -34,7 +34,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Returns the ratio own ÷ other of the positive (own, other) pairs; `None` if none is.
+    /// Returns the ratio first ÷ second over the `pairs` of positive numbers; `None` if none is.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
         let usable = pairs.iter().filter(|(own, other)| *own > 0.0 && *other > 0.0);
         let mut logs: Vec<f64> =
@@ -46,7 +46,7 @@ impl Ratio {
         Some(Ratio { median, ci95, tost: interval(&logs, 0.95) })
     }
 
-    /// Returns the verdict for a margin: with 0.03, a ratio from 1 ÷ 1.03 to 1.03 is equivalent.
+    /// Compares the ratio with a margin: with 0.03, a ratio from 1 ÷ 1.03 to 1.03 is equivalent.
     pub fn verdict(&self, margin: f64) -> EquivalenceVerdict {
         let (Some([low, high]), Some(tost)) = (self.ci95, self.tost) else {
             return EquivalenceVerdict::Inconclusive;
@@ -64,7 +64,7 @@ impl Ratio {
     }
 }
 
-/// Returns the interval of the ratio up to `quantile` of Student's t; `None` below [`MIN_PAIRS`].
+/// Returns the mean ratio's interval up to `quantile` of Student's t; `None` below [`MIN_PAIRS`].
 fn interval(logs: &[f64], quantile: f64) -> Option<[f64; 2]> {
     let n = logs.len();
     if n < MIN_PAIRS {

@@ -34,7 +34,7 @@ fn furthest(values: &[f64]) -> Option<(usize, f64)> {
     away.filter(|(_, away)| away.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Returns Rosner's λ: the critical distance, in standard deviations, of the furthest value.
+/// Returns Rosner's λ: how many standard deviations away the furthest of `n` values is an outlier.
 fn critical(n: usize) -> f64 {
     let n = n as f64;
     let t =

@@ -18,9 +18,9 @@ const SMALL_SAMPLE_FACTORS: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857
 const MAD: f64 = 1.4826;
 const TAILS: usize = 20;
 
-/// Returns the distance from the median beyond which one of `values` is an outlier: among all
-/// `looked_at` values, noise alone has one in a hundred runs ([`FALSE_ALARMS`]). 0 if more than
-/// half of the values are equal; infinite below three values.
+/// Returns the distance from the median beyond which one of `values` is an outlier: if `looked_at`
+/// values are tested in a run, noise alone has one in 1 % of runs ([`FALSE_ALARMS`]). 0 if more
+/// than half of the values are equal; infinite below three values.
 pub fn outlier_distance(values: &[f64], looked_at: usize) -> f64 {
     let n = values.len();
     if n < 3 {
@@ -42,7 +42,7 @@ pub fn outlier_distance(values: &[f64], looked_at: usize) -> f64 {
     if n < TAILS { normal } else { normal.max(tail_bound(&away, looked_at)) }
 }
 
-/// Returns the bound for an exponential tail through the median and upper quartile of `away`.
+/// Returns the outlier distance for an exponential tail of the ascending distances `away`.
 fn tail_bound(away: &[f64], looked_at: f64) -> f64 {
     let at = |share: f64| away[((away.len() - 1) as f64 * share).round() as usize];
     let (half, quartile) = (at(0.5), at(0.75));

@@ -13,8 +13,8 @@ pub struct ScalingStep {
     pub efficiency: f64,
 }
 
-/// Compares each (threads, rate) with that of the fewest; ascending by threads, the base first.
-/// Ignores repeated thread counts and invalid rates; empty with fewer than two thread counts.
+/// Returns the speed-up of each (threads, rate) over the rate with the fewest threads, ascending by
+/// threads, that first. Ignores repeated thread counts and invalid rates; empty below two counts.
 pub fn scaling(rates: &[(u32, f64)]) -> Vec<ScalingStep> {
     let usable = |(threads, rate): &&(u32, f64)| *threads > 0 && rate.is_finite() && *rate > 0.0;
     let mut rates: Vec<(u32, f64)> = rates.iter().filter(usable).copied().collect();

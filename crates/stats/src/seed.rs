@@ -16,7 +16,7 @@ fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
 }
 
 impl Seed {
-    /// Creates the seed for one metric of one case in a run with the seed `run_seed`.
+    /// Creates the seed for `metric` of the benchmark `case_id` in a run with the seed `run_seed`.
     pub fn new(run_seed: u64, case_id: &str, metric: &str) -> Self {
         let hash = fnv1a(FNV_OFFSET, &run_seed.to_le_bytes());
         let hash = fnv1a(hash, case_id.as_bytes());

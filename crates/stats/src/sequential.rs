@@ -34,9 +34,9 @@ pub const MISSED: f64 = 0.05;
 const STATED: f64 = 0.01;
 
 impl Sequential {
-    /// Creates a test that reports a regression of a normal machine with probability `false_alarm`
-    /// at most, and misses one with `missed`. `by_chance` is the probability of a low measurement
-    /// without a regression, `of_a_loss` with one. `None` if no such test exists.
+    /// Creates a test that reports a regression of a normal machine with a probability of at most
+    /// `false_alarm`, and misses one with at most `missed`. A measurement is low with probability
+    /// `by_chance` without a regression, `of_a_loss` with one. `None` if no such test exists.
     pub fn new(false_alarm: f64, missed: f64, by_chance: f64, of_a_loss: f64) -> Option<Self> {
         let (p0, p1) = (
             by_chance.clamp(MIN_PROBABILITY, 1.0 - MIN_PROBABILITY),
@@ -55,21 +55,21 @@ impl Sequential {
         })
     }
 
-    /// Limits the test to `most` low measurements, at a higher false-alarm rate if necessary.
+    /// Makes `most` low measurements enough for a regression, if necessary with more false alarms.
     #[must_use]
     pub fn with_max_low(self, most: usize) -> Self {
         Self { upper: self.upper.min(self.low * most as f64), ..self }
     }
 
-    /// Creates the test of an outlier among `looked_at` values with `by_chance` outliers by chance,
-    /// of which it reports at most `allowed` on average. `None` if no such test exists.
+    /// Creates the test for outliers among `looked_at` values, with `by_chance` of them caused by
+    /// noise; at most `allowed` of these are reported on average. `None` if no such test exists.
     pub fn of_outlier(by_chance: f64, looked_at: usize, allowed: f64) -> Option<Self> {
         const DECIDED_PROBABILITY: f64 = 0.98;
         let chance = (by_chance.max(1.0) / looked_at.max(1) as f64).min(0.5);
         Self::new((allowed / by_chance).min(LARGEST_RATE), MISSED, chance, DECIDED_PROBABILITY)
     }
 
-    /// Returns the decision after `all` measurements, `low` of them low and `stated` with a cause.
+    /// Decides after `all` measurements, `low` of them low, `stated` of those with a known cause.
     pub fn decide(&self, low: usize, stated: usize, all: usize) -> SequentialDecision {
         let stated = stated.min(low);
         let ratio = (low - stated) as f64 * self.low

@@ -28,7 +28,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarises `samples`; `seed` determines the bootstrap.
+    /// Summarises `samples`; `seed` determines the bootstrap of the confidence interval.
     pub fn new(samples: &Samples, seed: Seed) -> Self {
         let sorted = samples.sorted();
         let (min, max) = (sorted[0], sorted[sorted.len() - 1]);
@@ -67,7 +67,6 @@ fn unit_scale(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Returns the mean in two passes: the second adds the mean rounding error of the first.
 fn mean(sorted: &[f64]) -> f64 {
     let scale = unit_scale(sorted);
     let n = sorted.len() as f64;

@@ -115,7 +115,7 @@ impl Times {
         (count > 0.0).then(|| (squares / count).sqrt() * 1e-9)
     }
 
-    /// Returns the quantile `share` (0 to 1) in ns: the upper edge of its bucket; 0 if empty.
+    /// Returns the quantile `share` (0 to 1) in ns, as the upper edge of its bucket; 0 if empty.
     pub fn at(&self, share: f64) -> u64 {
         let rank = ((share * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0_u64;

@@ -49,8 +49,8 @@ pub struct Usl {
 }
 
 impl Usl {
-    /// Fits the law to the median rates; `None` with fewer than four thread counts with a positive
-    /// median. `seed` determines the bootstrap.
+    /// Fits the Universal Scalability Law to the median rates; `None` with fewer than four thread
+    /// counts with a positive median. `seed` determines the bootstrap.
     pub fn fit(loads: &[LoadPoint], seed: Seed) -> Option<Self> {
         let mut loads: Vec<&LoadPoint> =
             loads.iter().filter(|l| l.threads > 0 && l.rates.median() > 0.0).collect();
@@ -78,7 +78,7 @@ impl Usl {
         all.iter().all(|x| x.is_finite()).then_some(found)
     }
 
-    /// Returns the thread count with the highest rate, √((1 − σ) ÷ κ); `None` if it never falls.
+    /// Returns the thread count with the highest rate, √((1 − σ) ÷ κ); `None` if rates never fall.
     pub fn peak_threads(&self) -> Option<f64> {
         if self.sigma.value >= 1.0 {
             return Some(1.0);
@@ -98,7 +98,7 @@ struct LawCoefficients {
 }
 
 impl LawCoefficients {
-    /// Fits the coefficients by least squares of the relative errors of N ÷ C.
+    /// Fits λ, σ and κ by least squares of the relative errors of N ÷ C; `None` if none are valid.
     fn fit(points: &[RatePoint]) -> Option<Self> {
         let per_thread: Vec<f64> = points.iter().map(|(threads, rate)| rate / threads).collect();
         let largest = per_thread.iter().copied().fold(0.0, f64::max);
@@ -174,7 +174,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Fits the law to medians of resamples; empty if a point has too few samples.
+/// Fits the law to medians of 1000 resamples; empty if a point has fewer than 5 samples.
 fn resampled(loads: &[&LoadPoint], seed: Seed) -> Vec<LawCoefficients> {
     if loads.iter().any(|l| l.rates.count() < LEAST_SAMPLES) {
         return Vec::new();

@@ -35,7 +35,7 @@ pub struct LinePositions<'t> {
 }
 
 impl<'t> LinePositions<'t> {
-    /// Indexes the lines of `text`.
+    /// Indexes the line starts of `text`, so that [`Self::position`] is fast.
     pub fn new(text: &'t str) -> Self {
         let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Self { text, begins, is_ascii: text.is_ascii() }

@@ -26,7 +26,7 @@ macro_rules! general {
     (@function $name:ident $enabled:tt $text:literal ($chains:literal $first:literal $load:literal
         $count:literal $again:literal $between:literal $store:literal $last:literal rows $rows:tt turns $turns:tt
         ($($register:tt)+))) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
+        /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
         #[inline(never)]
         #[target_feature(enable = $enabled)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {

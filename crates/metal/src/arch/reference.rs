@@ -97,8 +97,8 @@ fn dot_bf16_pairs(first: u64, second: u64) -> f64 {
     low + high
 }
 
-/// Does `steps` steps of the kernel's integer recurrence on `numbers`: each combines a number with
-/// the next one, or with a constant, `a` or `b`.
+/// Advances all `numbers` by `steps` steps of the kernel's integer recurrence, which combines each
+/// number with the next one, or with a constant, `a` or `b`.
 fn advance_integers(kernel: &ComputeKernel, steps: u64, [a, b]: [u64; 2], numbers: &mut [u64]) {
     let mask = u64::MAX >> (64 - 8 * kernel.result().bytes());
     let bytes = kernel.element == Element::I8;
@@ -153,7 +153,7 @@ fn dot_i8(first: u64, second: u64) -> u32 {
     })
 }
 
-/// Adds `steps` times the product of the two constant matrices to every accumulator.
+/// Adds the product of the two constant matrices in `vectors` to every accumulator `steps` times.
 fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &mut Vectors) {
     for lane in 0..vectors.lanes {
         let words = tile.factors(lane).map(|[a, b]| (vectors.operand(0, a), vectors.operand(1, b)));
@@ -172,8 +172,8 @@ fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &m
     }
 }
 
-/// Does `steps` steps of `recurrence` on `numbers`; all numbers are binary16 bits. Rounding from
-/// binary64 is harmless (Figueroa, "When is double rounding innocuous?", 1995).
+/// Advances `numbers` by `steps` steps of `recurrence` with two constants, all as binary16 bits.
+/// Rounding from binary64 is harmless (Figueroa, "When is double rounding innocuous?", 1995).
 fn advance_f16(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
     let number = |bits: u64| Number::from_bits(Element::F16, bits).value();
     let rounded = |value: f64| number(Number::nearest(Element::F16, value).bits());

@@ -23,7 +23,7 @@ pub(crate) static F32: RegisterTile<f32> = RegisterTile {
     function: portable::<f32, 8, 4>,
 };
 
-/// Updates a tile of C by a product. Safety: see [`crate::gemm::tile::TileFunction`].
+/// Updates the tile of C at `c` by the product A·B of `operands`. Safety: see `TileFunction`.
 unsafe fn portable<T, const ROWS: usize, const COLUMNS: usize>(
     operands: &TileOperands<T>,
     c: *mut T,

@@ -5,8 +5,8 @@ use crate::stream::{ELEMENT, StoreKind, StreamKernel, StreamOp, Terms};
 
 const COPY_BLOCK: usize = 64;
 
-/// Applies `op` with the scalar `s` to at most `elements` elements one by one, in the order of the
-/// definition. Returns the wrapping sum of the bits for `Read`, otherwise 0.
+/// Applies `op` with scalar `s` to the first `elements` elements of `a` (destination), `b` and `c`,
+/// in order. Returns the wrapping sum of the bits for `Read`, otherwise 0.
 #[inline]
 pub(crate) fn apply(op: StreamOp, elements: usize, a: &mut [f64], b: &[f64], c: &[f64], s: f64) -> u64 {
     let (a, _) = a.split_at_mut(elements.min(a.len()));
@@ -44,7 +44,7 @@ macro_rules! portable {
             function: $name,
         };
 
-        /// Runs the passes, returns the sum of words read. Safety: see `StreamKernel::function`.
+        /// Runs `terms.passes` passes; returns the sum read. Safety: see `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, scalar, .. } = terms;
@@ -67,7 +67,7 @@ macro_rules! portable {
     };
 }
 
-/// Returns `length` elements from `start`. Safety: they are readable for the slice's lifetime.
+/// Returns the `length` elements from `start`. Safety: no thread writes them while the slice lives.
 unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
     if length == 0 {
         return &[];
@@ -76,7 +76,7 @@ unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
     unsafe { std::slice::from_raw_parts(start, length) }
 }
 
-/// Returns `length` elements from `start`. Safety: they are the slice's alone for its lifetime.
+/// Returns the `length` elements from `start`. Safety: nothing else uses them during its lifetime.
 unsafe fn slice_mut<'memory>(start: *mut f64, length: usize) -> &'memory mut [f64] {
     if length == 0 {
         return &mut [];

@@ -77,7 +77,7 @@ macro_rules! chains {
         )+
     };
     (@alone $name:ident $link:literal $links:literal $count:literal $again:literal) => {
-        /// Runs `turns` iterations. Safety: `turns` > 0.
+        /// Runs `turns` iterations of a chain of integer instructions. Safety: `turns` > 0.
         #[inline(never)]
         unsafe fn $name(turns: u64, _: *const u8) {
             // SAFETY: baseline integer instructions on declared registers, without memory or stack.

@@ -3,7 +3,7 @@ use super::{BlockOp, BlockTraversal, Region, WrongBlocks, line_value, unit_value
 use crate::stream::ELEMENT;
 
 impl Region {
-    /// Checks all operations since the region was made, except blocks drawn and not processed.
+    /// Checks the results of all blocks processed since the region was made; fails if one is wrong.
     pub fn verify(&self) -> Result<(), WrongBlocks> {
         let (passes, rest) = (self.done / self.count, self.done % self.count);
         let order = (self.shape.order == BlockTraversal::Random).then(|| self.order_of(passes));
@@ -49,7 +49,7 @@ impl Region {
         }
     }
 
-    /// Returns the block at `place` of the region that starts at `from`.
+    /// Returns block number `place` of the region that starts at byte `from` of the buffer.
     fn block(&self, from: usize, place: u64) -> &[u8] {
         let start = from + place as usize * self.shape.block;
         &self.buffer.bytes()[start..start + self.shape.block]
@@ -65,7 +65,7 @@ impl Region {
         word_of(block) == unit_value(pass) << unused >> unused
     }
 
-    /// Returns the wrapping sum of the units or 8-byte words of all blocks.
+    /// Returns the wrapping sum of all blocks as integers of the block's size, at most 8 bytes.
     pub(super) fn sum_of_all(&self) -> u64 {
         let bytes = &self.buffer.bytes()[self.target..];
         let length = self.count as usize;

@@ -23,7 +23,7 @@ struct MixingKey {
 }
 
 impl BlockPermutation {
-    /// Returns the permutation of 0..`count` for `seed`.
+    /// Makes a random permutation of 0..`count`, determined by `seed`.
     #[must_use]
     pub fn new(count: u64, seed: u64) -> Self {
         let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
@@ -37,7 +37,7 @@ impl BlockPermutation {
         Self { count, mask, shift: bits.div_ceil(2).max(1), keys }
     }
 
-    /// Returns the number at position `place` of the permutation; both are below the count.
+    /// Returns the number at position `place` of the permutation, both from 0 to the count − 1.
     #[must_use]
     #[inline]
     pub fn at(&self, place: u64) -> u64 {

@@ -80,7 +80,7 @@ pub(super) fn block_copy<T: BlockUnit>(source: &[T], target: &mut [T]) {
     from_rest.iter().zip(to_rest).for_each(|(from, to)| store(to, load(from)));
 }
 
-/// Returns the sum of the units at the indices `places`. Safety: all are below the length.
+/// Returns the wrapping sum of `source` at the indices `places`. Safety: all are below its length.
 #[inline(never)]
 pub(super) unsafe fn block_read_at<T: BlockUnit>(source: &[T], places: &[u64]) -> u64 {
     let mut sums = [0_u64; SUMS];
@@ -98,7 +98,7 @@ pub(super) unsafe fn block_read_at<T: BlockUnit>(source: &[T], places: &[u64]) -
     sums.into_iter().fold(rest, u64::wrapping_add)
 }
 
-/// Stores `value` at the indices `places`. Safety: all are below the length.
+/// Stores `value` in `target` at the indices `places`. Safety: all are below its length.
 #[inline(never)]
 pub(super) unsafe fn block_write_at<T: BlockUnit>(target: &mut [T], places: &[u64], value: T) {
     // SAFETY: granted by the caller.
@@ -108,7 +108,7 @@ pub(super) unsafe fn block_write_at<T: BlockUnit>(target: &mut [T], places: &[u6
     rest.iter().for_each(&mut at);
 }
 
-/// Copies the units at the indices `places`. Safety: all are below both lengths.
+/// Copies `source` to `target` at the indices `places`. Safety: all are below both lengths.
 #[inline(never)]
 pub(super) unsafe fn block_copy_at<T: BlockUnit>(source: &[T], target: &mut [T], places: &[u64]) {
     let mut at = |place: &u64| {

@@ -28,7 +28,7 @@ const SIBLING: f64 = 0.04;
 const MULTIPLICATION: std::ops::RangeInclusive<f64> = 2.0..=8.0;
 
 impl CoreClock {
-    /// Calibrates a clock for `work` on the calling thread's core in some ms; pin the thread.
+    /// Calibrates a clock probe for `work` on this thread's core in some ms; pin the thread first.
     pub fn calibrate(work: ProbeWork) -> Result<Self, ClockUnknown> {
         let scalar = native::SCALAR_CHAINS.ok_or(ClockUnknown::NoChain)?;
         let step = timer_step();
@@ -48,8 +48,8 @@ impl CoreClock {
     }
 }
 
-/// Returns the cycles per link, enough that the timer's `step` (seconds) is a small share of it.
-/// Fails if the timer stands still or is too coarse.
+/// Returns how many cycles a timed chain of instructions has to take, so that the timer's
+/// resolution `step` (s) is a small share. Fails if the timer stands still or is too coarse.
 fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
     // SAFETY: a chain without vector work needs nothing.
     let link = unsafe { ChainLink::new(scalar, ChainKind::Additions, LINK_CYCLES as u64, false) };
@@ -73,9 +73,9 @@ fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
 
 type ChosenLinks = (Vec<ChainLink>, VectorOperands);
 
-/// Returns links of about `cycles` cycles: additions in the densest work beside which the chain
-/// limits the time, and in the next sparser work, each followed by multiplications; `None` if there
-/// is no sound one. `step` is the timer's, in seconds.
+/// Returns chains of about `cycles` cycles: additions amid the densest vector work of `row` that
+/// does not slow them, then amid the next sparser, each followed by multiplications; `None` if none
+/// is sound. `step` is the timer's resolution in seconds.
 fn in_vectors(row: &Woven, operands: &VectorOperands, cycles: u64, step: f64) -> Option<ChosenLinks> {
     let links = |of| {
         // SAFETY: `operands` belong to this row; `ProbeWork::woven` checked its set.
@@ -118,8 +118,8 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockU
     Ok((links, operands))
 }
 
-/// Returns the cycles per multiplication from the seconds per instruction; `None` unless additions
-/// are up to 4 % slower than a cycle, as with a busy sibling thread.
+/// Returns the cycles per multiplication from the seconds per addition and multiplication, if the
+/// additions took up to 4 % more than a cycle, as with a busy sibling thread; else `None`.
 fn cycles_with_sibling(add: f64, multiply: f64) -> Option<f64> {
     let ratio = multiply / add;
     let cycles = ratio.round();
@@ -143,7 +143,7 @@ struct TimedLinks {
 }
 
 impl TimedLinks {
-    /// Times all links in turn, with shorter ones between; `step` is the timer's, in seconds.
+    /// Times all `links` (chains) in turn, and shorter copies that give the constant overhead.
     fn of(links: impl Iterator<Item = ChainLink>, operands: &VectorOperands, step: f64) -> Self {
         let mut links: Vec<ChainLink> = links.collect();
         let short: Vec<(ChainLink, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();

@@ -10,7 +10,7 @@ use crate::kernel::{Vectors, find};
 pub(super) struct VectorOperands(Option<Vectors>);
 
 impl VectorOperands {
-    /// Returns the operands of the vector work in `woven`; `None` if its kernel cannot run here.
+    /// Returns initial operands of the vector work in `woven`; `None` if this CPU cannot run it.
     pub(super) fn of(woven: &Woven) -> Option<Self> {
         let (op, element) = woven.operands;
         let kernel = find(op, element, woven.isa).filter(|kernel| kernel.available().is_ok())?;
@@ -44,9 +44,9 @@ pub(super) enum ChainKind {
 }
 
 impl ChainLink {
-    /// Makes a link of dependent instructions of kind `of`, at least `cycles` cycles long if a
-    /// multiplication takes 3. Safety: if `woven`, run the link with the operands of its vector
-    /// work, on a processor with its instruction set.
+    /// Makes a link: dependent instructions of kind `of`, at least `cycles` cycles if a
+    /// multiplication takes 3; amid vector work if `woven`. Safety: if `woven`, run it with the
+    /// operands of its vector work, on a CPU with its instruction set.
     pub(super) unsafe fn new(density: &Density, of: ChainKind, cycles: u64, woven: bool) -> Self {
         let (chain, each, wanted) = match of {
             ChainKind::Additions => (density.add, density.adds, cycles),
@@ -56,15 +56,14 @@ impl ChainLink {
         Self { chain, turns, instructions: (turns * each) as f64, woven, constant: 0.0 }
     }
 
-    /// Returns (a link shortened by about the factor `times`, the actual factor).
+    /// Returns a link about `times` times shorter, and how many times shorter exactly.
     pub(super) fn shorter(&self, times: u64) -> (Self, f64) {
         let turns = (self.turns / times).max(1);
         let share = turns as f64 / self.turns as f64;
         (Self { turns, instructions: self.instructions * share, ..self.clone() }, 1.0 / share)
     }
 
-    /// Returns the link with its length corrected: each of its instructions takes as long as
-    /// `cycles` one-cycle additions.
+    /// Returns the link for the case that each of its instructions takes `cycles` cycles, not one.
     pub(super) fn with_instruction_cycles(self, cycles: f64) -> Self {
         Self { instructions: self.instructions * cycles, ..self }
     }
@@ -80,8 +79,7 @@ impl ChainLink {
         seconds(start, Instant::now())
     }
 
-    /// Returns the seconds per one-cycle addition if a run of the link took `seconds`; `None` if
-    /// that is not more than the constant overhead.
+    /// Returns the seconds per cycle if a run of the link took `seconds`; `None` below overhead.
     pub(super) fn addition_seconds(&self, seconds: f64) -> Option<f64> {
         let time = seconds - self.constant;
         (time > 0.0).then(|| time / self.instructions)

@@ -12,7 +12,7 @@ const SAME_PACE: f64 = 0.002;
 /// Minimum span in ns: in a shorter one the reading error of 30 ns at each end hides such a change.
 const SHORTEST_NS: u64 = 1_000_000;
 
-/// Returns the step of the monotonic clock in seconds; at least 1 ns, some ns if it is finer.
+/// Measures by how many seconds the monotonic clock advances at once: at least 1 ns.
 pub fn timer_step() -> f64 {
     let mut before = Instant::now();
     let between = std::iter::repeat_with(|| {
@@ -27,7 +27,7 @@ pub fn timer_step() -> f64 {
     step_of(&differences) as f64 * 1e-9
 }
 
-/// Returns the timer's step in ns, the common divisor of the shortest `differences`; 1 if empty.
+/// Returns the timer's step in ns: the common divisor of the shortest `differences`; 1 if empty.
 fn step_of(differences: &[u64]) -> u64 {
     let Some(&shortest) = differences.iter().min() else { return 1 };
     // Over more than two steps the rounding errors add up.
@@ -52,7 +52,7 @@ pub(super) struct TimeKept {
 }
 
 impl TimeKept {
-    /// Returns (counter ticks, monotonic ns); `None` without a counter of guaranteed constant rate.
+    /// Returns the current (counter ticks, monotonic ns); `None` without a constant-rate counter.
     pub(super) fn now() -> Option<(u64, u64)> {
         native::TICK_COUNTER
             .filter(|_| native::has_steady_counter())

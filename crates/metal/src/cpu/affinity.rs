@@ -22,7 +22,7 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 }
 
 /// Pins the calling thread to `cpus`, all below [`MAX_CPUS`]. The kernel ignores CPUs that are
-/// absent or not allowed, unless none remains.
+/// absent or not allowed; fails if none remains.
 pub fn pin_to(cpus: &[usize]) -> io::Result<()> {
     let mut mask = [0_usize; MAX_CPUS / MASK_WORD_BITS];
     for cpu in cpus {

@@ -16,21 +16,21 @@ const SLICE_SECONDS: f64 = 100e-6;
 const CLOCK_TOLERANCE: f64 = 0.01;
 const TRIAL_TURNS: u64 = 2_000;
 
-/// Calibrates a clock of the calling thread for the kind of instructions that `kernel` has.
+/// Calibrates a core clock probe on the calling thread for the kind of instructions in `kernel`.
 pub fn clock_for(kernel: &ComputeKernel) -> Result<CoreClock, crate::clock::ClockUnknown> {
     CoreClock::calibrate(ProbeWork::of(kernel))
 }
 
-/// Returns the counted instructions of `kernel` that the calling thread's core starts per cycle,
-/// measured in some ms; pin the thread first. `None` if too few slices had a steady clock.
+/// Measures how many arithmetic instructions of `kernel` the calling thread's core starts per
+/// cycle, in some ms; pin the thread first. `None` if the core clock was too unsteady.
 pub fn per_cycle(mut kernel: LoadedKernel, clock: &CoreClock) -> Option<f64> {
     let counted = kernel.kernel().parts.iter().filter(|part| part.operations > 0);
     let each: u32 = counted.map(|part| part.count).sum();
     measure_per_cycle(each, clock, |turns| time(&mut kernel, turns))
 }
 
-/// Returns the instructions per cycle of a loop with `each` instructions per iteration; `time` runs
-/// the given iterations and returns seconds. `None` if the clock was steady for too short.
+/// Measures the instructions per cycle of a loop with `each` instructions per iteration; `time`
+/// runs the given iterations and returns seconds. `None` if the core clock was too unsteady.
 fn measure_per_cycle(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Option<f64> {
     let trial = (0..3).map(|_| time(TRIAL_TURNS)).fold(f64::INFINITY, f64::min);
     let turns = ((SLICE_SECONDS / trial * TRIAL_TURNS as f64) as u64).max(1);
@@ -86,14 +86,14 @@ pub struct InstructionLoop {
     pub(crate) function: unsafe fn(turns: u64, place: *const u8),
 }
 
-/// Returns the loops of an instruction set; none if this processor does not have it.
+/// Returns the loops of one instruction that measure a core, for `isa`; none if this CPU lacks it.
 pub fn loops(isa: Isa) -> impl Iterator<Item = &'static InstructionLoop> {
     native::PROBE_LOOPS.iter().filter(move |one| one.isa == isa && isa.available().is_ok())
 }
 
 impl InstructionLoop {
-    /// Measures loads per cycle, or latency in cycles, on the calling thread's core; `None` without
-    /// the instruction set, or with too few slices of a steady clock.
+    /// Measures loads per cycle or a latency in cycles ([`InstructionLoop::probed`]) on the calling
+    /// thread's core; `None` without the instruction set, or if the clock was too unsteady.
     pub fn measure(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
         let place = LoadVector([1.0; 8 * PER_TURN as usize]);
@@ -112,7 +112,7 @@ const TRIAL_SECONDS: f64 = 60e-6;
 /// Minimum speedup over the preferred variant: less may be chance.
 const WORTH: f64 = 1.01;
 
-/// Returns the fastest of the [`variants`] of `kernel` on the calling thread's core; takes some ms.
+/// Times the [`variants`] of `kernel` on the calling thread's core in some ms; returns the fastest.
 pub fn fastest_variant(kernel: &'static ComputeKernel) -> &'static ComputeKernel {
     if kernel.chains {
         return kernel;

@@ -109,7 +109,7 @@ impl Isa {
         vectors.into_iter().find(|isa| isa.available().is_ok()).unwrap_or(Self::Portable)
     }
 
-    /// Returns the name of the set in cases and options, such as `avx512`.
+    /// Returns the set's name in options and results, such as `avx512`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",

@@ -26,8 +26,8 @@ pub enum NumaError {
     Place(io::Error),
 }
 
-/// Runs `work` and returns its result. Memory that it touches first is bound to NUMA node `node`.
-/// On an error, `work` does not run.
+/// Runs `work` and returns its result. Memory that `work` touches first is bound to NUMA node
+/// `node`. On an error, `work` does not run.
 pub fn on_node<T>(node: usize, work: impl FnOnce() -> T) -> Result<T, NumaError> {
     let refused = |source| NumaError::Policy { node, source };
     let mut mask = [0_u64; MOST_NODES / 64];
@@ -53,7 +53,7 @@ fn policy(mode: libc::c_int, mask: *const u64, bits: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the resident pages by NUMA node among some 256 evenly spaced pages of `memory`.
+/// Looks up about 256 evenly spaced pages of `memory`; counts the resident ones by NUMA node.
 pub fn resident_pages_by_node(memory: &[u8]) -> Result<BTreeMap<usize, usize>, NumaError> {
     let spacing = (memory.len() / ASKED).max(rustix::param::page_size());
     let pages: Vec<*const u8> = memory.iter().step_by(spacing).map(ptr::from_ref).collect();

@@ -20,8 +20,8 @@ pub struct SiblingTrial {
     pub both: [f64; 2],
 }
 
-/// Times slices of `kernel` on each of two pinned CPUs alone, and on both at once, about 10 ms in
-/// all; `cpus[first]` (0 or 1) works alone first.
+/// Times short runs of `kernel` on each of two CPUs alone, and on both at once, about 10 ms in all;
+/// `cpus[first]` (0 or 1) works alone first, the other CPU alone last.
 pub fn time_siblings(
     cpus: [usize; 2],
     first: usize,

@@ -39,8 +39,8 @@ const MOST_ROWS: usize = 4096;
 const MOST_BLOCK: usize = 768 << 10;
 
 impl Blocking {
-    /// Chooses the sizes: a strip of B fits in level 1, a block of A in two thirds of level 2. Deep
-    /// strips update C less often; the block of A must still be some tiles high.
+    /// Chooses the block sizes of products A·B: a strip of B fits in level 1, a block of A in two
+    /// thirds of level 2. Deep strips update C less often; A's block must still be some tiles high.
     pub(crate) fn new<T: Real>(caches: CoreCaches, tile: &RegisterTile<T>) -> Self {
         let bytes = size_of::<T>();
         let block = (caches.second / 3 * 2).min(MOST_BLOCK);

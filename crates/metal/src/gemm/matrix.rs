@@ -35,8 +35,8 @@ pub type MatrixView<'a, T> = ColumnMatrix<&'a [T]>;
 pub type MatrixMut<'a, T> = ColumnMatrix<&'a mut [T]>;
 
 impl<T: Real, D: Deref<Target = [T]>> ColumnMatrix<D> {
-    /// Views column-major `data`, `stride` elements per column; fails if it is below `rows` or if
-    /// `data` is too short.
+    /// Views column-major `data` as a matrix; columns start `stride` elements apart. Fails if
+    /// `stride` is below `rows` or `data` is too short.
     pub fn new(data: D, rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
         let elements = data.len();
         let last =

@@ -24,7 +24,8 @@ pub(crate) type PackB<T> = unsafe fn(MatrixPart<T>, *mut T);
 const PREFETCH_COLUMNS: usize = 2;
 const LINE_BYTES: usize = 64;
 
-/// Packs `part` of A to `to`, strips of `HEIGHT` rows and `depth` columns. Safety: see [`PackA`].
+/// Copies `part` of A to `to` in strips of `HEIGHT` rows (the last padded with zeros), each column
+/// by column, with room for `depth` columns. Safety: see [`PackA`].
 #[inline(always)]
 pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: MatrixPart<T>, depth: usize, to: *mut T) {
     let full = part.rows / HEIGHT;
@@ -57,7 +58,7 @@ pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: MatrixPart<T>, d
 /// Rows that are transposed at once: whole cache lines of each column.
 const ROWS_AT_ONCE: usize = 8;
 
-/// Packs `part` of B to `to`, one strip of `WIDTH` columns. Safety: see [`PackB`].
+/// Copies `part` of B to `to` as one strip of `WIDTH` columns, row by row. Safety: see [`PackB`].
 #[inline(always)]
 pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: MatrixPart<T>, to: *mut T) {
     let whole = if part.columns == WIDTH { part.rows / ROWS_AT_ONCE * ROWS_AT_ONCE } else { 0 };

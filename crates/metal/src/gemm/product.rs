@@ -83,8 +83,8 @@ pub struct Multiplied {
 }
 
 impl<T: Real> Gemm<T> {
-    /// Sets up for products of `shape` on `team`, in blocks that fit `caches`, and calibrates the
-    /// core clock on each CPU. Fails without a tile for `isa` or without memory.
+    /// Allocates buffers for products of `shape` on `team`, in blocks that fit `caches`, and
+    /// calibrates the core clock on each CPU. Fails without a kernel for `isa` or without memory.
     pub fn new(
         isa: Isa,
         caches: CoreCaches,
@@ -105,7 +105,7 @@ impl<T: Real> Gemm<T> {
         Ok(Self { tile, blocking, shape, packed_b, workers })
     }
 
-    /// Returns the bytes that [`Gemm::new`] allocates for a team of `members` threads.
+    /// Returns the bytes that [`Gemm::new`] allocates for `members` threads, if `isa` has a kernel.
     pub fn buffer_bytes(
         isa: Isa,
         caches: CoreCaches,
@@ -118,7 +118,7 @@ impl<T: Real> Gemm<T> {
         Ok(slab_bytes(tile, blocking, shape).saturating_add(own.saturating_mul(members)))
     }
 
-    /// Returns the name of the register tile, such as `gemm_f64_avx2`.
+    /// Returns the name of the innermost kernel, such as `gemm_f64_avx2`.
     pub fn tile(&self) -> &'static str {
         self.tile.name
     }
@@ -128,8 +128,8 @@ impl<T: Real> Gemm<T> {
         self.blocking
     }
 
-    /// Updates `c` with `a` · `b`; the team must have the same size as in [`Gemm::new`]. Fails if
-    /// the dimensions are not those of the shape.
+    /// Sets `c` to `a`·`b`, or adds or subtracts the product, as `update` selects. Fails if the
+    /// dimensions or the size of the team are not those of [`Gemm::new`].
     pub fn multiply(
         &mut self,
         team: &mut Team,
@@ -200,7 +200,7 @@ fn slab_bytes<T: Real>(tile: &RegisterTile<T>, blocking: Blocking, shape: Produc
     depth.saturating_mul(columns).saturating_mul(size_of::<T>())
 }
 
-/// Returns the update for what follows the first slab or block: `Add` for `Set`.
+/// Returns the update by the second and further parts of a sum of products: `Add` instead of `Set`.
 fn after_first(update: Update) -> Update {
     if update == Update::Set { Update::Add } else { update }
 }
@@ -224,9 +224,9 @@ struct SharedProduct<'run, T: 'static> {
 unsafe impl<T: Real> Sync for SharedProduct<'_, T> {}
 
 impl<T: Real> SharedProduct<'_, T> {
-    /// Packs the rows `slab` of B with the other threads, then multiplies blocks of A by them and
-    /// updates C until no block is left. `own` is this thread's storage. Safety: all members of the
-    /// team must call it with the same slabs in the same order.
+    /// Packs the rows `slab` of B together with the other threads, then multiplies blocks of A by
+    /// them and updates C until no block is left. `own` is this thread's buffer. Safety: all
+    /// members of the team must call it with the same slabs in the same order.
     unsafe fn multiply_slab(
         &self,
         member: TeamMember<'_>,
@@ -253,8 +253,8 @@ impl<T: Real> SharedProduct<'_, T> {
         self.next_block.store(0, Ordering::Relaxed);
     }
 
-    /// Packs strips of the slab of B, several at a time: a processor fetches beyond the end of what
-    /// it writes, which another thread should not be writing.
+    /// Packs the rows `slab` of B into strips together with the other threads, several at a time: a
+    /// CPU fetches beyond the end of what it writes, which no other thread should be writing.
     fn pack_strips(&self, member: TeamMember<'_>, slab: &Range<usize>) {
         let strips = self.columns.div_ceil(self.tile.columns);
         let several = strips.div_ceil(member.count * PACKS_PER_THREAD).max(1);
@@ -281,15 +281,15 @@ impl<T: Real> SharedProduct<'_, T> {
         unsafe { (self.tile.pack_b)(part, self.strip(slab, start, rows, strip)) };
     }
 
-    /// Returns the address of packed strip `strip` of B, `rows` deep, at row `start` of the slab.
+    /// Returns the address of strip `strip` of B, packed for `rows` rows from `start` in `slab`.
     fn strip(&self, slab: &Range<usize>, start: usize, rows: usize, strip: usize) -> *mut T {
         let strips = self.columns.div_ceil(self.tile.columns);
         let before = (start - slab.start) * strips * self.tile.columns;
         self.packed_b.wrapping_add(before + strip * rows * self.tile.columns)
     }
 
-    /// Multiplies one block of A, packed to `own`, with its strips of B over rows `depth` of
-    /// `slab`. Safety: the caller owns the block of C, its strips are packed, `own` fits a block.
+    /// Packs a block of A to `own` and updates C by its product with the block's strips of B, over
+    /// rows `depth` of `slab`. Safety: the caller owns this part of C, `own` fits, B is packed.
     unsafe fn block(
         &self,
         block: &ProductBlock,
@@ -352,8 +352,8 @@ pub(crate) struct Edge {
     pub(crate) columns: usize,
 }
 
-/// Updates a tile of C, through a copy on the stack if only the part `edge` of the tile is in C.
-/// Safety: see [`super::tile::TileFunction`], with `edge` instead of a whole tile of C.
+/// Updates a tile of C by the product in `operands`, through a copy on the stack if only its part
+/// `edge` is in C. Safety: see [`super::tile::TileFunction`], with `edge` as the size of the tile.
 pub(crate) unsafe fn multiply_tile<T: Real>(
     tile: &RegisterTile<T>,
     operands: &TileOperands<T>,

@@ -63,8 +63,8 @@ fn errno() -> Errno {
 has_slots!(Aio);
 
 impl<F: AsFd> Aio<F> {
-    /// Creates a context with `depth` slots of `block` bytes each on `files`. Fails with `EAGAIN`
-    /// beyond the limit `fs.aio-max-nr`, with `ENOSYS` if the kernel has no AIO.
+    /// Creates a context for requests on `files`, with `depth` slots that have a buffer of `block`
+    /// bytes each. Fails with `EAGAIN` beyond the limit `fs.aio-max-nr`, `ENOSYS` without AIO.
     pub fn new(files: Vec<F>, depth: usize, block: usize) -> Result<Self, RingError> {
         let slots = Slots::new(files, depth, block)?;
         let mut context: libc::c_ulong = 0;
@@ -113,7 +113,7 @@ impl<F: AsFd> Aio<F> {
         Ok(())
     }
 
-    /// Submits the queued requests; after an error those that the kernel refused stay queued.
+    /// Submits the queued requests, executes queued syncs; after an error refused ones stay queued.
     pub fn submit(&mut self) -> Result<(), RingError> {
         self.make_calls();
         while !self.slots.queued.is_empty() {

@@ -37,7 +37,7 @@ pub enum MappingUse {
 }
 
 impl Mapped {
-    /// Maps the first `len` bytes of `file` for accesses in the order `access`. Fails like mmap(2).
+    /// Maps the first `len` bytes of `file` for `purpose`, accessed in order `access`, by mmap(2).
     pub fn new(file: impl AsFd, len: usize, access: AccessOrder, purpose: MappingUse) -> Result<Self, Errno> {
         let protection = match purpose {
             MappingUse::Read => ProtFlags::READ,
@@ -70,7 +70,7 @@ impl Mapped {
         count
     }
 
-    /// Copies `bytes` to `offset` up to the mapping's end; returns their number, 0 if read-only.
+    /// Copies `bytes` to `offset` up to the mapping's end; returns how many, 0 if it is read-only.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
         let count = if self.purpose == MappingUse::Write { self.within(offset, bytes.len()) } else { 0 };
         if count > 0 {
@@ -82,7 +82,7 @@ impl Mapped {
         count
     }
 
-    /// Unmaps the resident pages, so that they can leave the page cache; a later access maps them.
+    /// Unmaps the resident pages, so that they can leave the page cache; later accesses map them.
     pub fn release(&mut self) {
         // SAFETY: the range is the mapping, without references. The file keeps the data.
         let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxDontNeed) };

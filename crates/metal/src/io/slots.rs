@@ -31,7 +31,8 @@ pub struct Slots<F> {
 }
 
 impl<F> Slots<F> {
-    /// Allocates the buffers. Fails without files, or if `depth` or `block` is out of range.
+    /// Creates `depth` slots for requests on `files`, with a buffer of `block` bytes each. Fails
+    /// without files, or if `depth` or `block` is out of range.
     pub(super) fn new(files: Vec<F>, depth: usize, block: usize) -> Result<Self, RingError> {
         let geometry = RingError::Geometry { depth, block };
         if files.is_empty() || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
@@ -60,7 +61,7 @@ impl<F> Slots<F> {
         self.states.len()
     }
 
-    /// Returns the bytes per buffer.
+    /// Returns the size of each slot's buffer in bytes.
     pub fn block(&self) -> usize {
         self.block
     }
@@ -77,7 +78,7 @@ impl<F> Slots<F> {
         Some(unsafe { std::slice::from_raw_parts(data.as_ptr(), self.block) })
     }
 
-    /// Returns [`Slots::buffer`], writable.
+    /// Returns the writable buffer of an idle slot; `None` as for [`Slots::buffer`].
     pub fn buffer_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
         let data = self.idle_address(slot)?;
         // SAFETY: as in `buffer`; the exclusive borrow of `self` excludes other references.
@@ -88,7 +89,7 @@ impl<F> Slots<F> {
         matches!(self.states.get(slot)?, SlotState::Idle).then(|| self.address(slot, 0))?
     }
 
-    /// Returns the address of byte `start` (at most `block`) of an existing slot's buffer.
+    /// Returns the address of byte `start` of a slot's buffer; `None` after [`Slots::leak`].
     fn address(&self, slot: usize, start: usize) -> Option<NonNull<u8>> {
         let base = self.region.as_ref()?.start;
         // SAFETY: callers have checked `slot` and `start`: inside the `depth` × `stride` bytes.
@@ -100,13 +101,13 @@ impl<F> Slots<F> {
         bases.map(|base| libc::iovec { iov_base: base.as_ptr().cast(), iov_len: self.stride }).collect()
     }
 
-    /// Marks a request as queued, after [`Slots::checked`].
+    /// Queues a request in its slot, which [`Slots::checked`] must have found idle.
     pub(super) fn queue(&mut self, request: Request) {
         self.states[request.slot] = SlotState::Queued(request);
         self.queued.push(request.slot);
     }
 
-    /// Returns the request of a queued slot.
+    /// Returns the request queued in `slot`; `None` if the slot is idle or its request in flight.
     pub(super) fn waiting(&self, slot: usize) -> Option<Request> {
         match self.states[slot] {
             SlotState::Queued(request) => Some(request),
@@ -114,7 +115,7 @@ impl<F> Slots<F> {
         }
     }
 
-    /// Marks the first `count` queued requests, submitted at `submitted_ns`, as accepted now.
+    /// Marks the first `count` queued requests as in flight since `submitted_ns`, and accepted now.
     pub(super) fn accept(&mut self, count: usize, submitted_ns: u64) {
         let accepted_ns = self.clock.now_ns();
         for slot in self.queued.drain(..count) {
@@ -129,7 +130,8 @@ impl<F> Slots<F> {
         self.states[slot] = SlotState::Idle;
     }
 
-    /// Makes slot number `data` idle and returns its completion, if it has a request in flight.
+    /// Makes slot `data` idle and returns the completion of its request in flight, with `outcome`
+    /// (bytes transferred, or the error); `None` if no request is in flight.
     #[inline]
     pub(super) fn complete(
         &mut self,
@@ -144,15 +146,15 @@ impl<F> Slots<F> {
         Some(Completion { request, outcome: outcome(request), submitted_ns, accepted_ns, completed_ns })
     }
 
-    /// Leaves the buffers to the kernel, which may still write to them.
+    /// Never frees the buffers, because the kernel may still write to them.
     pub(super) fn leak(&mut self) {
         std::mem::forget(self.region.take());
     }
 }
 
 impl<F: AsFd> Slots<F> {
-    /// Returns the address of the request's bytes and its file. Fails if the slot does not exist or
-    /// is in use, or if the file or the bytes are out of range.
+    /// Returns the address of the request's bytes and the descriptor of its file. Fails if the slot
+    /// does not exist or is in use, or if the file or the bytes are out of range.
     pub(super) fn checked(&self, request: &Request) -> Result<(NonNull<u8>, RawFd), RingError> {
         let Request { slot, file, start, len, .. } = *request;
         if !matches!(self.states.get(slot), Some(SlotState::Idle)) {
@@ -174,7 +176,7 @@ impl<F: AsFd> Slots<F> {
 macro_rules! has_slots {
     ($engine:ident) => {
         impl<F> $engine<F> {
-            /// Sets the clock that stamps completions.
+            /// Sets the clock that gives the times in completions.
             #[must_use]
             pub fn stamped_by(mut self, clock: TickClock) -> Self {
                 self.slots.clock = clock;

@@ -40,7 +40,7 @@ impl Element {
     pub const ALL: [Self; 8] =
         [Self::F64, Self::F32, Self::F16, Self::Bf16, Self::I64, Self::I32, Self::I16, Self::I8];
 
-    /// Returns the name of the type in cases and options, such as `bf16`.
+    /// Returns the type's name in options and results, such as `bf16`.
     pub fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",
@@ -64,7 +64,7 @@ impl Element {
         }
     }
 
-    /// Returns whether its operations are FLOP, not integer OP.
+    /// Returns whether the type is floating-point: its operations count as FLOP, not OP.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F64 | Self::F32 | Self::F16 | Self::Bf16)
     }
@@ -94,7 +94,7 @@ impl FromStr for Element {
     }
 }
 
-/// Returns the one of `all` whose `name` is `text`.
+/// Returns the value in `all` whose `name` is `text`; the error lists all names.
 pub(crate) fn find_name<T: Copy>(
     text: &str,
     all: &[T],

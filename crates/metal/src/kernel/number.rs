@@ -14,7 +14,7 @@ impl Number {
         Self { element, bits }
     }
 
-    /// Converts `value` to `element`, rounded; truncated to bfloat16 and integers, which saturate.
+    /// Converts `value` to `element`: rounded; to bfloat16 and integers (which saturate) truncated.
     pub(crate) fn nearest(element: Element, value: f64) -> Self {
         let bits = match element {
             Element::F64 => value.to_bits(),
@@ -29,12 +29,12 @@ impl Number {
         Self { element, bits }
     }
 
-    /// Returns the bits of the number in the low end of the result.
+    /// Returns the number's bits in the low bits of the result.
     pub fn bits(self) -> u64 {
         self.bits
     }
 
-    /// Returns the number as f64; integers beyond 2⁵³ are rounded.
+    /// Returns the number's value; integers beyond 2⁵³ are rounded.
     pub fn value(self) -> f64 {
         match self.element {
             Element::F64 => f64::from_bits(self.bits),

@@ -166,18 +166,18 @@ impl Op {
     pub const ALL: &'static [Self] =
         &[Self::FMA, Self::ADD, Self::MUL, Self::MIX, Self::DOT, Self::DIV, Self::SQRT, Self::CRC32C];
 
-    /// Returns the properties of the operation.
+    /// Returns the operation's properties: name, unit, limits and definition.
     pub const fn row(self) -> &'static OperationRow {
         self.0
     }
 
-    /// Returns the name of the operation in cases and options, such as `fma`.
+    /// Returns the operation's name in options and results, such as `fma`.
     pub const fn name(self) -> &'static str {
         self.0.name
     }
 }
 
-/// Returns every rate that limits kernels of some operation, on any architecture.
+/// Returns every instruction rate of a core that limits kernels of some operation.
 pub fn rates() -> impl Iterator<Item = CoreRate> {
     Op::ALL.iter().flat_map(|op| op.row().rates).map(|bound| bound.rate)
 }
@@ -230,7 +230,7 @@ const fn checks() -> [u32; 256] {
     table
 }
 
-/// Returns the CRC in the low half of `x` extended by the eight `bytes`; the upper half is 0.
+/// Returns the CRC-32C `x` (its low half) continued over the 8 `bytes`, lowest first.
 fn crc32c(x: u64, bytes: u64) -> u64 {
     let check = bytes.to_le_bytes().into_iter().fold(x as u32, |check, byte| {
         let [low, ..] = check.to_le_bytes();

@@ -3,7 +3,7 @@
 /// Difference of two consecutive states.
 pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Returns the number of a state.
+/// Returns the output of the generator SplitMix64 for `state`.
 #[inline(always)]
 pub(crate) const fn mixed(state: u64) -> u64 {
     let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -11,7 +11,7 @@ pub(crate) const fn mixed(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Advances `state` and returns its number.
+/// Advances the SplitMix64 generator `state` and returns its next number.
 #[inline(always)]
 pub(crate) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(STEP);

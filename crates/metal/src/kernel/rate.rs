@@ -33,7 +33,7 @@ pub enum LatencyKey {
 }
 
 impl LatencyKey {
-    /// Returns the latency in cycles, `None` if a key is missing; `listed` returns a key's cycles.
+    /// Returns the latency in cycles, from `listed` (cycles by key); `None` if a key is missing.
     pub fn cycles(self, listed: impl Fn(&str) -> Option<f64>) -> Option<f64> {
         match self {
             Self::Unlisted => None,
@@ -43,7 +43,7 @@ impl LatencyKey {
         }
     }
 
-    /// Returns the keys of the latency in tables of chips; none if unlisted.
+    /// Returns the keys (0 to 2) under which tables of chips list the latency.
     pub fn keys(self) -> impl Iterator<Item = &'static str> {
         let keys = match self {
             Self::Unlisted => [None, None],
@@ -55,7 +55,7 @@ impl LatencyKey {
 }
 
 impl CoreRate {
-    /// Makes a rate with its `key` in tables of chips and its `name` in formulas, without latency.
+    /// Makes a rate without latency, with its `key` in tables of chips and its `name` in formulas.
     #[must_use]
     pub const fn new(key: &'static str, name: &'static str) -> Self {
         Self {
@@ -73,12 +73,12 @@ impl CoreRate {
         Self { latency, same_in_sve: true, ..Self::new(key, name) }
     }
 
-    /// Returns the rate, with `per_cycle` instructions per cycle in each 512-bit multiplier.
+    /// Returns the rate with `per_cycle` instructions per cycle in each 512-bit multiplier.
     const fn in_each_512_unit(self, per_cycle: f64) -> Self {
         Self { per_512_unit: Some(per_cycle), ..self }
     }
 
-    /// Makes a rate of instructions that occupy their unit for cycles; scalars take fewer.
+    /// Makes a rate that tables list in cycles per instruction, for vectors; scalars take fewer.
     pub(super) const fn in_cycles(key: &'static str, name: &'static str) -> Self {
         Self { in_cycles: true, same_in_scalars: false, ..Self::new(key, name) }
     }

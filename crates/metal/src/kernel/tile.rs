@@ -20,7 +20,7 @@ impl TileSize {
         }
     }
 
-    /// Returns the lane pairs (first and second constant) whose products are summed in `lane`.
+    /// Returns the lanes (in constant a, in constant b) whose products are summed in lane `lane`.
     pub(crate) fn factors(self, lane: usize) -> impl Iterator<Item = [usize; 2]> {
         let (row, column) = (lane / self.columns, lane % self.columns);
         (0..self.depth).map(move |k| {
@@ -29,7 +29,7 @@ impl TileSize {
         })
     }
 
-    /// Returns the index along the summed dimension of a `lane` in the first and second constant.
+    /// Returns the summed dimension's index of `lane` in constant a, and in constant b.
     pub(crate) fn depth_of(self, lane: usize) -> [usize; 2] {
         [lane % self.depth, if self.by_column { lane % self.depth } else { lane / self.columns }]
     }

@@ -23,7 +23,7 @@ impl Clone for Vectors {
         Self { lines: self.lines.clone(), ..*self }
     }
 
-    /// Copies without an allocation, because it happens between two timed slices.
+    /// Copies `source` without an allocation, because it happens between two timed slices.
     fn clone_from(&mut self, source: &Self) {
         self.lines.clone_from(&source.lines);
         (self.element, self.lanes, self.accumulators) = (source.element, source.lanes, source.accumulators);
@@ -31,8 +31,8 @@ impl Clone for Vectors {
 }
 
 impl Vectors {
-    /// Returns initial operands, different in each accumulator and lane: floating-point numbers
-    /// from 1 to 2, which stay below 4 in a slice and change in every step, or random integers.
+    /// Returns the kernel's initial operands, different in each accumulator and lane: floats from 1
+    /// to 2, which stay below 4 in a slice and change in every step, or random integers.
     pub(crate) fn seeded(kernel: &ComputeKernel) -> Self {
         let (lanes, accumulators) = (kernel.lanes as usize, kernel.accumulators as usize);
         let bytes = (OPERANDS + accumulators) * lanes * kernel.result().bytes();
@@ -51,7 +51,7 @@ impl Vectors {
         vectors
     }
 
-    /// Returns the address of the first row: aligned to 64 bytes, rows without gaps.
+    /// Returns the address of the operands: rows of `lanes` numbers without gaps, 64-byte aligned.
     pub(crate) fn rows(&mut self) -> *mut u8 {
         self.lines.as_mut_ptr().cast()
     }
@@ -72,7 +72,7 @@ impl Vectors {
         self.set(OPERANDS + which, lane, bits);
     }
 
-    /// Inverts one bit of an accumulator, which `random` chooses.
+    /// Inverts one bit of one accumulator, both chosen by the number `random`.
     pub(super) fn invert_bit(&mut self, random: u64) {
         let which = random as usize % self.accumulators;
         let lane = (random >> 16) as usize % self.lanes;
@@ -80,8 +80,8 @@ impl Vectors {
         self.set_accumulator(which, lane, self.accumulator(which, lane) ^ 1 << bit);
     }
 
-    /// Returns accumulator, lane, and both values of the first differing number, if any; one in a
-    /// constant counts as accumulator 0.
+    /// Returns accumulator (0 for a constant), lane, and the values in `self` and `other` of the
+    /// first number that differs; `None` if all are equal.
     pub(super) fn first_difference(&self, other: &Self) -> Option<(usize, usize, [Number; 2])> {
         let rows = OPERANDS + self.accumulators;
         let mut places = (0..rows).flat_map(|row| (0..self.lanes).map(move |lane| (row, lane)));
@@ -123,9 +123,9 @@ impl Vectors {
     }
 }
 
-/// Returns constants a and b that keep a recurrence changing: `FusedScale` is half way to its
-/// limit, between 3 and 4, after 90 000 steps. A sum grows by 1 in 260 000 steps, a product by a
-/// factor of e in 400 000, a root's square by 1 in 30 000.
+/// Returns the bits of constants a and b for `lane` that keep the recurrence changing: `FusedScale`
+/// is half way to its limit, between 3 and 4, after 90 000 steps. A sum grows by 1 in 260 000
+/// steps, a product by a factor of e in 400 000, a root's square by 1 in 30 000.
 fn constants(kernel: &ComputeKernel, lane: usize) -> [u64; 2] {
     let part = lane as f64 / f64::from(kernel.lanes);
     let nearest = |a: f64, b: f64| [a, b].map(|value| Number::nearest(kernel.result(), value).bits());
@@ -178,8 +178,8 @@ fn constants(kernel: &ComputeKernel, lane: usize) -> [u64; 2] {
 /// More would have mantissas of more than 8 bits.
 const CANCELLING_PAIRS: usize = 16;
 
-/// Returns two bfloat16 pairs with 8-bit mantissas: their products add up to (m² − (m² − 16))·2⁻²²
-/// = 2⁻¹⁸. `which` selects m for each; factors must have the same index.
+/// Returns two bfloat16 pairs, m for each by its index in `which`, with 8-bit mantissas. If the
+/// indices are equal, the products add up to (m² − (m² − 16))·2⁻²² = 2⁻¹⁸.
 fn cancelling_pairs(which: [usize; 2]) -> [u64; 2] {
     let unit = (-11.0_f64).exp2();
     let pair = |low: f64, high: f64| {
@@ -190,7 +190,7 @@ fn cancelling_pairs(which: [usize; 2]) -> [u64; 2] {
     [pair(first, 4.0 - first), pair(second, second + 4.0)]
 }
 
-/// Returns the initial bits of number `place` of `places`, over all accumulators and lanes.
+/// Returns the initial bits of number `place` of all `places` in accumulators and lanes.
 fn initial_bits(kernel: &ComputeKernel, place: usize, places: usize) -> u64 {
     let widest = match kernel.recurrence {
         Recurrence::SquareFrom | Recurrence::NextFromOrSquare => 0.6,
@@ -209,7 +209,7 @@ fn initial_bits(kernel: &ComputeKernel, place: usize, places: usize) -> u64 {
     }
 }
 
-/// Returns number `index` of SplitMix64.
+/// Returns number `index` (from 0) of the SplitMix64 sequence with seed 0.
 fn random(index: u64) -> u64 {
     mixed((index + 1).wrapping_mul(STEP))
 }

@@ -19,8 +19,8 @@ pub(super) struct Strips {
     together: usize,
 }
 
-/// Returns the columns per group for panels of `width` columns: as many as fit the L2 cache of
-/// `second_level` bytes, in whole tiles and equal groups.
+/// Returns how many columns to update at once with a panel of `width` columns: as many as a sixth
+/// of the L2 cache of `second_level` bytes holds, in whole tiles and equal groups.
 pub(super) fn columns_per_group(kernels: Kernels, width: usize, second_level: usize) -> usize {
     let fit = second_level / PART / (width.max(1) * size_of::<f64>());
     let groups = width.div_ceil(fit.max(kernels.tile.columns));
@@ -36,9 +36,9 @@ impl Strips {
         width.saturating_mul(together).saturating_mul(size_of::<f64>())
     }
 
-    /// Applies the panel at `place` to `columns` (whole tiles) of the grid at `start`; `crew` may
-    /// help. Safety: kernels, processor and grid fit. The caller owns the columns from the panel's
-    /// first row down, and no thread writes the panel.
+    /// Updates `columns` (whole tiles) of the matrix at `start` with the factored panel on their
+    /// left: exchanges rows, solves, multiplies; `crew` may help. Safety: kernels fit CPU and grid,
+    /// the caller owns the columns from the panel's first row down, and no thread writes the panel.
     pub(super) unsafe fn apply(
         &mut self,
         kernels: Kernels,
@@ -101,7 +101,7 @@ impl ColumnGroup<'_> {
         }
     }
 
-    /// Gathers with tiles of `WIDTH` columns, row by row: neighbours in a row are close in memory.
+    /// Does [`Self::gather_pivot_rows`] for tiles of `WIDTH` columns, row by row for locality.
     fn gather_by<const WIDTH: usize>(&self, strips: Range<usize>) {
         let step = self.place.grid.step();
         let first = self.start.wrapping_add(self.first * step);

@@ -65,7 +65,7 @@ impl<'run> Back<'run> {
         }
     }
 
-    /// Subtracts the contribution of block `index` of x from the rows of the blocks `above`.
+    /// Subtracts U × `x` (unknowns of block `index`) from the right-hand side in blocks `above`.
     fn above(&self, above: Range<usize>, index: usize, x: &[f64]) {
         let height = self.grid.height;
         for above in above {

@@ -49,7 +49,8 @@ unsafe impl Sync for Crew {}
 unsafe impl Send for Crew {}
 
 impl Crew {
-    /// Makes a crew for `threads` threads. If CPUs are shared (not `alone`), phases have one part.
+    /// Makes a crew, which shares work in about `threads` parts (a power of two, at most 16), or in
+    /// one part if threads share CPUs (not `alone`).
     pub(super) fn new(threads: usize, alone: bool) -> Self {
         let parts = if alone { threads.clamp(1, MOST_PARTS).next_power_of_two() } else { 1 };
         Self {
@@ -66,14 +67,14 @@ impl Crew {
         self.taken.len()
     }
 
-    /// Returns the part at which a helper with `before` earlier helpers starts: far from theirs.
+    /// Returns the part at which a helper starts after `before` earlier helpers: far from theirs.
     pub(super) fn first_of(&self, before: usize) -> usize {
         let bits = self.parts().trailing_zeros();
         let order = (before + 1) % self.parts();
         if bits == 0 { 0 } else { order.reverse_bits() >> (usize::BITS - bits) }
     }
 
-    /// Starts task number `task`; numbers must increase.
+    /// Opens task number `task` to helper threads; numbers must increase.
     pub(super) fn open(&self, task: u64) {
         self.state.0.store(2 * task + 1, Ordering::Release);
     }
@@ -83,13 +84,13 @@ impl Crew {
         self.state.0.store(state.next_multiple_of(2), Ordering::Release);
     }
 
-    /// Returns whether a helper is present; short phases are shared only then.
+    /// Returns whether a helper thread is present; short phases are shared only then.
     pub(super) fn is_helped(&self) -> bool {
         self.helpers.0.load(Ordering::Relaxed) > 0
     }
 
-    /// Runs `work` for every part once, on this thread and its helpers, and waits for all. If not
-    /// `worth` sharing, runs all parts here in one call.
+    /// Runs `work` once for every part, on this thread and its helpers, and waits for all. If not
+    /// `worth` sharing, calls `work` once here with all parts.
     pub(super) fn share(&self, worth: bool, work: &PhaseWork<'_>) {
         if !worth || self.parts() < 2 {
             return work(0..self.parts());
@@ -109,8 +110,8 @@ impl Crew {
         self.parts_of(phase, 0);
     }
 
-    /// Does parts of task number `task` until the task ends. Starts each phase at part `first`,
-    /// whose data is often in this CPU's caches.
+    /// Does free parts of task number `task`, waiting for more, until the task ends. Starts each
+    /// phase at part `first`, whose data is often in this CPU's caches.
     pub(super) fn help(&self, task: u64, first: usize) {
         let _helping = Helping::new(&self.helpers.0);
         let mut done = 0;
@@ -127,8 +128,8 @@ impl Crew {
         }
     }
 
-    /// Takes `part`; `None` if it is taken. All parts are taken before the next phase opens, so
-    /// this succeeds only while `phase` is open.
+    /// Claims `part` of phase `phase`; `None` if a thread has claimed it or the phase is over.
+    /// Dropping the result marks the part as done.
     fn take(&self, phase: u64, part: usize) -> Option<PartDone<'_>> {
         let before = phase.wrapping_sub(1);
         let taken = &self.taken[part].0;
@@ -192,7 +193,7 @@ impl Drop for Helping<'_> {
     }
 }
 
-/// Spins until `met` returns true; yields after every [`LOOKS`] polls.
+/// Spins until `met` returns true; yields the CPU after every [`LOOKS`] polls.
 fn spin_until(met: impl Fn() -> bool) {
     let mut looks = 0_u32;
     while !met() {
@@ -205,8 +206,8 @@ fn spin_until(met: impl Fn() -> bool) {
     }
 }
 
-/// Returns the range of parts `these` of `whole` cut into `parts` equal parts, without indices
-/// below `from`. A part keeps its bounds, so its data stays in the thread's caches.
+/// Cuts `whole` into `parts` equal parts and returns the range that the parts `these` cover, less
+/// indices below `from`. Equal bounds for any `from` keep a part's data in a thread's caches.
 pub(super) fn part_of(whole: Range<usize>, these: Range<usize>, parts: usize, from: usize) -> Range<usize> {
     let at = |part: usize| (whole.start + whole.len() * part / parts.max(1)).max(from);
     at(these.start)..at(these.end)

@@ -64,7 +64,7 @@ impl TaskGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next work of thread `member`; `None` when all is done or a thread has failed.
+    /// Waits for a task that thread `member` can run or help with; `None` at the end or on failure.
     pub(super) fn take(&self, member: usize) -> Option<MemberOrder<'_>> {
         let mut state = self.state();
         loop {
@@ -89,7 +89,7 @@ impl TaskGate {
         }
     }
 
-    /// Stops the schedule because `column` has no pivot.
+    /// Starts no further tasks, because the matrix has no pivot in `column`.
     pub(super) fn fail(&self, column: usize) {
         let mut state = self.state();
         state.failure.get_or_insert(column);

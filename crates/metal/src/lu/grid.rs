@@ -16,7 +16,7 @@ pub(super) struct Grid {
 const LINE_ELEMENTS: usize = 8;
 
 impl Grid {
-    /// Lays out `rows` equations for tiles of `height` × `width`; `None` beyond the address space.
+    /// Computes the layout of `rows` equations in tiles of `height` × `width`; `None` if too large.
     pub(super) fn new(rows: usize, height: usize, width: usize) -> Option<Self> {
         let order = rows.checked_next_multiple_of(common_multiple(height, width))?;
         let columns = order.checked_add(width)?;
@@ -41,7 +41,6 @@ impl Grid {
     }
 }
 
-/// Returns the least common multiple of the tile's `height` and `width`.
 pub(super) fn common_multiple(height: usize, width: usize) -> usize {
     let (mut a, mut b) = (height, width);
     while b > 0 {

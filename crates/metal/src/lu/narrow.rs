@@ -22,7 +22,7 @@ pub(crate) struct LowerColumns {
 }
 
 impl LowerColumns {
-    /// Returns strip `strip` of `column`. Safety: it is readable, and not written during use.
+    /// Returns `column` in strip `strip` (HEIGHT rows). Safety: no thread writes it while borrowed.
     #[inline(always)]
     unsafe fn strip<'a, const HEIGHT: usize>(self, strip: usize, column: usize) -> &'a [f64; HEIGHT] {
         let start = self.start.wrapping_add(strip * self.stride + column * HEIGHT);
@@ -30,7 +30,7 @@ impl LowerColumns {
         unsafe { &*start.cast() }
     }
 
-    /// Returns strip `strip` of `column`. Safety: it is writable, and not used otherwise.
+    /// Returns `column` in strip `strip` (HEIGHT rows). Safety: nothing else accesses it.
     #[inline(always)]
     unsafe fn strip_mut<'a, const HEIGHT: usize>(self, strip: usize, column: usize) -> &'a mut [f64; HEIGHT] {
         let start = self.start.wrapping_add(strip * self.stride + column * HEIGHT);
@@ -72,15 +72,14 @@ pub(crate) struct Narrow {
     pub(crate) subtract: unsafe fn(&[f64], &[f64], &mut [f64]),
 }
 
-/// Returns x − y·z, rounded once if `FUSED`.
 #[inline(always)]
 fn minus_product<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
     if FUSED { (-y).mul_add(z, x) } else { x - y * z }
 }
 
-/// Factors one column in `strips`, with partial pivoting: divides the column on its left by the
-/// pivot, subtracts all on its left, returns its largest element from the diagonal down (`None`
-/// past the last). Safety: the CPU has the instruction set; the caller owns `strips`.
+/// Does an LU step on column number `column.left` in `strips`: divides the column before it by the
+/// pivot, then subtracts all columns before it. Returns its largest element from the diagonal down;
+/// `None` past the last column. Safety: the CPU has the set, the caller owns `strips`.
 #[inline(always)]
 pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -98,8 +97,8 @@ pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     unsafe { eliminate_from::<FUSED, HEIGHT>(panel, column, strips) }
 }
 
-/// Computes, stores and returns the elements above the diagonal of `column`, then zeros. Safety:
-/// the caller owns the columns down to this one's diagonal.
+/// Solves for U above the diagonal of `column`, stores the elements, and returns them followed by
+/// zeros. Safety: the caller owns the columns down to that diagonal.
 #[inline(always)]
 pub(crate) unsafe fn solve_above_diagonal<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -120,7 +119,7 @@ pub(crate) unsafe fn solve_above_diagonal<const FUSED: bool, const HEIGHT: usize
     factors
 }
 
-/// Calls [`eliminate`] with `column.left` as LEFT, inlined for the set. Safety: see [`step`].
+/// Calls [`eliminate`] with `column.left` as the constant LEFT. Safety: see [`step`].
 #[inline(always)]
 unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -145,8 +144,8 @@ unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     }
 }
 
-/// Divides by `pivot` those elements of `column` that are below its diagonal and in `strips`,
-/// numbers of strips with HEIGHT rows. Safety: see [`step`].
+/// Divides by `pivot` the elements of `column` below its diagonal in the strips (HEIGHT rows each)
+/// with the numbers `strips`. Safety: see [`step`].
 #[inline(always)]
 unsafe fn divide_below_diagonal<const HEIGHT: usize>(
     panel: LowerColumns,
@@ -172,8 +171,8 @@ unsafe fn divide_below_diagonal<const HEIGHT: usize>(
     }
 }
 
-/// Subtracts the first LEFT columns × `factors` from column number LEFT, in `strips`. Returns its
-/// largest element from the diagonal down, `None` if all are NaN. Safety: see [`step`].
+/// Subtracts the first LEFT columns × `factors` from column number LEFT, in `strips`. Returns that
+/// column's largest element from the diagonal down, `None` if all are NaN. Safety: see [`step`].
 #[inline(always)]
 unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     panel: LowerColumns,
@@ -235,7 +234,7 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     best
 }
 
-/// Returns the larger of `best` and `other`; of equal elements the one in the upper row.
+/// Returns the larger of `best` and `other` by absolute value; if equal, that in the upper row.
 pub(crate) fn larger(best: Option<Largest>, other: Largest) -> Option<Largest> {
     match best {
         Some(best) if best.size > other.size || (best.size == other.size && best.row < other.row) => {

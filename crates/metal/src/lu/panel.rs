@@ -60,7 +60,7 @@ pub(super) struct PanelWorkspace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoPivot(pub(super) usize);
 
-/// Allocates `elements` zeros in f64, made resident by the calling thread.
+/// Allocates a buffer of `elements` f64 zeros, made resident by the calling thread.
 pub(super) fn allocate_zeros(elements: usize) -> Result<Buffer, BufferError> {
     let mut buffer = Buffer::new(elements.max(1).saturating_mul(size_of::<f64>()), Pages::Thp)?;
     buffer.touch()?;
@@ -126,8 +126,9 @@ impl PanelWorkspace {
         square.saturating_add(rows.saturating_add(width).saturating_mul(size_of::<u32>()))
     }
 
-    /// Factors the panel in the grid at `start` into `factored`; `crew` may help. Safety: kernels,
-    /// processor and grid fit; the caller owns the panel's columns from its first row down.
+    /// Factors the panel at `place` of the matrix at `start` with partial pivoting; stores solver
+    /// and row exchanges in `factored`. Threads of `crew` may help. Safety: kernels fit CPU and
+    /// grid; the caller owns the panel's columns from its first row down.
     pub(super) unsafe fn factor(
         &mut self,
         kernels: Kernels,
@@ -143,7 +144,7 @@ impl PanelWorkspace {
         Ok(())
     }
 
-    /// Converts the pivots to the source of each row of the panel, stored in `factored`.
+    /// Stores in `factored` from where each row of the panel comes, as the pivots determine.
     fn resolve_exchanges(&mut self, place: PanelPlace, factored: &mut Factored) {
         let Self { pivots, content, .. } = self;
         let pivots = &pivots[..place.width];
@@ -194,7 +195,7 @@ impl View {
         }
     }
 
-    /// Exchanges each row in `pivots` with `rows[row]`, in `columns`. Safety: see [`View::swap`].
+    /// Exchanges rows `pivots` with matrix rows `rows[pivot]` in `columns`. Safety: see `swap`.
     unsafe fn exchange(self, rows: &[u32], pivots: Range<usize>, columns: Range<usize>) {
         for row in pivots {
             // SAFETY: granted by the caller.
@@ -202,7 +203,7 @@ impl View {
         }
     }
 
-    /// Copies `rows` of `columns` to `to`, column after column. Safety: they are readable.
+    /// Copies `rows` of `columns` to `to`, column after column. Safety: no thread writes them.
     unsafe fn copy_out(self, rows: Range<usize>, columns: Range<usize>, to: &mut [f64]) {
         for (column, numbers) in columns.zip(to.chunks_exact_mut(rows.len())) {
             for (row, number) in rows.clone().zip(numbers) {
@@ -212,7 +213,7 @@ impl View {
         }
     }
 
-    /// Copies `from`, column after column, to `rows` of `columns`. Safety: the caller owns them.
+    /// Copies `from`, column after column, to `rows` of `columns`. Safety: the caller owns these.
     unsafe fn copy_in(self, rows: Range<usize>, columns: Range<usize>, from: &[f64]) {
         for (column, numbers) in columns.zip(from.chunks_exact(rows.len())) {
             for (row, number) in rows.clone().zip(numbers) {
@@ -308,8 +309,8 @@ impl Panel<'_> {
         });
     }
 
-    /// Exchanges the rows of `left` in the columns of `right`, solves with the triangle of `left`
-    /// for its rows there, and packs these rows in strips.
+    /// Computes the rows of U right of the factored columns `left`, in the columns `right`:
+    /// exchanges rows there, solves with the triangle in `left`, and packs the result in strips.
     fn substitute(&mut self, left: Range<usize>, right: Range<usize>) {
         let (tile, narrow, order, view) = (self.kernels.tile, self.kernels.narrow, left.len(), self.view);
         let PanelWorkspace { lower, upper, strips, pivots, .. } = &mut *self.bench;
@@ -346,7 +347,7 @@ impl Panel<'_> {
         });
     }
 
-    /// Subtracts columns `left` (below their triangle) × their rows of `right` from the rows below.
+    /// Subtracts L (columns `left`) × U (rows `left`) from the columns `right`, below those rows.
     fn eliminate(&mut self, left: Range<usize>, right: Range<usize>) {
         let PanelPlace { grid, first, .. } = self.view.place;
         let (all, parts, from) = (self.strips(), self.crew.parts(), (first + left.end) / grid.height);
@@ -390,8 +391,8 @@ struct Elimination<'run> {
 }
 
 impl Elimination<'_> {
-    /// Subtracts the product in the strip that starts at `row` of the panel, below `left`. Safety:
-    /// the tile fits this processor; the caller owns the strip's columns `right` below `left`.
+    /// Subtracts L·U in the strip of rows that starts at `row` of the panel, below `left`. Safety:
+    /// the tile fits this CPU; the caller owns the strip's columns `right` below `left`.
     unsafe fn strip(&self, row: usize) {
         let Self { tile, view, left, right, .. } = self;
         let (depth, top, stride) = (left.len(), left.end, view.place.grid.stride);
@@ -422,8 +423,8 @@ impl Elimination<'_> {
     }
 }
 
-/// Subtracts a product from at most `columns` columns of a tile of C, except its first `skip` rows.
-/// Safety: see [`crate::gemm::tile::TileFunction`], for the part of C that is written.
+/// Subtracts the product in `operands` from the tile of C at `c`, but only in its first `columns`
+/// columns and not in its first `skip` rows. Safety: see `TileFunction`, for the part written.
 unsafe fn subtract_tile_part(
     tile: &RegisterTile<f64>,
     operands: &TileOperands<f64>,

@@ -67,7 +67,7 @@ impl TaskSchedule {
         }
     }
 
-    /// Returns how many panels are applied to `block` in the whole factorisation.
+    /// Returns how many panels have to be applied to `block` in the whole factorisation.
     fn needed(&self, block: usize) -> usize {
         block.min(self.panels)
     }
@@ -103,7 +103,7 @@ impl TaskSchedule {
         NextWork::Run(running)
     }
 
-    /// Returns the index of the running task that the next panel waits for, if it needs helpers.
+    /// Returns the index in `running` of a task that the next panel waits for, if it lacks helpers.
     fn find_pressing_task(&self) -> Option<usize> {
         let is_next = |task| match task {
             BlockTask::Factor { .. } => true,
@@ -113,7 +113,7 @@ impl TaskSchedule {
         self.running.iter().position(|(running, helpers)| is_next(running.task) && *helpers < enough)
     }
 
-    /// Adds a helper to the task that the next panel waits for, else to that with fewest, or waits.
+    /// Assigns a helper to the task the next panel waits for, else to that with fewest; or waits.
     fn help(&mut self) -> NextWork {
         let helped = || {
             let open =

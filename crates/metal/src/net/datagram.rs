@@ -51,7 +51,7 @@ pub struct SendBatch {
 }
 
 impl SendBatch {
-    /// Creates zeroed datagrams of `datagram` bytes each, clamped to 1..=[`MAX_DATAGRAM`].
+    /// Creates one call's zeroed datagrams of `datagram` bytes, clamped to 1..=[`MAX_DATAGRAM`].
     pub fn new(datagram: usize, segmentation: Segmentation) -> Self {
         let datagram = datagram.clamp(1, MAX_DATAGRAM);
         let per_message = match segmentation {
@@ -62,8 +62,8 @@ impl SendBatch {
         SendBatch { bytes: vec![0; messages * per_message * datagram], datagram, per_message }
     }
 
-    /// Makes `socket` split messages like this batch. Fails before Linux 4.18; if the device cannot
-    /// segment, only [`SendBatch::send`] fails, with `EIO` or `EINVAL`.
+    /// Sets whether `socket` splits messages into datagrams of this batch's size. Fails before
+    /// Linux 4.18; if the device cannot segment, only [`SendBatch::send`] fails, `EIO` or `EINVAL`.
     pub fn prepare(&self, socket: impl AsFd) -> io::Result<()> {
         // At most 65507, so it fits. 0 disables segmentation.
         let bytes = if self.per_message > 1 { self.datagram as libc::c_int } else { 0 };
@@ -89,8 +89,8 @@ impl SendBatch {
         &mut self.bytes[index * self.datagram..][..self.datagram]
     }
 
-    /// Sends the datagrams with these indices on a connected socket by one system call. Returns the
-    /// number that the kernel accepted, at least 1 (0 for an empty range).
+    /// Sends the datagrams with the indices `datagrams` on a connected socket by one system call.
+    /// Returns the number that the kernel accepted, at least 1 (0 for an empty range).
     pub fn send(&self, socket: impl AsFd, datagrams: std::ops::Range<usize>) -> io::Result<usize> {
         let last = datagrams.end.min(self.capacity());
         let Some(rest) = self.bytes.get(datagrams.start * self.datagram..last * self.datagram) else {
@@ -123,7 +123,7 @@ fn empty() -> [libc::mmsghdr; MESSAGES_PER_CALL] {
     unsafe { std::mem::zeroed() }
 }
 
-/// Returns the count that a system call returns, which is made again after a signal.
+/// Repeats system call `call` until no signal interrupts it; returns its count or its error.
 #[inline]
 fn count_of(mut call: impl FnMut() -> libc::c_int) -> io::Result<usize> {
     loop {
@@ -168,8 +168,8 @@ impl ReceiveBatch {
         }
     }
 
-    /// Waits for a message, takes all that are available, and returns their number. Discards those
-    /// of the last call. Fails with `WouldBlock` after the timeout of the socket, if any.
+    /// Waits for a message, receives all that are available, and returns their number. Discards
+    /// those of the last call. Fails with `WouldBlock` after the timeout of the socket, if any.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.arrived.clear();
         let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES_PER_CALL];
@@ -201,7 +201,7 @@ impl ReceiveBatch {
         Ok(count)
     }
 
-    /// Returns the datagrams of the last call in order of arrival, without empty ones.
+    /// Returns the datagrams of the last [`Self::receive`] in order of arrival, without empty ones.
     #[inline]
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let slots = self.bytes.chunks_exact(self.slot).zip(&self.arrived);
@@ -209,7 +209,7 @@ impl ReceiveBatch {
     }
 }
 
-/// Returns the segment length in bytes from the control messages; `None` if none contains it.
+/// Returns the `UDP_GRO` segment length in bytes from control messages; `None` if there is none.
 fn segment_of(control: &[u8]) -> Option<usize> {
     const CONTROL_HEADER_BYTES: usize = 16;
     let mut rest = control;

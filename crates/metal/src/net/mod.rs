@@ -14,7 +14,7 @@ fn set(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads an option into `numbers`; returns how many bytes of them were written.
+/// Reads a socket option into `to` (getsockopt(2)); returns how many bytes were written.
 fn get<T: Copy>(socket: impl AsFd, level: libc::c_int, name: libc::c_int, to: &mut [T]) -> io::Result<usize> {
     let (descriptor, most) = (socket.as_fd().as_raw_fd(), size_of_val(to));
     let mut length = most as libc::socklen_t;

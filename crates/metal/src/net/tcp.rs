@@ -147,9 +147,9 @@ pub fn read_completion(socket: impl AsFd) -> io::Result<Option<ZerocopyCompletio
     Ok(Some(parse_completion(&control.0[..(header.msg_controllen as usize).min(control.0.len())])))
 }
 
-/// Parses a `cmsghdr` (16 bytes) and the `sock_extended_err` after it, with the first and last
-/// completed call in `ee_info` and `ee_data` (Documentation/networking/msg_zerocopy.rst), to
-/// numbers of completed and of copied calls. Both are 0 for another error.
+/// Returns the numbers of completed and of copied calls from a `cmsghdr` (16 bytes) and the
+/// `sock_extended_err` after it, whose `ee_info` and `ee_data` are the first and last completed
+/// call (Documentation/networking/msg_zerocopy.rst). Both are 0 for another error.
 fn parse_completion(control: &[u8]) -> ZerocopyCompletion {
     const CONTROL_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     /// `SO_EE_ORIGIN_ZEROCOPY`.

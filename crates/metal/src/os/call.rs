@@ -14,7 +14,7 @@ pub fn get_parent() -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_getppid) })
 }
 
-/// Calls getppid(2) `count` times by the instruction alone: after a system call some mitigations
+/// Calls getppid(2) `count` times by an inlined instruction: after a system call some mitigations
 /// make the return from a function slow, such as that of the C library.
 pub fn enter_kernel(count: u32) {
     for _ in 0..count {
@@ -30,7 +30,7 @@ pub fn read_clock() -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, time.as_mut_ptr()) })
 }
 
-/// Calls read(2) of the C library once; returns the number of bytes, 0 at the end.
+/// Calls read(2) of the C library once; returns the number of bytes read, 0 at the end.
 #[inline]
 pub fn read(file: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     let file = file.as_fd().as_raw_fd();
@@ -39,7 +39,7 @@ pub fn read(file: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// Calls write(2) of the C library once; returns the number of bytes.
+/// Calls write(2) of the C library once; returns the number of bytes written.
 #[inline]
 pub fn write(file: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let file = file.as_fd().as_raw_fd();

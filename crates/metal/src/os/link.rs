@@ -82,7 +82,7 @@ enum Transport {
     Words { words: Arc<SharedWords>, own: usize },
 }
 
-/// Creates both ends of a link. Fails if the kernel refuses it.
+/// Creates both ends of a link by which two threads or processes wake each other in turn.
 pub fn link(kind: LinkKind) -> io::Result<[LinkEnd; 2]> {
     let descriptors = |[(first_in, second_out), (second_in, first_out)]: [(OwnedFd, OwnedFd); 2],
                        is_counter| {
@@ -111,7 +111,7 @@ pub fn link(kind: LinkKind) -> io::Result<[LinkEnd; 2]> {
 }
 
 impl LinkEnd {
-    /// Makes each call that a turn needs once. Fails if a filter refuses one.
+    /// Tries every system call of send and receive, without effect; fails if a filter refuses one.
     fn check(&self) -> io::Result<()> {
         match &self.0 {
             Transport::Descriptors { inward, outward, is_counter } => {
@@ -133,7 +133,7 @@ impl LinkEnd {
         }
     }
 
-    /// Sends `message` to the other end, which it wakes.
+    /// Sends `message` to the other end and wakes it.
     #[inline]
     pub fn send(&self, message: LinkMessage) -> io::Result<()> {
         let value = if message == LinkMessage::Turn { TURN_WORD } else { END_WORD };
@@ -186,8 +186,8 @@ impl LinkEnd {
         Ok(if value == TURN_WORD { LinkMessage::Turn } else { LinkMessage::End })
     }
 
-    /// Answers each turn until the end or a failure; makes system calls only, so that a child
-    /// process may run it.
+    /// Answers each [`LinkMessage::Turn`] with a turn, until the end or a failure; makes only
+    /// system calls, so that a forked child may run it.
     pub fn answer_turns(&self) {
         while let Ok(LinkMessage::Turn) = self.receive() {
             if self.send(LinkMessage::Turn).is_err() {

@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use super::link::LinkEnd;
 use crate::affinity;
 
-/// Forks a child that runs `program` without arguments and environment, or exits at once without
-/// one, and waits for its end. Fails if the kernel refuses it, or if the program does not succeed.
+/// Forks a child that executes `program` without arguments and environment (`None`: exits at once)
+/// and waits for it. Fails if the fork fails or the child's exit status is not 0.
 pub fn fork_and_wait(program: Option<&CStr>) -> io::Result<()> {
     let arguments = [program.map_or(std::ptr::null(), CStr::as_ptr), std::ptr::null()];
     let environment = [std::ptr::null::<libc::c_char>()];
@@ -52,8 +52,8 @@ fn wait_for(child: libc::pid_t) -> io::Result<()> {
 pub struct FollowerProcess(Pid);
 
 impl FollowerProcess {
-    /// Forks a child pinned to `cpu` that answers the turns at `end`, which only the child keeps.
-    /// The calling thread must live as long as the child.
+    /// Forks a child, pinned to `cpu`, that runs [`LinkEnd::answer_turns`]; only the child keeps
+    /// `end`. The child is killed when the calling thread ends.
     pub fn fork(end: LinkEnd, cpu: usize) -> io::Result<Self> {
         let parent = rustix::process::getpid();
         // SAFETY: the child makes only system calls and does not return from this branch.
@@ -71,7 +71,7 @@ impl FollowerProcess {
         }
     }
 
-    /// Returns the number of the process.
+    /// Returns the child's process ID.
     pub fn id(&self) -> i32 {
         self.0.as_raw_nonzero().get()
     }

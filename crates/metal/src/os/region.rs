@@ -32,7 +32,7 @@ pub struct TouchRegion {
 unsafe impl Send for TouchRegion {}
 
 impl TouchRegion {
-    /// Maps anonymous memory of `bytes`, which is touched once every `step` bytes by a write.
+    /// Maps `bytes` bytes of anonymous memory; [`Self::touch`] writes one byte per `step` bytes.
     pub fn anonymous(bytes: usize, step: usize, pages: RegionPages) -> io::Result<Self> {
         // One step more, so that the first touched byte can be at a multiple of it.
         let mapped = bytes + step;
@@ -48,11 +48,8 @@ impl TouchRegion {
         }
     }
 
-    /// Maps `bytes` of `file`, which must be that long as long as the region lives and is touched
-    /// once every `step` bytes by a read.
-    ///
-    /// # Errors
-    /// If the file is shorter, or the kernel refuses it.
+    /// Maps the first `bytes` bytes of `file`; [`Self::touch`] reads one byte per `step` bytes.
+    /// Fails if the file is shorter or the kernel refuses; it must not shrink while mapped.
     pub fn of_file(file: impl AsFd, bytes: usize, step: usize) -> io::Result<Self> {
         let length = rustix::fs::fstat(&file)?.st_size;
         if u64::try_from(length).unwrap_or(0) < bytes as u64 {
@@ -71,8 +68,8 @@ impl TouchRegion {
         Ok(Self { mapping, mapped, start, bytes, step, next: 0, writes })
     }
 
-    /// Touches up to `count` pages that were not touched since the last discard; returns their
-    /// number, 0 at the end of the region.
+    /// Touches the next pages, at most `count`, that were not touched since the last discard;
+    /// returns their number, 0 at the end of the region.
     #[inline]
     pub fn touch(&mut self, count: usize) -> usize {
         let count = count.min(self.left());
@@ -92,12 +89,12 @@ impl TouchRegion {
         count
     }
 
-    /// Returns the number of pages that can still be touched.
+    /// Returns the number of pages that [`Self::touch`] can still touch before the next discard.
     pub fn left(&self) -> usize {
         (self.bytes - self.next) / self.step
     }
 
-    /// Gives all pages back, so that touching them causes faults again.
+    /// Returns all pages to the kernel, so that touching them causes faults again.
     pub fn discard(&mut self) -> io::Result<()> {
         self.next = 0;
         self.advise(Advice::LinuxDontNeed)

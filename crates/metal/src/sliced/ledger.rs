@@ -163,8 +163,8 @@ impl SliceLedger {
         kept
     }
 
-    /// Sums the slices with a doubtful clock whose cost may be the level, with their most likely
-    /// cycles: by the level, or by the mean (else the higher) of the two clocks.
+    /// Sums the slices whose two clock probes differ, but whose cost may be the most common cost at
+    /// a clock between the probes. Corrects their cycles to the likely clock.
     fn confirmed(&self) -> SliceSum {
         let Some(level) = self.level() else { return SliceSum::default() };
         let (bin, margin) = (self.bin(level), self.margin());
@@ -176,7 +176,7 @@ impl SliceLedger {
         confirmed
     }
 
-    /// Sums, by bin, the slices with a doubtful clock that are above the level at either clock.
+    /// Returns sums of slices with different clock probes that exceed the common cost at both.
     fn above_level(&self) -> impl Iterator<Item = &SliceSum> {
         let from = self.level().map_or(BINS, |level| self.bin(level) + self.margin() + 1);
         self.stepped.beginning_in(from..BINS).iter().chain(self.differing.beginning_in(from..BINS))
@@ -215,8 +215,8 @@ impl SliceLedger {
         }
     }
 
-    /// Returns the seconds beyond those of the same work at the level, without the time of thread
-    /// switches and of the second cost.
+    /// Returns the seconds that slices took beyond the same work at the mean cost of `kept`,
+    /// without slices that had a thread switch or are in `second`.
     fn taken(&self, kept: SliceSum, second: &SecondCost) -> f64 {
         let Some(level) = self.level() else { return 0.0 };
         let beyond = |sum: &SliceSum| excess_seconds(sum, kept);
@@ -230,8 +230,8 @@ impl SliceLedger {
         (dearer + outside.max(0.0) - second.beyond).max(0.0)
     }
 
-    /// Sums the slices of the second most common cost, another state of the core, if significant.
-    /// With shared memory, sums all slices above the level.
+    /// Sums the slices at the second most common cost (another state of the core) or, with shared
+    /// memory, all above the most common cost; zeros if they did less than 10 % of the work.
     fn second(&self, kept: SliceSum) -> SecondCost {
         let Some(level) = self.level() else { return SecondCost::default() };
         let near = |bin: &SliceSum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread + BIN;
@@ -264,7 +264,7 @@ impl SliceLedger {
         second
     }
 
-    /// Sums the slices with a clock step whose cost may be `cost`; zero if too near to `level`.
+    /// Sums the slices with a clock step that may cost `cost` cycles per turn; 0 if near `level`.
     fn stepped_at(&self, level: f64, cost: f64) -> SliceSum {
         let steps = ((1.0 + ONE_STEP).ln() / BIN) as usize + 2;
         let (bin, margin) = (self.bin(cost), self.margin());
@@ -275,8 +275,8 @@ impl SliceLedger {
         }
     }
 
-    /// Returns the mean cost, in cycles per turn, of the group of bins with most work; `None` if
-    /// all bins are empty.
+    /// Returns the most common cost in cycles per turn: the mean of the 2 % wide range with most
+    /// work; `None` without any slice.
     fn level(&self) -> Option<f64> {
         let mut best = SliceSum::default();
         for group in self.bins.windows(GROUP_BINS) {
@@ -290,7 +290,7 @@ impl SliceLedger {
     }
 }
 
-/// Returns the seconds of those slices during which the thread kept its CPU.
+/// Returns the seconds of the slices in `sum` during which the thread kept its CPU.
 fn unswitched_seconds(sum: &SliceSum) -> f64 {
     sum.seconds - sum.switched
 }
@@ -303,7 +303,7 @@ fn excess_seconds(sum: &SliceSum, kept: SliceSum) -> f64 {
     unswitched_seconds(sum) * (1.0 - kept.cycles / kept.turns * sum.turns / sum.cycles).max(0.0)
 }
 
-/// Returns the bin of `cost` (cycles per turn, like `reference`); may be out of range or NaN.
+/// Returns the bin (0.5 % each) of `cost`, in the unit of `reference`; may be out of range or NaN.
 fn bin_of(reference: f64, cost: f64) -> f64 {
     ((cost / (reference * LOWEST)).ln() / BIN).floor()
 }

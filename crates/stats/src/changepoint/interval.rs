@@ -96,12 +96,12 @@ impl Spread {
         Self(values.iter().map(|x| (x - mean) * (x - mean)).sum())
     }
 
-    /// Returns explained ÷ remaining variation of a step: the F statistic up to a factor.
+    /// Returns the variation that `step` explains ÷ the remaining variation: F up to a factor.
     pub(super) fn explained(self, step: LargestStep) -> f64 {
         step.squared / (self.0 - step.squared).max(0.0)
     }
 
-    /// Returns the square of the step with this ratio, the inverse of [`Self::explained`].
+    /// Returns the squared size of a step with ratio `explained`: inverse of [`Self::explained`].
     pub(super) fn of_explained(self, explained: f64) -> f64 {
         if explained.is_finite() { self.0 * explained / (1.0 + explained) } else { self.0 }
     }

@@ -10,7 +10,7 @@ const SIGMA_OVER_MAD: f64 = 1.4826;
 /// Maximum correlation of neighbours: beyond it, noise and steps are indistinguishable.
 const MOST_CORRELATED: f64 = 0.95;
 
-/// Returns the deviations from the median, limited to [`WINSOR`] standard deviations.
+/// Returns the deviations of `values` from their median, at most [`WINSOR`] standard deviations.
 pub(super) fn winsorised(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -22,9 +22,9 @@ pub(super) fn winsorised(values: &[f64]) -> Vec<f64> {
     values.iter().map(|x| (x - median).clamp(-widest, widest)).collect()
 }
 
-/// Returns the inflation of the variance of a long mean by autocorrelation: (1 + ρ) ÷ (1 − ρ) for
-/// AR(1) noise (Box, Jenkins & Reinsel, "Time Series Analysis", ch. 3). ρ is the lower of two
-/// estimates that may be too high, from differences and from residuals, plus a standard error.
+/// Returns by how much autocorrelation raises the variance of a mean of many values, for AR(1)
+/// noise (1 + ρ) ÷ (1 − ρ) (Box, Jenkins & Reinsel, "Time Series Analysis", ch. 3). ρ is the lower
+/// of two estimates that may be too high, from differences and residuals, plus a standard error.
 pub(super) fn variance_inflation(values: &[f64], residuals: &[f64]) -> f64 {
     let n = values.len() as f64;
     // Correlation ρ of neighbours by differences at distances 2, 1: E d₂² ÷ E d₁² − 1.
@@ -35,13 +35,13 @@ pub(super) fn variance_inflation(values: &[f64], residuals: &[f64]) -> f64 {
     inflation(of_differences.min(of_residuals))
 }
 
-/// Returns the variance of a long mean × its length: that of the residuals × `inflation`.
+/// Returns n × the variance of a mean of many (n) values: that of `residuals` × `inflation`.
 pub(super) fn variance_of_long_means(residuals: &[f64], inflation: f64) -> f64 {
     let held = winsorised(residuals);
     held.iter().map(|r| r * r).sum::<f64>() / (held.len() as f64 - 1.0).max(1.0) * inflation
 }
 
-/// Returns the factor by which autocorrelation inflates the variance of a long mean, at least 1.
+/// Returns by which factor (≥ 1) autocorrelation of `residuals` raises the variance of a long mean.
 pub(super) fn inflation_of(residuals: &[f64]) -> f64 {
     inflation(residual_correlation(&winsorised(residuals)) + (1.0 / residuals.len() as f64).sqrt())
 }
@@ -57,7 +57,7 @@ fn residual_correlation(residuals: &[f64]) -> f64 {
     if ratio.is_finite() { ratio } else { -1.0 }
 }
 
-/// Returns the deviation of each value from the mean of its side of index `at`.
+/// Returns each value less the mean of its side: of those before index `at`, or from `at` on.
 pub(super) fn residuals(values: &[f64], at: usize) -> Vec<f64> {
     let (before, after) = values.split_at(at);
     let centred = |side: &[f64]| {
@@ -67,7 +67,7 @@ pub(super) fn residuals(values: &[f64], at: usize) -> Vec<f64> {
     [centred(before), centred(after)].concat()
 }
 
-/// Returns the mean square of differences at distance `lag`, without the largest ones.
+/// Returns the mean square of differences between values `lag` apart, without those above 3 σ.
 fn trimmed_square(values: &[f64], lag: usize) -> f64 {
     let differences = values.iter().zip(values.iter().skip(lag)).map(|(a, b)| (b - a).abs());
     let mut sorted: Vec<f64> = differences.collect();

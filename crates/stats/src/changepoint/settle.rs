@@ -19,8 +19,8 @@ pub(super) fn settle(values: &[f64], changes: &mut Vec<usize>) {
     }
 }
 
-/// Moves each change, an index in `values`, to the split of the segments beside it with the
-/// smallest sum of distances to their medians.
+/// Moves each change (an index in `values`) between its neighbours to the split with the smallest
+/// sum of distances to the medians of both sides.
 fn relocate(values: &[f64], changes: &mut [usize]) {
     for index in 0..changes.len() {
         let from = index.checked_sub(1).map_or(0, |before| changes[before]);

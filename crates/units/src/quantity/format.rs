@@ -33,8 +33,8 @@ impl fmt::Display for Quantity {
 }
 
 impl Quantity {
-    /// Formats with `digits` significant digits (clamped to 1..=17), SI or binary prefix and unit;
-    /// `NaN s` or `inf IOPS` if not finite. A plain number has no unit.
+    /// Formats with `digits` significant digits (clamped to 1..=17), SI or binary prefix and unit:
+    /// `58.8 GFLOP/s`, `NaN s`, `inf IOPS`. A plain number has no unit.
     pub fn human(&self, digits: usize) -> String {
         if let Some(exact) = self.exact_bytes(digits) {
             return exact;
@@ -59,7 +59,7 @@ impl Quantity {
         (odd && shown != self.value).then(|| format!("{} {}", self.value, self.unit.name()))
     }
 
-    /// Returns the number in units of the returned scale, with `digits` significant digits.
+    /// Returns the number as text, scaled to a prefix, and the prefix as (size, name).
     fn scale(&self, digits: usize) -> (String, ScaleStep) {
         let (value, unit) = (self.value, self.unit);
         let steps = match unit {
@@ -109,8 +109,8 @@ pub fn percent_below(share: f64) -> String {
     format!("{:.2} %", (share * 1e4 + DIGIT_ROUNDING).floor() / 1e2)
 }
 
-/// Formats both `values` by `write(value, digits)` with `least` digits, or with as few more (up to
-/// 17) as make the two texts differ.
+/// Formats both `values` by `write(value, digits)` with `least` digits, or with the fewest more (up
+/// to 17) that make the two texts differ.
 pub fn write_distinct(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> String) -> [String; 2] {
     const MAX_DIGITS: usize = 17;
     let at = |digits| values.map(|value| write(value, digits));

@@ -81,7 +81,7 @@ impl BlockSizes {
         }
     }
 
-    /// Returns the common divisor of the block sizes in bytes: the default alignment of offsets.
+    /// Returns the block sizes' greatest common divisor in bytes: the default alignment of offsets.
     pub fn unit(&self) -> u64 {
         self.sizes().into_iter().fold(0, common_divisor)
     }

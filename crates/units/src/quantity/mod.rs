@@ -121,7 +121,7 @@ impl Quantity {
 /// Tolerated relative difference between a figure in a document and its exact value.
 pub const WRITTEN_ROUNDING: f64 = 1e-9;
 
-/// Returns whether a `written` figure equals its exact value `right` within a relative 1e-9.
+/// Returns whether the figure `written` equals the exact value `right` within a relative 1e-9.
 pub fn is_rounded(written: f64, right: f64) -> bool {
     written == right || (written - right).abs() <= WRITTEN_ROUNDING * right.abs()
 }

@@ -226,7 +226,7 @@ impl Decimal {
         format!("{}e{}", self.digits, self.exponent).parse().unwrap_or(f64::INFINITY)
     }
 
-    /// Returns the number × `multiplier`; fails with `fraction` or [`TOO_LARGE`] if not a `u64`.
+    /// Returns number × `multiplier`; fails with `fraction` if not whole, [`TOO_LARGE`] beyond u64.
     fn scaled(self, multiplier: u64, fraction: &str) -> Result<u64, &str> {
         if self.digits == 0 {
             return Ok(0);

@@ -23,7 +23,8 @@ macro_rules! woven {
     };
     (@ $lanes:tt $feature:literal $begin:literal $load:literal $step:tt $name:ident $link:literal $each:literal
         $last:literal $($more:tt)*) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the set; `rows` are operands of its kernels.
+        /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work. Safety:
+        /// needs the instruction set, and at `rows` the operands of its kernels.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, rows: *const u8) {

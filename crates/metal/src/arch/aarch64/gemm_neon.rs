@@ -51,7 +51,7 @@ macro_rules! tile {
             function: $name,
         };
 
-        /// Updates a tile of C by a product. Safety: see [`crate::gemm::tile::TileFunction`].
+        /// Updates the tile at `c` by the product A·B of `operands`. Safety: see `TileFunction`.
         #[inline(never)]
         #[target_feature(enable = "neon")]
         unsafe fn $name(operands: &TileOperands<$float>, c: *mut $float, c_stride: usize, update: Update) {

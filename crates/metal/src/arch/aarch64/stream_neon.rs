@@ -18,7 +18,7 @@ macro_rules! stream_kernel {
         step [$($step:literal),*],
         write [$($move:literal)?]
     ) => {{
-        /// Runs the passes, returns the sum of words read. Safety: see `StreamKernel::function`.
+        /// Runs `terms.passes` passes; returns the sum read. Safety: see `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, ahead, scalar } = terms;

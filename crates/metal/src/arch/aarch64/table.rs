@@ -63,7 +63,7 @@ macro_rules! needs {
 macro_rules! body {
     ($name:ident [$($generic:tt)*] ($features:literal $begin:literal $load:literal $store:literal)
         $chains:expr, $steps:expr; $($turn:tt)+) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
+        /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name $($generic)*(turns: u64, vectors: &mut Vectors) {

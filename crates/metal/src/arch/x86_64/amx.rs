@@ -44,7 +44,7 @@ macro_rules! kernels {
                 ([$mnemonic $operations x;]) 1 2 3 4 5 6),
         )+];
         $(
-            /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
+            /// Runs `turns` > 0 kernel iterations. Safety: see `ComputeKernel::function`.
             #[inline(never)]
             unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
                 // SAFETY: the caller grants the instructions and eight tiles without gaps, 64 bytes
@@ -107,7 +107,7 @@ const TILE_BIT: u32 = 24;
 const INT8_BIT: u32 = 25;
 const BF16_BIT: u32 = 22;
 
-/// Requests the tile state for this process; returns whether processor and kernel grant it.
+/// Requests AMX tile state for this process; returns whether the CPU has it and Linux grants it.
 pub(crate) fn request_tile_state() -> bool {
     if !bit(TILE_BIT) || !is_x86_feature_detected!("xsave") {
         return false;

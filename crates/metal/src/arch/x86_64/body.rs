@@ -110,7 +110,7 @@ macro_rules! body {
     };
     (@ $file:literal $bytes:literal $move:literal $end:literal $feature:literal ($($register:tt)+) $all:literal
         ($($i:literal $j:literal $k:literal),+) $_again:tt $name:ident $even:tt $odd:tt) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
+        /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {

@@ -21,7 +21,8 @@ macro_rules! woven {
     };
     (@ $file:literal $bytes:literal $move:literal $end:literal $feature:literal ($($register:tt)+) $all:literal
         ($($i:literal $j:literal $k:literal),+) ($($l:literal $m:literal $n:literal),*) $even:tt $odd:tt $name:ident $link:literal $each:literal $last:literal) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the set; `rows` are operands of its kernels.
+        /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work. Safety:
+        /// needs the instruction set, and at `rows` the operands of its kernels.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, rows: *const u8) {

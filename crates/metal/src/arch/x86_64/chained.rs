@@ -32,7 +32,7 @@ macro_rules! each {
 macro_rules! body {
     (@ $file:literal $_bytes:literal $_move:literal $_end:literal $_feature:literal ($($register:tt)+) $_all:literal $_next:tt $_again:tt
         $bytes:literal $move:literal $end:literal $feature:literal $name:ident $($step:tt)+) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
+        /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {

@@ -96,7 +96,7 @@ macro_rules! tile {
             function: $name,
         };
 
-        /// Updates a tile of C by a product. Safety: see [`crate::gemm::tile::TileFunction`].
+        /// Updates the tile at `c` by the product A·B of `operands`. Safety: see `TileFunction`.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(operands: &TileOperands<$float>, c: *mut $float, c_stride: usize, update: Update) {
@@ -164,14 +164,14 @@ macro_rules! tile {
             }
         }
 
-        /// Packs `part` of A to `to`. Safety: see [`crate::gemm::pack::PackA`].
+        /// Copies `part` of A to `to` in strips, `depth` columns each. Safety: see `PackA`.
         #[target_feature(enable = $features)]
         unsafe fn $pack_a(part: MatrixPart<$float>, depth: usize, to: *mut $float) {
             // SAFETY: granted by the caller.
             unsafe { pack_a::<$float, $rows>(part, depth, to) }
         }
 
-        /// Packs `part` of B to `to`. Safety: see [`crate::gemm::pack::PackB`].
+        /// Copies `part` of B to `to` as one strip, row by row. Safety: see `PackB`.
         #[target_feature(enable = $features)]
         unsafe fn $pack_b(part: MatrixPart<$float>, to: *mut $float) {
             // SAFETY: granted by the caller.

@@ -10,28 +10,24 @@ macro_rules! narrow {
         pub(crate) static $row: Narrow =
             Narrow { isa: $isa, above: $above, step: $step, substitute: $substitute, subtract: $subtract };
 
-        /// Calls [`solve_above_diagonal`]. Safety: see there.
         #[target_feature(enable = $features)]
         unsafe fn $above(panel: LowerColumns, column: usize) -> [f64; WIDEST] {
             // SAFETY: granted by the caller.
             unsafe { solve_above_diagonal::<true, $height>(panel, column) }
         }
 
-        /// Calls [`step`]. Safety: see there.
         #[target_feature(enable = $features)]
         unsafe fn $step(panel: LowerColumns, column: &KnownColumn, strips: Range<usize>) -> Option<Largest> {
             // SAFETY: granted by the caller.
             unsafe { step::<true, $height>(panel, column, strips) }
         }
 
-        /// Calls [`substitute`]. Safety: see there.
         #[target_feature(enable = $features)]
         unsafe fn $substitute(lower: &[f64], right: &mut [f64], order: usize) {
             // SAFETY: granted by the caller.
             unsafe { substitute::<true>(lower, right, order) }
         }
 
-        /// Calls [`subtract`]. Safety: see there.
         #[target_feature(enable = $features)]
         unsafe fn $subtract(strip: &[f64], factors: &[f64], result: &mut [f64]) {
             // SAFETY: granted by the caller.

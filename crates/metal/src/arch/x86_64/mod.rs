@@ -49,7 +49,7 @@ pub(crate) static TILES_F32: [&RegisterTile<f32>; 2] = [&gemm_fma::F32_AVX2, &ge
 
 pub(crate) static NARROW_KERNELS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
 
-/// Prefetches the cache line at `place`, which may be any address, into the level-1 cache.
+/// Prefetches the cache line at `place` (any address, even an invalid one) into the level-1 cache.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch has no visible effect and never faults; SSE is part of the baseline.
@@ -59,7 +59,7 @@ pub(crate) fn prefetch<T>(place: *const T) {
 /// Time counter that programs may read, named like the kernel's clock source.
 pub(crate) const TICK_COUNTER: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter, fence });
 
-/// Returns the TSC, unordered with the instructions around it: hundreds separate two readings.
+/// Returns the TSC; the CPU may reorder the reading with the instructions around it.
 #[inline]
 fn time_stamp_counter() -> u64 {
     // SAFETY: every x86-64 processor has it; `clock_gettime` also fails under PR_SET_TSC.
@@ -109,7 +109,7 @@ pub(crate) fn stated_counter_hz() -> Option<f64> {
     [of_hypervisor, of_crystal, of_base].into_iter().flatten().find(|hz| (1e8..1e10).contains(hz))
 }
 
-/// Returns EAX, EBX, ECX and EDX of CPUID; always `Some` on x86-64.
+/// Returns EAX, EBX, ECX and EDX after CPUID; always `Some` on x86-64.
 pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
     let core::arch::x86_64::CpuidResult { eax, ebx, ecx, edx } =
         core::arch::x86_64::__cpuid_count(leaf, subleaf);

@@ -50,7 +50,7 @@ macro_rules! groups {
 macro_rules! pipeline {
     (@ $register:literal $bytes:literal $move:literal $end:literal $feature:literal ($($all:tt)+) $_all:literal $_next:tt $_again:tt
         $file:ident $name:ident $order:ident $multiply:literal $add:literal) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
+        /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {

@@ -3,7 +3,7 @@ use crate::isa::Isa;
 
 macro_rules! loads {
     ($name:ident $feature:literal $move:literal $register:literal $bytes:literal $end:literal ($($all:tt)+)) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the loop's set, and 16 vectors at `place`.
+        /// Does 16 loads `turns` > 0 times. Safety: needs the set, and 16 vectors at `place`.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, place: *const u8) {
@@ -30,7 +30,7 @@ macro_rules! loads {
 
 macro_rules! waits {
     ($name:ident $feature:literal $move:literal $register:literal $end:literal $link:literal) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the loop's set, and a vector at `place`.
+        /// Runs 16 dependent instructions `turns` > 0 times. Safety: needs set, vector at `place`.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, place: *const u8) {

@@ -16,8 +16,8 @@ pub fn transfer_buffer(bytes: usize) -> Result<Buffer, RingError> {
     Buffer::new(bytes, pages).map_err(|_| RingError::Memory(bytes))
 }
 
-/// Creates a ring of `entries` entries with the least interrupting delivery that the kernel grants
-/// (`Interrupting` with polling). Fails before Linux 5.6.
+/// Creates a ring of `entries` entries, whose completions interrupt the thread as little as the
+/// kernel allows (with polling: `Interrupting`). Fails before Linux 5.6.
 pub(super) fn set_up(entries: u32, polling: Polling) -> Result<(IoUring, Delivery), RingError> {
     let (uring, delivery) = build(entries, polling).map_err(|e| {
         let sysctl = std::fs::read_to_string(SYSCTL).ok();

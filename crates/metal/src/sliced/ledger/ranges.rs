@@ -49,7 +49,7 @@ impl Ranges {
         self.to.fill(SliceSum::default());
     }
 
-    /// Adds slices with costs from bin `first` to `last`; bins out of range count as the nearest.
+    /// Adds slices whose cost is between bins `first` and `last`; clamps both to existing bins.
     pub(super) fn enter(&mut self, first: f64, last: f64, sum: SliceSum) {
         let index = |bin: f64| (bin.max(0.0) as usize).min(BINS - 1);
         self.from[index(first)].add(sum);
@@ -70,12 +70,12 @@ impl Ranges {
         self.from.get(bins.start.min(end)..end).unwrap_or_default()
     }
 
-    /// Sums the slices whose range ends within `margin` bins of `bin`.
+    /// Sums the slices whose range of cost ends within `margin` bins of `bin`.
     pub(super) fn ending_at(&self, bin: usize, margin: usize) -> SliceSum {
         total(&self.to[bin.saturating_sub(margin)..(bin + margin + 1).min(BINS)])
     }
 
-    /// Sums the slices whose range comes within `margin` bins of `bin`.
+    /// Sums the slices whose range of cost overlaps the bins within `margin` of `bin`.
     pub(super) fn around(&self, bin: usize, margin: usize) -> SliceSum {
         let mut found = total(self.beginning_in(0..bin + margin + 1));
         found.subtract(total(&self.to[..bin.saturating_sub(margin)]));
