@@ -12,7 +12,7 @@ fn main() {
     println!("cargo::rustc-env=PLIMSOLL_VERSION={version}");
 }
 
-/// The commit of this source tree, and whether tracked files differ from it.
+/// Returns the commit of this clone, `848a094cc9` or `848a094cc9, modified`; `None` without git.
 fn checked_out() -> Option<String> {
     // An unpacked archive inside another project's clone must not take that project's commit.
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
@@ -22,8 +22,8 @@ fn checked_out() -> Option<String> {
     Some(if changed.is_empty() { commit } else { format!("{commit}, modified") })
 }
 
-/// Reruns this script after a commit, a checkout, or a change of sources. A path that does not
-/// exist would rerun it every time.
+/// Prints cargo's lines that rerun this script after a commit, a checkout or a change of sources.
+/// Leaves out files that do not exist: cargo would rerun it every time.
 fn watch() {
     println!("cargo::rerun-if-changed=build.rs");
     for name in ["HEAD", "logs/HEAD"] {

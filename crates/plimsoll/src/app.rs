@@ -65,7 +65,7 @@ use signals::{interrupts, interrupts_until};
 pub use crate::failure::{Failure, code};
 pub use formats::command;
 
-/// Carries out a parsed command line. Returns its exit code, or the error to print.
+/// Runs a parsed command line to its end. Returns the process's exit code, or the error to print.
 pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     signals::settle();
     plimsoll_system::random::check_available().or_environment()?;
@@ -171,8 +171,8 @@ fn refuse_overwriting_input<'a, const N: usize>(
     Err(Failure::usage(format!("{flag} would replace {path}, which is read; name another file")))
 }
 
-/// Fails if --json names a file with text that does not begin with `own`, as documents of this
-/// command do; `kind` names such a document.
+/// Fails if `json`, the path of `--json`, is a file whose text does not start with `own`, as all
+/// documents of the same `kind` (`a check document`) do. An empty or missing file and `-` pass.
 fn refuse_replacing(json: Option<&Path>, own: &str, kind: &str) -> Result<(), Failure> {
     let Some(path) = json.filter(|path| !is_stdout(path) && path.is_file()) else { return Ok(()) };
     let mut head = Vec::new();
@@ -218,7 +218,8 @@ fn measure(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result
     measured
 }
 
-/// Measures on this machine alone, or only lists what would be measured. Returns the exit code.
+/// Measures `what` on this machine, or prints what `--list` or `--dry-run` requests. Returns the
+/// exit code. `key` is the secret shared with `--server`, if any.
 fn measure_here(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<u8, Failure> {
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
     let resumed = begun.as_ref().filter(|_| *what == Measurable::Kept);
@@ -264,7 +265,7 @@ fn own_program() -> Result<PathBuf, Failure> {
     own.map(|own| own.path)
 }
 
-/// Prints `text` to stdout. A closed pipe is no error.
+/// Prints `text` to stdout. Returns success, also if the reader of stdout has closed the pipe.
 fn printed(text: &str) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -277,7 +278,8 @@ fn lost(error: &std::io::Error) -> Failure {
     Failure::environment(format!("cannot write to stdout: {error}"))
 }
 
-/// Measures the rest of a run with options `common` and completes `outputs`. Returns the exit code.
+/// Measures what `earlier`, a run to resume, lacks of `prepared`, completes `outputs`, and checks
+/// `--require`. Returns the exit code. A message on `interrupts` ends the run early.
 fn run(
     mut outputs: Outputs,
     prepared: &PreparedRun,
@@ -302,8 +304,8 @@ fn run(
     ending::final_exit_code(ending::run_exit_code(&run, &[own]), prepared, &run)
 }
 
-/// Measures what is left of the plan and completes `document`, except the hardware's health. Calls
-/// `emit` for each event. Returns the document, and whether the run was interrupted.
+/// Measures the cases of `prepared` that `document` lacks, and completes it except for `health`.
+/// Returns it, and true if a message on `interrupts` ended the run. Calls `emit` for each event.
 fn carry_out(
     prepared: &PreparedRun,
     mut document: Run,
@@ -339,7 +341,7 @@ fn first_node(run: &Run) -> String {
     run.nodes.first().map(|node| node.name.clone()).unwrap_or_default()
 }
 
-/// Returns the document of a new run before the first case.
+/// Returns the document of a new run: a new id, start now, status partial, no measurements.
 fn document(prepared: &PreparedRun) -> Run {
     let (plan, machine) = (&prepared.plan, &prepared.machine);
     let name = machine.host.as_deref().unwrap_or("localhost");

@@ -33,12 +33,12 @@ pub mod code {
 }
 
 impl Failure {
-    /// Creates a failure for wrong usage, found before anything was measured.
+    /// Creates a failure for wrong usage or input (exit code 2) with the message `line`.
     pub fn usage(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: code::USAGE }
     }
 
-    /// Creates a failure whose cause is the system, not the command line.
+    /// Creates a failure of the system, not of the usage (exit code 4), with the message `line`.
     pub fn environment(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: code::ENVIRONMENT }
     }
@@ -81,7 +81,7 @@ impl From<UnwritableTarget> for Failure {
     }
 }
 
-/// Returns the failure for an output that cannot be opened; a failure to write it differs.
+/// Returns the failure for an output that does not open: code 3 (refused), 130 (no reader) or 2.
 pub(crate) fn unfit(error: &UnwritableTarget) -> Failure {
     let code = match error {
         UnwritableTarget::Refused { .. } => code::REFUSED,

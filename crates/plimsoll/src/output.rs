@@ -44,8 +44,8 @@ struct RunHistory {
     run: String,
 }
 
-/// Writes what `fill` produces, a document of `run`, to `target`. If the run is partial, waits only
-/// briefly for a reader ([`OutputTarget::fill_within`]).
+/// Writes what `fill` produces, a document of `run`, to `target`. If `run` is partial, waits at
+/// most [`LAST_PATIENCE`] for the reader of a FIFO, otherwise without limit.
 fn filled(
     target: &OutputTarget,
     run: &Run,
@@ -58,9 +58,9 @@ fn filled(
 }
 
 impl Outputs {
-    /// Opens the files and the history that the options `common` request, so that a wrong path
-    /// fails before anything is measured. If the default history cannot be opened, only reports it.
-    /// A message on `interrupts` ends a wait for a FIFO's reader.
+    /// Opens the outputs and the history (stored runs) that `common` requests, so that a wrong path
+    /// fails before the run. If only the default history cannot be opened, the run goes on without
+    /// it and reports that. A message on `interrupts` ends a wait for a FIFO's reader.
     pub(crate) fn open(common: &Common, interrupts: &Receiver<()>) -> Result<Self, Failure> {
         let waits = &Waits { interrupts: interrupts.clone(), notify: complain, registry: Registry::here() };
         let mut complaints = Vec::new();
@@ -104,7 +104,8 @@ impl Outputs {
         })
     }
 
-    /// Starts the outputs of a run; if it is `resumed`, the history has its first part.
+    /// Prints the table's head and the results that `run` has; adds `run` to the history, or, if
+    /// `resumed`, continues it there.
     pub fn begin(&mut self, run: &Run, resumed: bool) {
         self.ended = run.measurements.len();
         self.complaints.drain(..).for_each(|complaint| complain(&complaint));
@@ -125,14 +126,14 @@ impl Outputs {
         });
     }
 
-    /// Stores the results `measured` of the node `machine` in the history. `header` is the run with
-    /// the nodes that have ended so far.
+    /// Stores `measured`, the results of the node `machine`, in the history. `header` is the joint
+    /// run without results, with its nodes so far; if `resumed`, the history has an earlier part.
     pub fn machine_ended(&mut self, header: &Run, resumed: bool, machine: &str, measured: &[Measurement]) {
         self.enter(header, resumed);
         self.change_history(|history| history.store.add_machine(header, machine, measured));
     }
 
-    /// Writes an event to the table and the event lines, and a result also to the history.
+    /// Writes `event` to the table and as a line of `--events`, and a result also to the history.
     pub fn event(&mut self, event: &RunEvent) {
         if let RunEvent::Measured { .. } = event {
             self.ended += 1;
@@ -160,7 +161,7 @@ impl Outputs {
         }
     }
 
-    /// Ends all outputs with the document of `run`. Returns false if any output was lost.
+    /// Writes all that is due at the end of `run`. Returns false if any output was not written.
     pub fn finish(&mut self, run: &Run) -> bool {
         self.change_history(|history| history.store.finish(run));
         self.spool(run);
@@ -183,9 +184,8 @@ impl Outputs {
         !self.lost
     }
 
-    /// Chooses a new file in the current directory for the page of a run that replays a published
-    /// report, unless --html names one or stdout is taken. Returns its path; `None` for other runs,
-    /// or if it cannot be written.
+    /// Makes `PLAN-ID.html` in this directory the page of a run of a published report, unless
+    /// `--html` or an output on stdout is given. Returns its path; `None` without one.
     fn own_page(&mut self, run: &Run) -> Option<PathBuf> {
         if self.html.is_some() || self.stdout_is_taken || plimsoll_published::find(&run.plan.name).is_none() {
             return None;
@@ -214,7 +214,7 @@ impl Outputs {
         json.into_iter().chain(html).collect()
     }
 
-    /// Applies `change` to the history, if there is one; an error closes it.
+    /// Applies `change` to the history, if open. An error closes it and counts as a lost output.
     fn change_history(&mut self, change: impl FnOnce(&mut RunHistory) -> Result<(), StoreError>) {
         if let Some(Err(e)) = self.history.as_mut().map(change) {
             self.given_up = self.history.take().map(|history| history.location);
@@ -228,7 +228,7 @@ impl Outputs {
         self.lost = true;
     }
 
-    /// Saves the document of a run whose history failed, for a later import.
+    /// If the history was lost, writes the document of `run` to a new file, to be imported later.
     fn spool(&mut self, run: &Run) {
         let Some(location) = self.given_up.take() else { return };
         let places = [location.directory().to_owned(), std::env::temp_dir()];
@@ -248,7 +248,7 @@ impl Outputs {
     }
 }
 
-/// Returns a copy of the run; with `redact`, private names such as hosts and paths are replaced.
+/// Returns a copy of `run`; with `redact`, private names such as hosts and paths are replaced.
 pub(crate) fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
     if !redact {
         return Ok(run.clone());
@@ -258,7 +258,7 @@ pub(crate) fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
     })
 }
 
-/// Returns in one line why no case of a run has a result; `None` if one has, even an invalid one.
+/// Returns one line on why no case of `run` has a result; `None` if a case has one, even invalid.
 pub fn nothing_measured(run: &Run) -> Option<String> {
     const MAX_NAMES_SHOWN: usize = 2;
     if run.measurements.iter().any(|m| matches!(m.status, Status::Ok | Status::Invalid)) {
@@ -289,7 +289,7 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
     })
 }
 
-/// Returns whether two reasons differ only in numbers and remedies.
+/// Returns whether two reasons, digits removed, are equal up to the first `: ` (before a remedy).
 fn alike(one: &str, other: &str) -> bool {
     let kind = |reason: &str| -> String {
         let what = reason.split(": ").next().unwrap_or_default();
@@ -298,7 +298,7 @@ fn alike(one: &str, other: &str) -> bool {
     one == other || kind(one) == kind(other)
 }
 
-/// Returns a line with the numbers of failed and skipped cases; `None` if there are none.
+/// Returns `nothing was measured: 1 case failed (see above)`; `None` if none failed or was skipped.
 fn see_above(run: &Run) -> Option<String> {
     let count = |(status, word): (Status, &str)| {
         let n = run.measurements.iter().filter(|m| m.status == status).count();
@@ -337,8 +337,7 @@ fn without_code(line: &str) -> String {
     })
 }
 
-/// Prints a line to stderr by one write, so that output of other programs to the same pipe
-/// (`mpirun`) does not split it.
+/// Prints `line` to stderr by one write, so that output of other processes does not split it.
 pub fn print_line(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -24,7 +24,7 @@ impl Seconds {
         Self { least: seconds, most: seconds }
     }
 
-    /// Parses a printed time in s, such as `0.12`; the bounds are half of the last digit away.
+    /// Parses a printed time in s; the bounds are half of the last digit away: `1.2` is 1.2 ± 0.05.
     pub fn printed(word: &str) -> Result<Self, String> {
         let shown = || format!("its time is '{}'", plimsoll_units::text::shown_within(word, 40));
         let value: f64 = word.parse().map_err(|_| shown())?;
@@ -57,7 +57,7 @@ impl Seconds {
         Self { least: self.least * share, ..self }
     }
 
-    /// Returns half of the distance of the bounds, relative to their mean: 0.1 for 10 ± 1 s.
+    /// Returns half of the distance between the bounds, relative to their mean: 0.1 for 10 ± 1 s.
     pub fn rounding(self) -> f64 {
         (self.most - self.least) / (self.most + self.least)
     }
@@ -79,13 +79,13 @@ pub struct Account {
 }
 
 impl Account {
-    /// Returns the account of `amount` of work (bytes for B/s, else a count), done in `seconds`.
+    /// Creates the account of `amount` of work (bytes for B/s, else a count), which took `seconds`.
     pub fn of(amount: f64, seconds: Seconds) -> Self {
         Self { amount, seconds }
     }
 
-    /// Returns why a process that ran for `life` seconds cannot have this `figure`, a rate or (in
-    /// `Unit::Second`) a time per piece of work; `None` if it can.
+    /// Returns why `figure`, a rate or (in `Unit::Second`) a time per piece of work, contradicts
+    /// this work and time, or the `life` of the process in seconds; `None` if it does not.
     pub fn contradicts(&self, figure: f64, unit: Unit, life: f64) -> Option<String> {
         let Seconds { least, most } = self.seconds;
         if !self.amount.is_finite() || least > most || least.is_nan() || most.is_nan() {

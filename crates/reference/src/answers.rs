@@ -13,8 +13,8 @@ pub(super) struct CachedAnswers<A>(RefCell<BTreeMap<Vec<String>, Shared<A>>>);
 type Shared<A> = Vec<(A, Vec<Case>)>;
 
 impl<A: Clone> CachedAnswers<A> {
-    /// Returns output that `command` gave before and `case` has not used yet, with the case that
-    /// ran the command; `None` if the command must be run.
+    /// Returns an earlier output of `command` that `case` has not taken yet, and the case for which
+    /// the command ran; `case` has then taken it. `None` if the command must be run.
     pub(super) fn take(&self, command: &[String], case: &Case) -> Option<(A, Option<Case>)> {
         let mut all = self.0.borrow_mut();
         let (answer, cases) = all.get_mut(command)?.iter_mut().find(|(_, cases)| !cases.contains(case))?;
@@ -22,7 +22,7 @@ impl<A: Clone> CachedAnswers<A> {
         Some((answer.clone(), cases.first().cloned()))
     }
 
-    /// Keeps `answer`, the output of `command` run for `case`, for other cases with this command.
+    /// Stores `answer`, the output of `command` run for `case`, for other cases with this command.
     pub(super) fn keep(&self, command: Vec<String>, case: Case, answer: A) {
         self.0.borrow_mut().entry(command).or_default().push((answer, vec![case]));
     }

@@ -80,7 +80,8 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Reduces the readings to one pair of the smallest problem that the tool has for the case.
+    /// Reduces the comparison to at most one pair of samples, plimsoll's and the tool's, and the
+    /// expected time to that of the tool's smallest problem for `case`.
     pub(super) fn scale_down(&mut self, case: &Case) {
         self.pairing.pairs = self.pairing.pairs.min(1);
         let found = self.found.as_ref().ok();
@@ -91,7 +92,7 @@ impl Choice {
 }
 
 /// Selects the tools that check `case`, installed or not, in the order of [`REF_TOOLS`]. `plan` has
-/// the names of all benchmarks of the run, of which some tools require one.
+/// the names of all benchmarks of the run: some tools are only for runs with certain benchmarks.
 pub(super) fn choose_tools(
     against: &Against,
     search: &ProgramSearch,
@@ -144,12 +145,12 @@ pub(super) fn choose_tools(
     }
 }
 
-/// Returns the metric that a tool also measures; `None` also for memory on a fixed NUMA node.
+/// Returns which metric of `case` the tool measures, too; `None` if none, or on a fixed NUMA node.
 fn pairing(ref_tool: &RefTool, case: &Case, machine: &Machine) -> Option<Pairing> {
     if case.node().is_some() { None } else { (ref_tool.pairing)(case, machine) }
 }
 
-/// Returns a requested tool with its pairing, or why it has none; `None` if it is for other cases.
+/// Returns the tool and its pairing, or why it cannot check `case`; `None` if it is unrelated.
 fn choose_named(
     ref_tool: &'static RefTool,
     search: &ProgramSearch,

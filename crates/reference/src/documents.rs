@@ -92,7 +92,7 @@ fn text_parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {
     pieces.filter(|part| part.ref_tool.is_some()).collect()
 }
 
-/// Returns the byte offsets of the lines, passed without their end, for which `is_start` holds.
+/// Returns the byte offset of each line for which `is_start` (of the line without its end) holds.
 pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) -> Vec<usize> {
     let mut at = 0;
     let mut found = Vec::new();

@@ -103,7 +103,7 @@ pub struct InvocationInput {
 }
 
 impl InvocationInput {
-    /// Returns the call of `program` on the CPUs of the case.
+    /// Returns a call of `program` with `arguments`, bound to the CPUs of the case. Starts nothing.
     fn call(&self, program: &'static str, arguments: Vec<String>) -> Invocation {
         let mut cpus = self.offer.cpus.clone();
         cpus.dedup();
@@ -190,7 +190,7 @@ pub struct ToolFigure {
 
 impl ToolFigure {
     /// Returns a figure without reported parameters; `value` is in the metric's base unit, such as
-    /// B/s. Fails if it is not finite and positive.
+    /// B/s. Fails if `value` is not finite and positive.
     pub fn of(value: f64, account: Account) -> Result<Self, String> {
         let (passes, achieved, differs) = Default::default();
         match value.is_finite() && value > 0.0 {
@@ -212,8 +212,8 @@ impl ToolFigure {
         self.achieved.set(fact, plimsoll_units::text::shown_within(&value.to_string(), MOST));
     }
 
-    /// Records the value that the tool `used` for a parameter, and that it differs if it is further
-    /// from the one of the case, `wanted`, than the share `tolerance` of it.
+    /// Records the value that the tool `used` for the parameter `fact`, and a difference if it is
+    /// more than `tolerance` × `wanted` away from `wanted`, the value of the case.
     pub fn compare(&mut self, fact: &CaseFact<String>, used: f64, wanted: f64, tolerance: f64) {
         self.record(fact, used);
         if (used - wanted).abs() > tolerance * wanted {

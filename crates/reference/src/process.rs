@@ -138,7 +138,7 @@ impl SelfLauncher {
     }
 }
 
-/// Sends the text of `pipe` when it ends, after `is_stderr`; `None` if it is longer than allowed.
+/// Starts a thread that sends (`is_stderr`, text of `pipe`) at its end; `None` if it is too long.
 fn listen(
     pipe: Option<impl Read + Send + 'static>,
     is_stderr: bool,
@@ -176,8 +176,8 @@ impl RunningProgram {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Waits until the program ends, kills its group, then collects it: before, the kernel does not
-    /// reuse its number, so that the signal reaches only processes that it left behind.
+    /// Waits until the program ends, kills its process group, then reaps it. Until it is reaped,
+    /// its ID is not reused, so that the signal reaches only processes that it left behind.
     fn collect(&mut self) -> std::io::Result<ExitStatus> {
         if !self.collected
             && let Some(group) = self.group()
@@ -211,7 +211,7 @@ fn has_ended(process: Pid) -> bool {
     !matches!(waitid(WaitId::Pid(process), options), Ok(None))
 }
 
-/// Waits until the child `process` has ended, at most `patience`; does not collect it.
+/// Waits until the child `process` has ended, at most `patience`; does not reap it.
 pub(super) fn wait_for_end(process: Pid, patience: Duration) {
     let begun = Instant::now();
     while !has_ended(process) {
@@ -240,8 +240,8 @@ pub fn failed(done: &ProgramEnd) -> Option<String> {
     }
 }
 
-/// Becomes another program, bound to `cpus` (empty: unchanged) and killed when its parent ends.
-/// Returns only if this fails.
+/// Replaces this process by `program`, bound to `cpus` (empty: unchanged) and killed when its
+/// parent ends. Returns only if this fails.
 pub fn become_program(cpus: &[usize], program: &Path, arguments: &[OsString]) -> std::io::Error {
     // Best effort, as for workers: the parent also ends the group.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));

@@ -65,7 +65,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Returns a selection without benchmarks: tools that require one are chosen only by name.
+    /// Returns a selection without benchmarks: tools that require one are selected only by name.
     pub fn all(search: ProgramSearch) -> Self {
         Self { search, benchmarks: BTreeSet::new(), is_scaled_down: false }
     }
@@ -233,8 +233,8 @@ impl ReferenceTools {
         })
     }
 
-    /// Returns the tool's server on the host of the case's server; `None` if a server is started
-    /// here or not needed. Fails if no server of this tool is named for this host.
+    /// Returns the tool's server on the host of the case's `--server`; `None` without `--server`:
+    /// one is started here if needed. Fails if `--reference-server` names none on that host.
     fn server(&self, tool: &RefTool, case: &Case) -> Result<Option<Address>, String> {
         let named = self.servers.get(tool.name);
         let Some(far) = case.server() else {
@@ -319,7 +319,7 @@ fn order(
     })
 }
 
-/// Returns how to call the tool for its case; each server on this host has another port.
+/// Returns the tool's call for `input`, whose port it sets to a free port if the server is local.
 fn invocation(ref_tool: &RefTool, input: &mut InvocationInput) -> Result<Invocation, String> {
     if input.is_local {
         let free = TcpListener::bind((input.host.as_str(), 0)).and_then(|socket| socket.local_addr());
@@ -418,7 +418,7 @@ impl Runs {
         Ok(ToolOutput { text, stderr: done.stderr, life })
     }
 
-    /// Parses the output. Fails if the figure contradicts the tool's own work and time.
+    /// Parses the output. Fails if the figure contradicts the work and time that the tool reports.
     fn plausible(&self, answer: &ToolOutput) -> Result<ToolFigure, String> {
         let case = &self.input.case;
         let mut reading = (self.found.ref_tool.parse)(case, &answer.text)?;
@@ -433,7 +433,7 @@ impl Runs {
         }
     }
 
-    /// Converts an error of the tool to the case's reason. A tool that hung is not started again.
+    /// Converts an error of the tool to that of the case. A tool that hung is not started again.
     fn reported(&self, error: &ProcessError) -> CannotMeasure {
         match error {
             ProcessError::Interrupted => {
@@ -450,7 +450,7 @@ impl Runs {
         CannotMeasure::environment(error.to_string())
     }
 
-    /// Starts the tool's server, on another port if the first was taken; `None` if none is needed.
+    /// Starts the tool's server, at most three times on different ports; `None` if it needs none.
     fn start_server(&mut self) -> Result<Option<RunningProgram>, CannotMeasure> {
         const ATTEMPTS: usize = 3;
         let mut last = None;
@@ -512,7 +512,7 @@ fn bound(cpus: &[usize]) -> Vec<String> {
     if cpus.is_empty() { cpus } else { vec!["taskset".to_owned(), "-c".to_owned(), cpus.join(",")] }
 }
 
-/// Returns whether a socket listens, from /proc/net (proc_net_tcp.rst: TCP 0A, bound UDP 07).
+/// Returns whether the server's port is open, by /proc/net (proc_net_tcp.rst: TCP 0A, UDP 07).
 fn listens(server: &ServerProgram) -> bool {
     let (files, state) = match server.is_udp {
         false => (["/proc/net/tcp", "/proc/net/tcp6"], "0A"),

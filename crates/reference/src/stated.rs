@@ -207,7 +207,7 @@ pub struct CoreUse {
 }
 
 impl DiskCounters {
-    /// Returns whether the disk is memory (RAM disk, for example), readable without requests.
+    /// Returns whether the name is that of a disk in memory (RAM disk), readable without requests.
     pub fn is_memory(&self) -> bool {
         ["pmem", "ram", "zram", "nullb"].iter().any(|kind| self.name.starts_with(kind))
     }

@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_millis(500);
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// Starts `tool`, waits until it ends, kills all processes that it left, and returns its status.
-/// Ends it first on SIGTERM, or if the parent of this process ends. Fails if it cannot be started.
+/// Ends it early on SIGTERM or if the parent of this process ends. Fails if it cannot be started.
 pub fn supervise(mut tool: Command) -> std::io::Result<ExitStatus> {
     // Best effort: some kernels support none of these, and the parent also ends the process group.
     let _ = set_child_subreaper(Some(getpid()));
@@ -71,8 +71,8 @@ fn end(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
 }
 
-/// Waits until the tool ends or `asked` gets a byte, then ends the tool. Polls, for kernels without
-/// process handles (before Linux 5.3) or filters that forbid them.
+/// Waits until the tool ends, or ends it (`pid`) when `asked` gets a byte. Polls, for kernels
+/// without process handles (before Linux 5.3) or filters that forbid them.
 fn wait_without_handle(tool: &mut Child, pid: Pid, asked: &UnixStream) {
     let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     while let Ok(None) = tool.try_wait() {
@@ -82,7 +82,7 @@ fn wait_without_handle(tool: &mut Child, pid: Pid, asked: &UnixStream) {
     }
 }
 
-/// Kills all children until there are none; their own children become children of this process.
+/// Kills children for at most [`SWEEP`] until none is left; this process adopts their children.
 fn sweep() {
     let deadline = Instant::now() + SWEEP;
     loop {

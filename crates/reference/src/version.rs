@@ -44,7 +44,6 @@ pub(super) fn ask_version(
     reported.or_else(packaged).map(|version| plimsoll_units::text::shown_within(&version, 60))
 }
 
-/// Returns the SHA-256 of a program's file in hexadecimal; `None` if the file cannot be read.
 pub(super) fn sha256_of_program(program: &Path) -> Option<String> {
     let mut hash = Sha256::new();
     std::io::copy(&mut std::fs::File::open(program).ok()?, &mut hash).ok()?;

@@ -75,7 +75,7 @@ pub enum AnswerForm {
 }
 
 impl AnswerForm {
-    /// Returns the exit code of "unknown" for this format; `None` if plimsoll's own code applies.
+    /// Returns this format's exit code for the answer "unknown"; `None` if the format defines none.
     pub fn unknown(self) -> Option<u8> {
         match self {
             Self::Nagios => Some(3),
@@ -96,7 +96,7 @@ impl GateCommand {
     }
 }
 
-/// Parses `--exit-unknown`, 0 to 255; code 1 is refused, as it means sick.
+/// Parses `--exit-unknown`, 0 to 255; fails for 1, the code of a sick machine.
 fn code(text: &str) -> Result<u32, String> {
     let code = whole::<0, 255>(text)?;
     (code != 1).then_some(code).ok_or_else(|| "must not be 1, which says sick".to_owned())
@@ -112,8 +112,8 @@ fn rate(text: &str) -> Result<f64, String> {
     within(precision(text).map_err(|_| must)?, 1e-9..=0.1, must)
 }
 
-/// Returns the exit code of a command line that could not run: `code`, or for `plimsoll gate` the
-/// code of "unknown", so that a mistyped option does not mean a sick machine.
+/// Returns the exit code for a command line that cannot be run: `code`, or for `plimsoll gate` its
+/// code of "unknown", if it has one, so that a mistyped option does not mean a sick machine.
 pub fn exit_code(words: &[OsString], code: u8) -> u8 {
     if words.get(1).is_none_or(|command| command != OsStr::new("gate")) {
         return code;

@@ -82,8 +82,8 @@ pub(super) enum HelpAmount {
     Usage,
 }
 
-/// Returns the amount of help that is requested, and the arguments with [`HELP_ALL_FLAG`], `help`
-/// and none replaced by `--help`, and `version` by `--version`.
+/// Returns the amount of help that is requested, and the arguments, where [`HELP_ALL_FLAG`], `help`
+/// and an empty command line are replaced by `--help`, and `version` by `--version`.
 pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (HelpAmount, Vec<OsString>) {
     let mut asked = HelpAmount::First;
     let mut over = false;
@@ -158,7 +158,7 @@ fn groups(command: &Command) -> StyledStr {
     GROUPS.iter().map(group).collect::<String>().into()
 }
 
-/// Hides options that are in no list of `first`, unless `all`, and adds the flag to show them.
+/// Hides options whose names are in no list of `first`, unless `all`, and adds `--help-all`.
 fn shortened(command: Command, first: &[&[&str]], all: bool) -> Command {
     let more =
         Arg::new("help-all").long("help-all").action(ArgAction::SetTrue).help("Print help with all options");

@@ -78,7 +78,7 @@ pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Ve
     words.collect()
 }
 
-/// Returns the command `name` for other machines, which stores nothing there; `None` without any.
+/// Returns the command `name` for each of `--hosts`, without storing there; `None` without hosts.
 pub(super) fn forwarded_command(
     known: &Command,
     name: &str,

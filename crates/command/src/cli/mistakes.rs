@@ -87,7 +87,7 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
     Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, line))
 }
 
-/// Lets the lists of all options have blanks after commas, as in `--only 'cpu, memory'`.
+/// Makes all options with a list accept blanks after commas, as in `--only 'cpu, memory'`.
 pub(super) fn accepting_blanks(command: Command) -> Command {
     let trimmed = |text: &str| Ok::<_, String>(text.trim().to_owned());
     let command = command.mut_args(|arg| match arg.get_value_delimiter() {
@@ -152,7 +152,7 @@ pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Er
     Ok(())
 }
 
-/// Fails for `--json PLAN`: an option before the plan takes its name as a file.
+/// Fails if a value in `files`, (option, value), is a plan: `--json quick` took it as its file.
 pub(super) fn plan_as_file(files: &[(&str, &Option<PathBuf>)]) -> Result<(), clap::Error> {
     let mut names = files.iter().filter_map(|(option, file)| Some((option, file.as_ref()?.to_str()?)));
     let named = names.find(|(_, name)| built_in::find(name).is_some());
@@ -303,7 +303,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns the message for an option without its value; `argument` is as `--samples <N>`.
+/// Returns the message for an option without its value; `argument` has the form `--samples <N>`.
 fn missing_value(argument: &str, command: &Command) -> String {
     let option = argument_name(argument);
     // A placeholder such as `<N>`, except one for any value.
@@ -367,7 +367,7 @@ fn without_value(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Opti
     Some(missing_value(first, here))
 }
 
-/// Returns the message for a word that is the value of an option: a host, directory or benchmark.
+/// Returns the message for a `word` that needs an option, such as `--dir`; `None` if none is known.
 fn positional(word: &str, command: &str, order: &CommandLine<'_>) -> Option<String> {
     let shown = shown(word);
     let unexpected = |why: &str| Some(format!("unexpected argument '{shown}': {why}"));
@@ -460,7 +460,7 @@ fn job_or_server(words: &[&str]) -> Option<String> {
     Some(format!("{tool} is another tool: write plimsoll {here}"))
 }
 
-/// Returns the message for fio's `--rw`, `--fsync` or `--fdatasync` values with an equivalent.
+/// Returns the message for fio's `--rw`, `--fsync` and `--fdatasync` if plimsoll has the value.
 fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
     let place = order.after.iter().position(|word| word.split('=').next() == Some(option))?;
     let value = match order.after.get(place)?.split_once('=') {
@@ -553,8 +553,8 @@ fn is_slip(typed: &str, name: &str) -> bool {
     begins || strsim::osa_distance(&typed, name) <= (letters / 3).max(1)
 }
 
-/// Returns the command line of each benchmark whose name ends with `.WORD`, or that users call so;
-/// `None` if there is none.
+/// Returns the command line of each benchmark whose name ends with `.WORD` or that has this
+/// synonym; `None` if there is none.
 fn benchmark_of_other_name(word: &str) -> Option<String> {
     let lines = plimsoll_bench::benchmarks().filter_map(|benchmark| {
         let (part, last) = benchmark.name().split_once('.')?;

@@ -278,7 +278,7 @@ struct DirFlag {
     dir: Option<PathBuf>,
 }
 
-/// Whether a benchmark of the subsystem `name` waits for a device below a directory.
+/// Returns whether a benchmark of the subsystem `name` waits for the device of a directory.
 fn takes_directory(name: &str) -> bool {
     let waits = |part: &plimsoll_bench::Subsystem| {
         part.benchmarks.iter().any(|one| one.descriptor().waits_for_a_device)
@@ -305,7 +305,7 @@ struct DiskFlags {
 }
 
 impl DiskFlags {
-    /// Sets directory and device of `common`. Consent to write alone names no device
+    /// Sets directory and device of `common`. `--destroy-data-on` alone names no device
     /// ([`mistakes::requirements`]): nothing is written if `--target` is missing or mistyped.
     fn apply(self, common: &mut Common) {
         common.dir = self.dir;
@@ -520,7 +520,7 @@ pub fn command() -> Command {
     ])
 }
 
-/// Returns the command with the options of `A`, whose doc comment `about` replaces.
+/// Returns the command `name` with the options of `A` and the description `about`.
 fn of<A: Args>(name: &'static str, about: &'static str) -> Command {
     A::augment_args(Command::new(name)).about(about)
 }
@@ -594,7 +594,7 @@ pub fn parse(
     }
 }
 
-/// Converts the matches of `plimsoll run`, with or without other machines.
+/// Converts the matches of `plimsoll run` to a measurement on this machine or on `--hosts`.
 fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<TypedCommand, clap::Error> {
     let mut common = Common::from_arg_matches(m)?;
     let RunFlags { plan, server, key: KeyFlag { key }, ignore_unsupported } = RunFlags::from_arg_matches(m)?;

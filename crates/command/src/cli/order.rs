@@ -51,12 +51,12 @@ pub(super) fn option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> 
     })
 }
 
-/// Returns whether the word after the option `arg` may be its value.
+/// Returns whether the word after the option `arg` may be its value: not for flags and `--arg=`.
 pub(super) fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !arg.is_require_equals_set()
 }
 
-/// Returns the index of the command in `words`. A word after an option may be its value.
+/// Returns the index of the command in `words`, if any. A word after an option may be its value.
 fn command_index(root: &Command, words: &[&str]) -> Option<usize> {
     let mut may_be_value = false;
     for (place, word) in words.iter().enumerate() {

@@ -6,7 +6,7 @@
 /// with `.` a suffix.
 type OptionRow = (&'static str, &'static str, &'static str, &'static str);
 
-/// Returns the command of a row's example.
+/// Returns the plimsoll command in the example of `row`, its first word.
 fn command_of(row: &OptionRow) -> &'static str {
     row.3.split(' ').next().unwrap_or_default()
 }
@@ -321,7 +321,7 @@ fn is(known: &str, typed: &str) -> bool {
 }
 
 /// Returns what to write instead of another tool's option or word that `command` (`history show`;
-/// empty for the program) lacks; `None` if unknown. `has` is whether plimsoll has an option.
+/// empty for the program) lacks; `None` if unknown. `has` is whether `command` has an option.
 pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let shown = plimsoll_units::text::shown_within(typed, 40);
     let what = if typed.starts_with('-') { "an option" } else { "a word" };
@@ -344,8 +344,8 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
     })
 }
 
-/// Returns the row for `typed`: one for this command, or one for another command that measures. A
-/// short option has other meanings in other tools, so it counts only where its tool has an option.
+/// Returns the row for another tool's option `typed`: for `command`, else, if `command` measures,
+/// for another command. A short option counts only if its tool has rows for `command`.
 fn equivalent(typed: &str, command: &str) -> Option<&'static OptionRow> {
     let rows = || OTHER_TOOLS_OPTIONS.iter().filter(|row| row.1.split(' ').any(|known| is(known, typed)));
     let is_short = typed.starts_with('-') && !typed.starts_with("--");
@@ -365,7 +365,7 @@ pub(super) fn measures(command: &str) -> bool {
     command == "run" || plimsoll_bench::commands().any(|name| name == command)
 }
 
-/// Returns the option of another tool that `typed` is a slip of, for `command`.
+/// Returns another tool's long option for `command` of which `typed` is a misspelling (`is_slip`).
 pub(super) fn slip(typed: &str, command: &str, is_slip: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
     let of_command = OTHER_TOOLS_OPTIONS.iter().filter(|row| command_of(row) == command);
     let long = of_command.flat_map(|row| row.1.split(' ')).filter(|known| known.starts_with("--"));
@@ -373,7 +373,7 @@ pub(super) fn slip(typed: &str, command: &str, is_slip: impl Fn(&str, &str) -> b
     long.into_iter().find(|known| is_slip(bare, known.trim_start_matches('-')))
 }
 
-/// Returns what to write instead of another tool's value of `option`; `None` if it is none.
+/// Returns what to write instead of `typed`, another tool's value of `option`; else `None`.
 pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
     let row = VALUES.iter().find(|(known, values, _)| *known == option && values.contains(&typed));
     row.map(|(.., here)| *here)

@@ -61,7 +61,7 @@ pub struct SteadyCommand {
     pub command: Vec<OsString>,
 }
 
-/// Parses a name of a verdict: letters, digits, `-`, `_` and `.`, not `last`.
+/// Parses the name under which a verdict is stored: letters, digits, `-`, `_` and `.`, not `last`.
 fn name(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_name = text.chars().all(is_plain) && !text.starts_with('.') && text.len() <= 64;

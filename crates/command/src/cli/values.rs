@@ -65,7 +65,7 @@ fn named<T: for<'a> From<&'a str>>(text: &str, form: &str) -> Result<(String, T)
     }
 }
 
-/// Parses a file for events; a plain number is sysbench's `--events`.
+/// Parses a file for events. Fails for a plain number, which is a value of sysbench's `--events`.
 pub(super) fn events_file(text: &str) -> Result<PathBuf, String> {
     match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         true => Err(format!(

@@ -81,7 +81,7 @@ pub(super) fn parse(matches: &ArgMatches) -> Result<WatchCommand, clap::Error> {
     Ok(typed)
 }
 
-/// Parses the name of a plan, which is not a time.
+/// Returns the name of a plan. Fails for a time such as `24h`, which belongs to `--for`.
 fn plan(text: &str) -> Result<String, String> {
     match duration(text) {
         Ok(_) => Err(format!("must be a plan: '{text}' is a time, which is written as --for {text}")),
@@ -100,7 +100,7 @@ fn spacing(text: &str) -> Result<Duration, String> {
     within(duration(text)?, sensible, "must be between 1s and 24h")
 }
 
-/// Parses a daily budget such as `1G`, at least 1 MiB: a probe of a disk moves some MiB.
+/// Parses a daily budget such as `1G` to bytes, at least 1 MiB: a probe of a disk moves some MiB.
 fn budget(text: &str) -> Result<u64, String> {
     let bytes = quantity::parse_size(text).map_err(|e| e.to_string())?;
     within(bytes, 1 << 20..=u64::MAX, "must be at least 1M; leave out --dir or --server to measure none")

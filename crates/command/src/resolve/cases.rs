@@ -180,7 +180,7 @@ fn check_ignored_keys(group: &Group, cases: &[Candidate]) -> Result<(), UsageErr
     })
 }
 
-/// Locates a benchmark's error `why`: the parameter that it starts with and the refused value.
+/// Returns `why`, an error of `benchmark`, at its place in the plan: parameter and refused value.
 fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str) -> UsageError {
     let named = why.trim_start_matches('-').split([':', ' ']).next().unwrap_or_default();
     let key = group.lists.get_key_value(named).map(|(key, _)| *key);
@@ -206,8 +206,8 @@ fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str)
     in_group(&group.places, key, values.iter().position(refused), message)
 }
 
-/// Returns advice if another benchmark of the subsystem has the refused operations. The error is a
-/// message for an operation that is a benchmark, or similar to an operation of another one.
+/// Returns advice if another benchmark of the subsystem has the refused operations of `key`. The
+/// error is a message if one is a benchmark's name or similar to another benchmark's operation.
 fn operation_of_another(
     refusing: &dyn Benchmark,
     machine: &Machine,

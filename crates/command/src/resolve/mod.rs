@@ -217,7 +217,7 @@ fn sampled(file: &mut PlanFile, common: &Common) {
     file.seed = common.seed.or(file.seed);
 }
 
-/// Reads the fio job file `name`. The error contains all its mistakes.
+/// Reads the fio job file `name`. The error contains all mistakes of the file.
 pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
     let unsupported = if common.ignore_unsupported { Unsupported::Ignored } else { Unsupported::Refused };
     let read = fio::read(std::path::Path::new(name), unsupported);
@@ -296,13 +296,13 @@ fn subsystem_of(benchmark: &str) -> &str {
     benchmark.split('.').next().unwrap_or_default()
 }
 
-/// Returns groups for benchmarks that `--only` names in full and no group has.
+/// Returns a group for each benchmark that `--only` names in full and that is in none of `groups`.
 fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
     let there = |name: &str| groups.iter().any(|g| g.benchmarks.iter().any(|b| b == name));
     groups_of(|b| only.iter().any(|o| o.split('/').next() == Some(b.name())) && !there(b.name()))
 }
 
-/// Returns a group for each benchmark that `is_meant`.
+/// Returns a group for each benchmark for which `is_meant` returns true.
 fn groups_of(is_meant: impl Fn(&dyn Benchmark) -> bool) -> Vec<Group> {
     let meant = benchmarks().filter(|b| is_meant(*b));
     meant.map(|b| Group { benchmarks: vec![b.name().to_owned()], ..Group::default() }).collect()
@@ -318,8 +318,8 @@ fn range_advice(key: &Key, text: &str) -> String {
     format!("; ranges are not supported: list the values, as in {}", listed(low, high))
 }
 
-/// Lists the values of a range: all of a short range of whole numbers, otherwise powers of two
-/// times the lower end; `low,high` if the ends are not whole numbers.
+/// Returns a range as a list: all whole numbers if they are few, otherwise powers of two times
+/// `low`, and `high`; `low,high` if they are not whole numbers.
 fn listed(low: &str, high: &str) -> String {
     let (Ok(from), Ok(to)) = (low.parse::<u64>(), high.parse::<u64>()) else {
         return format!("{low},{high}");
@@ -344,8 +344,8 @@ fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), Usage
     Ok(())
 }
 
-/// Replaces the groups' lists by typed ones. A benchmark that lacks a typed parameter is dropped if
-/// the command line alone selected it (`narrow`); if a plan did, it keeps its lists.
+/// Returns a group per benchmark, its lists replaced by those of `typed`. A benchmark that lacks a
+/// typed parameter is dropped if the command line alone selected it (`narrow`), else keeps its own.
 fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Group>, UsageError> {
     none_of(groups.iter().filter_map(|group| checked(group).err()).collect())?;
     let mut kept = Vec::new();
@@ -375,7 +375,7 @@ fn hint(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
 }
 
-/// Fails for unknown benchmarks, unsupported parameters, and amounts that are fixed twice.
+/// Fails for an unknown benchmark or parameter, and for a fixed amount of work with a sample time.
 fn checked(group: &Group) -> Result<(), UsageError> {
     for (index, name) in group.benchmarks.iter().enumerate() {
         if plimsoll_bench::find(name).is_none() {

@@ -6,7 +6,7 @@ use plimsoll_model::plan::Group;
 
 use super::{Measurable, UsageError, other, subsystem_of};
 
-/// Fails if a benchmark that `only` names in full lacks a typed parameter.
+/// Fails if a benchmark that `only` names in full lacks a parameter of `typed`.
 pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(), UsageError> {
     for benchmark in only.iter().filter_map(|name| plimsoll_bench::find(name)) {
         if let Some(key) = typed.lists.keys().find(|key| !benchmark.keys().contains(*key)) {
@@ -26,8 +26,8 @@ pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(
     Ok(())
 }
 
-/// Refuses a name in `--only` that is the second half of benchmarks' names, such as `latency`;
-/// those of the subsystem to measure come first.
+/// Fails if a name in `only` is the second half of benchmarks' names, such as `latency`, or a
+/// synonym. The message names the benchmarks, of the subsystem `what` if possible.
 pub(super) fn refuse_unknown_names(what: &Measurable, only: &[String]) -> Result<(), UsageError> {
     for name in only.iter().filter(|name| plimsoll_bench::find(name).is_none()) {
         if name.starts_with('!') {
@@ -55,7 +55,7 @@ pub(super) fn refuse_unknown_names(what: &Measurable, only: &[String]) -> Result
     Ok(())
 }
 
-/// Refuses an `--only` that selects only benchmarks of another command than `command`.
+/// Fails if a name in `only` matches only benchmarks of other commands than `command`.
 pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), UsageError> {
     for name in only {
         let Ok(pattern @ Pattern::Name(_)) = Pattern::parse(name.split('/').next().unwrap_or_default())
@@ -74,7 +74,7 @@ pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), Usag
     Ok(())
 }
 
-/// Returns the error for parameters that no default benchmark has, with benchmarks that have them.
+/// Returns the error for parameters that no default benchmark has; it names benchmarks with them.
 pub(super) fn unsupported_by_all(groups: &[Group], typed: &Group) -> UsageError {
     let keys: Vec<String> = typed.lists.keys().map(|k| format!("--{k}")).collect();
     let keys = keys.join(" and ");

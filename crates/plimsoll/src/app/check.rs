@@ -16,7 +16,6 @@ use plimsoll_units::text::shown_path;
 use super::{Failure, code, plans, printed, target};
 use crate::failure::OrFailure;
 
-/// Reads the files, checks their results against limits, and prints or writes the outcome.
 pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
     if typed.files.iter().filter(|file| is_stdin(file)).count() > 1 {
         return Err(Failure::usage("- may be given once: stdin can be read only once"));
@@ -65,7 +64,7 @@ fn is_stdin(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// Checks each result in `file` against the machine `place`; the error is why it is unreadable.
+/// Checks each result in `file` (`-`: stdin), in order, against the limits of the machine `place`.
 fn results(
     file: &Path,
     typed: &CheckCommand,
@@ -90,7 +89,7 @@ fn is_of_plimsoll(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.lines().take(3).any(|line| line.contains("\"plimsoll.run/"))
 }
 
-/// Checks each of `results` with `judged`, which gets its number from 1; `None` for a single one.
+/// Calls `judged` for each result with its number from 1, or `None` if there is only one.
 fn numbered<T>(
     file: &str,
     results: Vec<Result<T, String>>,

@@ -80,7 +80,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
 }
 
-/// Fails for too many sides, or for a name that occurs twice among three or more.
+/// Fails for more than [`MAX_SIDES`] names, or if a name occurs twice among three or more.
 fn check_names(names: &[&str]) -> Result<(), Failure> {
     let count = names.len();
     if count > MAX_SIDES {
@@ -91,8 +91,8 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
     Err(Failure::usage(format!("{} is named twice; name each side once", shown_within(name, 120))))
 }
 
-/// Returns the last run of `side`, to which the last results of cases that only earlier runs have
-/// are added; `None` without runs.
+/// Returns a copy of the last run of `side`, with the latest result of each case that this run
+/// lacks and an earlier run has; `None` without runs.
 fn latest(side: &ComparedSide) -> Option<Run> {
     let (last, earlier) = side.runs.split_last()?;
     let mut all = last.clone();
@@ -104,8 +104,8 @@ fn latest(side: &ComparedSide) -> Option<Run> {
     Some(all)
 }
 
-/// Checks requirements against the last run of side `b`; `a` is the baseline. A case that only
-/// earlier runs have is unmet, or with `Missing::Ignore` judged by the last run with it.
+/// Checks `requirements` against the last run of `b`; `a` is the baseline. A case that only earlier
+/// runs have is not met, or, with `Missing::Ignore`, checked in the last run that has it.
 fn check_last_run(
     requirements: &[Requirement],
     [a, b]: [&ComparedSide; 2],
@@ -126,8 +126,8 @@ pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure
     typed.iter().map(read).collect()
 }
 
-/// Checks each requirement against all results in `run`. The baseline is the median over the runs
-/// of `a`, of the same node if there are several.
+/// Checks each requirement against all results in `run`. The baseline of a metric is its median
+/// over the valid results of the same case (and node, if a run has several) in the runs of `a`.
 fn check_requirements(requirements: &[Requirement], run: &Run, a: &ComparedSide) -> Vec<RequirementResult> {
     let many = a.runs.iter().chain([run]).any(|run| run.nodes.len() > 1);
     let baseline = |of: &Measurement, metric: &MetricResult| {
@@ -140,8 +140,7 @@ fn check_requirements(requirements: &[Requirement], run: &Run, a: &ComparedSide)
     requirements.iter().flat_map(|r| r.check(run, baseline)).collect()
 }
 
-/// Fails if a requirement has a baseline, which is in the history, but `store`, the value of
-/// --store, is `none`.
+/// Fails if a requirement compares with stored runs (its baseline), but `--store` is `none`.
 pub(super) fn check_baseline_store(
     requirements: &[Requirement],
     store: Option<&Path>,
@@ -156,8 +155,8 @@ pub(super) fn check_baseline_store(
     output::location(store)?.map(drop).ok_or_else(missing)
 }
 
-/// Fails for a requirement that no case of the run, which has a single node, can meet. Returns
-/// notes on requirements that do not apply to all cases.
+/// Fails for a requirement whose metric no case of `planned` has, or that compares nodes: this run
+/// has one. Returns warnings of requirements whose metric only some of the matching cases have.
 pub(super) fn check_applicable(
     requirements: &[Requirement],
     planned: &[Planned],
@@ -176,8 +175,8 @@ pub(super) fn check_applicable(
     Ok(notes)
 }
 
-/// Checks the requirements against a run and returns the results; the last ten runs before it are
-/// the baseline. Prints unmet ones, and notes on runs that are not in the baseline, to stderr.
+/// Checks `requirements` against `run`, and prints those that are not met to stderr. Their baseline
+/// is the last 10 runs before `run` in `history`; prints a note on runs that it leaves out.
 pub(super) fn check_after_run(
     requirements: &[Requirement],
     run: &Run,
@@ -198,9 +197,9 @@ pub(super) fn check_after_run(
     Ok(held)
 }
 
-/// Returns the exit code of a comparison: not 0 if a requirement in `held` is unmet or --fail-on
-/// finds a regression, a lost case (unless `missing` is `Ignore`) or nothing to compare. With
-/// `strict`, also if noise hides regressions of that size. Prints the reasons found by --fail-on.
+/// Returns exit code 1, else 0, if a result in `held` is not met or `--fail-on` finds a regression,
+/// a lost case (unless `missing` is `Ignore`) or nothing to compare; with `strict` also if noise
+/// could hide regressions of that size. Prints what `--fail-on` finds.
 fn comparison_exit_code(
     comparison: &Comparison,
     held: &[RequirementResult],
@@ -223,8 +222,8 @@ fn comparison_exit_code(
     code
 }
 
-/// Returns the exit code for earlier regressions that last, are not accepted and exceed
-/// `--fail-on`. Prints those that the comparison with the last run has not named.
+/// Returns exit code 1, else 0, if a regression in `open`, found in earlier runs, exceeds
+/// `--fail-on` and is still there in `comparison`. Prints those that `comparison` does not show.
 fn lasting_exit_code(comparison: &Comparison, open: &[OpenRegression]) -> u8 {
     let Some(gate) = &comparison.gate else { return 0 };
     let mut code = 0;

@@ -18,7 +18,6 @@ use crate::output;
 
 const SAMPLES_PER_ROUND: u32 = 6;
 
-/// Checks the system, measures, and stores the noise floor in the history (`plimsoll doctor`).
 pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let location = if typed.rounds == 0 { None } else { output::location(typed.store.as_deref())? };
     let common = Common {

@@ -9,7 +9,8 @@ use super::prepared::PreparedRun;
 use super::{Failure, code, compare, named_runs};
 use crate::output::{complain, nothing_measured};
 
-/// Returns one node's exit code before requirements are checked; `kept`: all outputs were written.
+/// Returns a node's exit code: 130 if `interrupted`, 1 for a wrong answer, 5 if the server failed,
+/// 4 if a case failed or outputs were lost (not `kept`), 3 if all were refused, else 0.
 pub(super) fn node_exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
     let all_failed = run.measurements.iter().filter(|m| m.status == Status::Failed);
     let failed = |cause| all_failed.clone().any(|m| m.cause.unwrap_or(FailureCause::Environment) == cause);
@@ -25,7 +26,6 @@ pub(super) fn node_exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
     }
 }
 
-/// Returns whether a computed answer was wrong in this run, which is a verdict on the machine.
 pub(super) fn has_wrong_answer(run: &Run) -> bool {
     run.measurements.iter().any(|made| made.cause == Some(FailureCause::WrongAnswer))
         || run.findings.iter().any(|finding| finding.code == WRONG_ANSWER)
@@ -39,8 +39,8 @@ pub(super) fn report_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> +
     if runs.into_iter().any(has_wrong_answer) { code::VERDICT } else { 0 }
 }
 
-/// Returns the exit code of a run from those of its nodes, `own`. A refusal counts only if all
-/// nodes refused, and a run without measurement never succeeds.
+/// Returns the exit code of `run` from `own`, those of its nodes: 130 if one is 130; 1 for a wrong
+/// answer; 3 (refused) if all are 3; else the highest other code, without any result at least 4.
 pub(super) fn run_exit_code(run: &Run, own: &[u8]) -> u8 {
     let refused = !own.is_empty() && own.iter().all(|code| *code == code::REFUSED);
     let worst = own.iter().copied().filter(|code| *code != code::REFUSED).max().unwrap_or(0);
@@ -52,9 +52,8 @@ pub(super) fn run_exit_code(run: &Run, own: &[u8]) -> u8 {
     }
 }
 
-/// Returns the exit code after checking the requirements of a run that ended with `code`: 1 if
-/// `code` is 0 and one is not met, else `code`. After an interrupt or a refusal nothing is checked.
-/// Fails if `code` is 0 and they cannot be checked.
+/// Returns `code`, that of `run`, or 1 if it is 0 and a requirement of `prepared` is not met.
+/// Checks nothing after an interrupt or refusal. Fails if `code` is 0 and they cannot be checked.
 pub(super) fn final_exit_code(code: u8, prepared: &PreparedRun, run: &Run) -> Result<u8, Failure> {
     if matches!(code, code::INTERRUPTED | code::REFUSED) {
         return Ok(code);

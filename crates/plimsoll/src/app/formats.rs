@@ -8,7 +8,7 @@ use plimsoll_command::cli;
 use plimsoll_output::report::format::{Format, FormatSubject, NoFormat, find};
 use plimsoll_reference::stated::described;
 
-/// Returns clap's whole command line, with the names of the formats in the help.
+/// Returns clap's definition of the command line, with all output formats as values of `--format`.
 #[must_use]
 pub fn command() -> Command {
     let rows: Vec<&str> = FormatSubject::Tools.formats().map(|format| format.name).collect();

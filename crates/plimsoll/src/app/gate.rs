@@ -103,7 +103,8 @@ fn shape(form: AnswerForm) -> AnswerShape {
     }
 }
 
-/// Returns the exit code of an answer, as the requested format defines it (Nagios: 3 is unknown).
+/// Returns 0 for healthy, 1 (Nagios: 2) for sick. For unknown `--exit-unknown` or the format's own
+/// code (Nagios: 3), if any, else 130 if `interrupted`, or 6.
 fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
     let unknown = typed.exit_unknown.and_then(|code| u8::try_from(code).ok());
     match (answer, typed.format) {
@@ -117,8 +118,8 @@ fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
     }
 }
 
-/// Prepares the plan of the level; above level 1 with the cases of level 1 that check answers: the
-/// disk case, which verifies reads, and the proof of CPUs.
+/// Prepares the plan of `--level`. Above level 1, the cases of level 1 that check answers come
+/// first: computations on each CPU and, with `--dir`, reads of a file.
 fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
     let mut prepared = prepared_at(typed.level, typed)?;
     if typed.level > 1 {
@@ -133,8 +134,8 @@ fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
     Ok(prepared)
 }
 
-/// Replaces each case that proves CPUs: at level 1 by a short one on the core that was proven least
-/// recently, above by cases that together prove all CPUs, a part of the cores at a time.
+/// Replaces each case that checks computations of CPUs: at level 1 by a short case on the core
+/// checked least recently, above by a case for each group of cores, for all CPUs together.
 fn choose_cpus(prepared: &mut PreparedRun, typed: &Typed) {
     let machine = &prepared.machine;
     let cores = machine.cpu.allowed_cores();
@@ -154,7 +155,7 @@ fn choose_cpus(prepared: &mut PreparedRun, typed: &Typed) {
     prepared.planned = prepared.planned.iter().flat_map(replaced).collect();
 }
 
-/// Returns the core whose CPUs were proven least recently, and of several equal ones any.
+/// Returns the core whose last time in `proven` is the oldest (0 if absent), any of equal ones.
 fn least_recent(cores: Vec<CpuSet>, proven: &ProvenCpus) -> Option<CpuSet> {
     let last = |core: &CpuSet| core.iter().filter_map(|cpu| proven.get(&cpu)).min().copied().unwrap_or(0);
     let oldest = cores.iter().map(last).min()?;
@@ -163,7 +164,7 @@ fn least_recent(cores: Vec<CpuSet>, proven: &ProvenCpus) -> Option<CpuSet> {
     Some(oldest.swap_remove(any))
 }
 
-/// Joins whole cores to groups of about `cpus` CPUs.
+/// Joins successive cores (each a set of CPUs) to groups of at most `cpus` CPUs, or one core.
 fn grouped(cores: Vec<CpuSet>, cpus: usize) -> Vec<CpuSet> {
     let mut groups: Vec<CpuSet> = Vec::new();
     for core in cores {
@@ -175,14 +176,14 @@ fn grouped(cores: Vec<CpuSet>, cpus: usize) -> Vec<CpuSet> {
     groups
 }
 
-/// Returns when each CPU of this host was proven last, by the history; empty without one.
+/// Returns when each CPU of this host last computed correctly for a gate; empty without a history.
 fn proven_cpus(typed: &Typed, machine: &Machine) -> ProvenCpus {
     let host = machine.host.as_deref().unwrap_or_default();
     read_history(typed.store.as_deref()).map(|store| store.proven_cpus(host)).unwrap_or_default()
 }
 
-/// Records the proven CPUs in an existing history, for the choice of the next gate. A history that
-/// cannot be written stays as it is.
+/// Records in the history that `cpus` computed correctly now, so that the next gate checks other
+/// CPUs. Does nothing without a history or if it cannot be written.
 fn record_proven(typed: &Typed, machine: &Machine, cpus: &CpuSet) {
     let Ok(Some(location)) = output::location(typed.store.as_deref()) else { return };
     if cpus.is_empty() || Store::read(&location).is_err() {
@@ -209,7 +210,8 @@ fn prepared_at(level: u32, typed: &Typed) -> Result<PreparedRun, Failure> {
     Ok(PreparedRun { key, ..prepared })
 }
 
-/// Removes cases that this gate must not or cannot measure. Returns each with the reason.
+/// Removes cases that the options exclude or that cannot be measured here. Returns each with the
+/// reason, and as failed if `--dir` is given and no disk case is left.
 fn remove_unmeasurable(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
     let machine = &prepared.machine;
     let memory = machine.memory_available_bytes().or(machine.memory.total_bytes).unwrap_or(u64::MAX);
@@ -243,8 +245,8 @@ fn remove_unmeasurable(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudge
     dropped
 }
 
-/// Reads the usual results from a document of a fleet. `None`, with a message on stderr, if it has
-/// too few machines of this kind.
+/// Reads the usual results of machines like `machine` from `file`, written by `plimsoll gather`.
+/// `None`, with a message on stderr, if the file has too few of them.
 fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
     let shown = shown_path(file);
     let wrong = |why: String| {
@@ -258,8 +260,8 @@ fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure
     Ok(UsualFigures::from_fleet(&run, machine).map_err(few).ok())
 }
 
-/// Reads the usual results from runs of this machine in the history. `None` without a history, but
-/// one named by `store` must exist.
+/// Returns the usual results of this machine, from at most 30 stored runs. `None` without any.
+/// Fails if `store` is given and cannot be read; the default history may be missing.
 fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
     let opened = output::location(store).and_then(|found| found.map(|at| Store::read(&at)).transpose());
     let store = match (opened, store) {
@@ -302,8 +304,8 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    /// Measures all cases, then retests low ones until time is over. Returns whether a signal came
-    /// before that.
+    /// Measures all cases, then those with low results again until `gate` needs no more or time is
+    /// over, and records all in `gate`. Returns whether a signal ended it early.
     fn all(&self, gate: &mut Gate) -> Result<bool, Failure> {
         let every = self.prepared.planned.clone();
         if every.is_empty() {
@@ -342,16 +344,16 @@ impl Measuring<'_> {
         self.most.mul_f64(MEASURING).saturating_sub(self.begun.elapsed())
     }
 
-    /// Pauses until the next retest, so that the `needed` remaining ones spread over the remaining
-    /// time; the last one lasted `took`. Returns whether a signal ended the pause.
+    /// Pauses for at most 1 s so that the `needed` further retests spread over the remaining time;
+    /// the last retest lasted `took`. Returns whether a signal ended the pause.
     fn pause(&self, needed: usize, took: Duration) -> bool {
         let each = self.left() / u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
         let pause = each.saturating_sub(took).min(MAX_RETEST_PAUSE);
         needed > 0 && !pause.is_zero() && self.asked.recv_timeout(pause).is_ok()
     }
 
-    /// Measures these cases once, within `budget` seconds if given. Returns the results, the use of
-    /// the machine by other processes, and whether it was interrupted.
+    /// Measures `cases` once, within `budget` seconds if given. Returns their results, the use of
+    /// the machine by other processes during this, and whether a signal or the time limit came.
     fn measured(
         &self,
         cases: &[Planned],

@@ -71,7 +71,7 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Accepts the level of the run `name`. Prints the run with which baselines start from now on.
+/// Accepts the results of the run `name` as normal. Prints the run from which baselines start now.
 fn accept(store: &mut Store, name: &str, style: &Style) -> Result<ExitCode, Failure> {
     let run = store.load(name)?;
     if run.measurements.iter().all(|made| made.effective_status().0 != Status::Ok) {
@@ -99,7 +99,7 @@ fn import_all(typed: &HistoryCommand, files: &[PathBuf]) -> Result<ExitCode, Fai
     printed(&format!("{entered} entered{here}\n"))
 }
 
-/// Returns whether a name is of cases or a benchmark, not of a run.
+/// Returns whether `what` names cases (`disk.io/*`) or benchmarks (`cpu`, `cpu.peak`), not a run.
 fn names_cases(what: &str) -> bool {
     let subsystem = what.split('.').next().unwrap_or_default();
     what.contains(['*', '?', '[', '{', '/', '='])
@@ -115,7 +115,7 @@ fn show_runs(open: &mut Open<'_>, name: String, style: &Style) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails if a query without results names a benchmark, metric or machine that does not exist.
+/// Fails if `what`, the metric or the machine of `query`, which found nothing, is an unknown name.
 fn known_names(what: &str, query: &TrendQuery, store: &Store) -> Result<(), Failure> {
     let mut named = benchmarks().filter(|benchmark| query.cases.may_match(benchmark.name())).peekable();
     let what = shown_within(what, 60);

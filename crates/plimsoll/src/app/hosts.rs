@@ -46,8 +46,8 @@ const LOST: &str = "machine-lost";
 /// Time for finished results to arrive after an interrupt: all ends within two seconds.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
-/// Carries out a run on the hosts that `typed` names. `words` is the command line for each, `key`
-/// the file with the server's key. Returns the exit code of the run.
+/// Runs `what` on all hosts of `typed`, and joins the results. `words` are the options for each
+/// host, `key` is the file with the key of `--server`. Returns the exit code of the joint run.
 pub(super) fn measure(
     (what, common, key): (&Measurable, &Common, Option<&Path>),
     typed: &Hosts,
@@ -95,8 +95,8 @@ pub(super) fn measure(
     ending::final_exit_code(code, &prepared, &run).map(ExitCode::from)
 }
 
-/// Loads the run to resume, named by `wanted`. Fails if one of its nodes is not in `hosts`, or if
-/// `what` names another plan.
+/// Locks and loads the stored run `wanted`, to resume it. Fails if it cannot be resumed, `hosts`
+/// lacks one of its nodes, or `what` names another plan.
 fn load_resumed_run(
     wanted: &str,
     what: &Measurable,
@@ -122,9 +122,9 @@ fn load_resumed_run(
     )))
 }
 
-/// Runs plimsoll with the arguments `words` on each host that `typed` names, and prints the outputs
-/// in the order of the hosts. Returns the highest exit code of a host, unless interrupted. With
-/// `quiet`, prints no progress.
+/// Runs plimsoll with the arguments `words` on each host of `typed`, and prints their outputs in
+/// the order of the hosts; with `quiet`, without progress. Returns 130 if interrupted, 5 if a host
+/// did not answer, else the highest exit code of a host.
 pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<ExitCode, Failure> {
     check_started_alone()?;
     let hosts = hosts(typed)?;
@@ -160,7 +160,6 @@ pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Re
     Ok(ExitCode::from(if interrupted { code::INTERRUPTED } else { worst }))
 }
 
-/// Fails if an MPI launcher started this process: each process would reach all hosts.
 fn check_started_alone() -> Result<(), Failure> {
     let why = "--hosts is not supported under mpirun or srun, where each process would reach all hosts";
     match plimsoll_cluster::started_with_others() {
@@ -169,9 +168,9 @@ fn check_started_alone() -> Result<(), Failure> {
     }
 }
 
-/// Measures each node's own cases, on `at_once` nodes in parallel; then retests outliers and
-/// measures between nodes. Stores each node's results in `kept` when they arrive. Returns the joint
-/// run, the nodes' exit codes, and whether it was interrupted. Fails if no node has a result.
+/// Measures each node's own cases, on `at_once` nodes in parallel; then repeats results that differ
+/// between nodes, and measures between nodes. Stores each node's results in `kept` at once. Returns
+/// the joint run, exit codes, and true if interrupted. Fails if no node has a result.
 fn measure_fleet(
     call: &HostCall,
     fleet: &Fleet<'_>,
@@ -213,7 +212,8 @@ struct Together<'a, 'b> {
 }
 
 impl Together<'_, '_> {
-    /// Retests outliers and measures between nodes into `run`. Returns whether it was interrupted.
+    /// Repeats results that differ from other nodes', and measures the network between nodes, into
+    /// `run`. Ends all connections. Returns whether it was interrupted.
     fn measured(&self, run: &mut Run, mut connected: BTreeMap<String, Connection<'_>>) -> bool {
         let numbers = self.names.iter().enumerate();
         let mut connected =
@@ -235,7 +235,7 @@ impl Together<'_, '_> {
         interrupted
     }
 
-    /// Adds network measurements between nodes to `run`. Returns whether it was interrupted.
+    /// Measures the plan's network cases between nodes, into `run`. Returns true if interrupted.
     fn between(&self, run: &mut Run, connected: &mut ConnectedMachines<'_>) -> bool {
         let (prepared, names) = (self.prepared, self.names.as_slice());
         let planned = between::cases(prepared);
@@ -258,7 +258,7 @@ impl Together<'_, '_> {
     }
 }
 
-/// Fails for options that control a run on this machine, such as --dry-run.
+/// Fails for `--list`, `--dry-run` and `--events`, which only a run on this machine supports.
 fn check_options(common: &Common) -> Result<(), Failure> {
     let instead = [
         (common.list, "--list", "leave out --hosts or --inventory"),
@@ -393,7 +393,7 @@ struct AllNodes<'a> {
 type HostOutcome<'a> = Result<(NodeResult, Connection<'a>), String>;
 
 impl HostCall {
-    /// Measures on all nodes, at most `at_once` at a time. Stores each result when it arrives.
+    /// Measures on all nodes, `at_once` at a time. Stores each result in `kept` when it arrives.
     fn all<'a>(
         &'a self,
         fleet: &Fleet<'a>,
@@ -462,8 +462,8 @@ impl HostCall {
 }
 
 impl<'a> Fleet<'a> {
-    /// Calls `work` with each node's index, at most `at_once` in parallel, and `received` with
-    /// index and result. Returns whether it was interrupted. Fails if no thread can be started.
+    /// Calls `work` with each node's index, on at most `at_once` threads, and `received` with index
+    /// and result on this thread. Returns whether it was interrupted, which leaves nodes out.
     fn each<T: Send>(
         &self,
         at_once: usize,
@@ -497,8 +497,8 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Passes messages to `received` until the channel closes, and supervises the connections.
-    /// Calls `stop` if interrupted. Returns whether it was interrupted.
+    /// Passes messages to `received` until `happenings` closes. If interrupted, calls `stop`, sends
+    /// the nodes a request to end, kills the connections 1.5 s later, and returns true.
     fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut received: impl FnMut(T)) -> bool {
         let (mut interrupts, mut last) = (self.interrupts.clone(), never());
         let seconds = tick(Duration::from_secs(1));
@@ -526,8 +526,8 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Runs `work` on its own thread and supervises the connections. `work` gets a function that
-    /// prints a line and returns whether to go on. Returns its result, and true if interrupted.
+    /// Runs `work` on a thread, with interrupts as in [`Self::follow`]. Its argument prints a line,
+    /// if any, and returns false once interrupted. Returns the result, and true if interrupted.
     fn run_supervised<T: Send + Default>(
         &self,
         work: impl FnOnce(&dyn Fn(Option<String>) -> bool) -> T + Send,
@@ -550,7 +550,6 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Prints a line unless the command line has `--quiet`.
     fn report(&self, line: &str) {
         if self.reports {
             complain(line);
@@ -564,8 +563,8 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Prints progress if it has changed and [`PROGRESS_SECONDS`] have passed. Takes and returns
-    /// the seconds since the last line, and its content. Call it once a second.
+    /// Prints how many cases are done, if that changed and the last line is [`PROGRESS_SECONDS`]
+    /// old. Takes and returns the age of the last line in s, and its counts. Call it once a second.
     fn show_progress(&self, (seconds, last): (u32, MachineProgress)) -> (u32, MachineProgress) {
         let now = self.progress();
         if seconds < PROGRESS_SECONDS || now == last {
@@ -594,7 +593,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// Makes the finding on a machine that was lost: `what` happened, and `why`.
+/// Returns the finding `NAME WHAT: WHY` on a lost node, such as `n7 has no result: timeout`.
 fn lost_machine(name: &str, what: &str, why: &str) -> Finding {
     let why = shown_within(why, 400);
     Finding::new(LOST, format!("{name} {what}: {why}"), json!({ "node": name, "why": why }))

@@ -23,8 +23,8 @@ pub(super) struct LazyHistory<'a> {
     pub(super) open_losses: Vec<OpenRegression>,
 }
 
-/// Returns copies of the sides without private names; a side named by a file is renamed to `side
-/// 1`, by position. Fails if a run cannot be redacted.
+/// Returns copies of the sides without private names. A side that was named by a file is renamed to
+/// `side N`, N from 1 by position. Fails if a run cannot be redacted.
 pub(super) fn redact_sides(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Failure> {
     let one = |(index, side): (usize, &ComparedSide)| {
         let is_file = side.name.contains('/') || Path::new(&side.name).exists();
@@ -50,7 +50,7 @@ impl<'a> LazyHistory<'a> {
         Self { named, store: None, notes: Vec::new(), open_losses: Vec::new() }
     }
 
-    /// Opens the history on first use. Fails if there is none or it cannot be read.
+    /// Returns the history, opened for reading by the first call. Fails if it cannot be read.
     pub(super) fn open(&mut self) -> Result<&Store, Failure> {
         if self.store.is_none() {
             let store = Store::read(&needed_location(self.named)?)?;
@@ -60,7 +60,7 @@ impl<'a> LazyHistory<'a> {
         self.store.as_ref().ok_or_else(|| Failure::usage("there is no history"))
     }
 
-    /// Returns the noise floors that doctor measured on the machines of these sides, if any.
+    /// Returns the noise floors that `plimsoll doctor` stored for the machines of `sides`, if any.
     pub(super) fn floors(&mut self, sides: &[ComparedSide]) -> Result<Vec<Floors>, Failure> {
         let is_wanted = self.named.is_some_and(|named| named != Path::new("none"));
         let store = match self.open() {
@@ -74,7 +74,7 @@ impl<'a> LazyHistory<'a> {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// Resolves the names of the sides; at most one may be a baseline or a published table.
+    /// Returns, in order, one side per name: run, tag, file, or at most one baseline or table.
     pub(super) fn sides(&mut self, names: &[&str]) -> Result<Vec<ComparedSide>, Failure> {
         let mut relative = None;
         let mut sides = Vec::new();
@@ -99,8 +99,8 @@ impl<'a> LazyHistory<'a> {
         Ok(sides)
     }
 
-    /// Returns the baseline, the last `count` own runs before `run`, and a note if runs were left
-    /// out, regressions last, or the baseline is empty.
+    /// Returns the baseline of `run`: at most `count` complete runs of the same plan and machine
+    /// before it. The note is on runs left out, regressions that last, or an empty baseline.
     pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<(Vec<Run>, Option<String>), Failure> {
         let store = self.open()?;
         let found = store.baseline(run, count)?;
@@ -138,7 +138,7 @@ impl<'a> LazyHistory<'a> {
         Ok(ComparedSide { name: shown(name), runs })
     }
 
-    /// Resolves the name of a side that is no baseline. Fails if it has no results.
+    /// Returns the runs of a file, tag or stored run. Fails if none has a result or finding.
     fn side(&mut self, name: &str) -> Result<ComparedSide, Failure> {
         let runs = self.named(name)?;
         // A node that was lost before it measured is a result.
@@ -153,7 +153,7 @@ impl<'a> LazyHistory<'a> {
         )))
     }
 
-    /// Resolves a name to a file, a tag (all its runs) or a run of the history.
+    /// Returns the run of the file, or all runs with the tag, or the stored run that `name` names.
     fn named(&mut self, name: &str) -> Result<Vec<Run>, Failure> {
         if is_file(name) {
             return Ok(vec![Run::read(Path::new(name)).map_err(Failure::usage)?]);
@@ -183,7 +183,7 @@ impl<'a> LazyHistory<'a> {
     }
 }
 
-/// Returns what to write instead of `name`, which no stored run has; `None` if nothing is known.
+/// Returns an error with advice for `name`, which no stored run has; `None` if there is no advice.
 fn advice(name: &str) -> Option<String> {
     let shown = shown(name);
     if Path::new(name).exists() {
@@ -203,8 +203,8 @@ fn advice(name: &str) -> Option<String> {
         .then(|| format!("{missing}; for a published table write published:NAME, with a name of {names}"))
 }
 
-/// Returns a note with the numbers of earlier runs that are no baseline, as they are imported,
-/// partial or empty; `None` without such runs.
+/// Returns a note with the numbers of earlier runs that a baseline leaves out because they are
+/// imported, partial or empty; `None` if there are none.
 fn not_taken(others: SkippedRuns) -> Option<String> {
     let SkippedRuns { imported, partial, empty } = others;
     let kinds = [(imported, "imported"), (partial, "partial"), (empty, "without any measured case")];
@@ -213,7 +213,7 @@ fn not_taken(others: SkippedRuns) -> Option<String> {
     (!stated.is_empty()).then(|| format!("earlier runs of the plan that it leaves out: {stated}"))
 }
 
-/// Returns a side with the published results of `table` for the cases of the side `other`.
+/// Returns, as side `name`, the results of the published report `table` for the cases of `other`.
 fn published_side(name: &str, table: &str, other: &ComparedSide) -> Result<ComparedSide, Failure> {
     let found = plimsoll_published::find(table).ok_or_else(|| {
         let (shown, names) = (shown_within(table, 60), plimsoll_published::names().join(", "));
@@ -232,7 +232,7 @@ fn loaded(store: &Store, ids: &[String]) -> Result<Vec<Run>, Failure> {
     Ok(ids.iter().map(|id| store.load(id)).collect::<Result<_, _>>()?)
 }
 
-/// Returns the location of the history for a command that cannot do without.
+/// Returns the location of the history: `named`, or the default. Fails if `named` is `none`.
 pub(super) fn needed_location(named: Option<&Path>) -> Result<Location, Failure> {
     output::location(named)?
         .ok_or_else(|| Failure::usage("--store none is not supported on this command: it needs a history"))

@@ -54,8 +54,8 @@ impl PreparedRun {
         }
     }
 
-    /// Prepares a run here. A resumed run keeps the cache sizes of its earlier machine, `before`.
-    /// Without `files` no directory is checked, as test files require a typed --dir.
+    /// Prepares and checks a run on this machine. `before` is the machine of the run to resume,
+    /// whose cache sizes stay. `files`: test files may be made, so the directory is checked.
     pub(super) fn new(
         what: &Measurable,
         common: &Common,
@@ -105,12 +105,12 @@ impl PreparedRun {
         Ok(run)
     }
 
-    /// Prepares a run on other nodes; each node determines which cases it can measure.
+    /// Prepares a run for other nodes, each of which itself checks what it can measure.
     pub(super) fn elsewhere(what: &Measurable, common: &Common, machine: Machine) -> Result<Self, Failure> {
         Self::planned(what, common, |_| machine)
     }
 
-    /// Plans a run on the machine that `discover` returns for the plan.
+    /// Resolves plan, limits, requirements, and the cases for the machine that `discover` returns.
     fn planned(
         what: &Measurable,
         common: &Common,
@@ -147,7 +147,7 @@ impl PreparedRun {
     }
 }
 
-/// Measures properties of the machine on which default sizes of the plan's cases depend, if any.
+/// Measures what default case sizes depend on, such as the cache, and sets it in `machine`.
 fn measure_sizes(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     let sized = plan.groups.iter().filter(|group| !group.asked("size"));
     let benchmarks = sized
@@ -158,25 +158,23 @@ fn measure_sizes(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     }
 }
 
-/// Replaces a measured cache size by its earlier value in the history if they differ only by noise:
-/// sizes are part of case names, and runs must be comparable.
+/// Replaces the measured effective cache size by its value in the history if both differ only by
+/// noise: sizes are part of case names, which must be the same to compare runs.
 fn keep_earlier_size(machine: &mut Machine, store: Option<&Path>) {
     let Some(now) = machine.cpu.effective_cache else { return };
     let earlier = read_history(store).and_then(|history| history.effective_cache(machine).ok().flatten());
     machine.cpu.effective_cache = Some(earlier.map_or(now, |earlier| now.keep_earlier(earlier)));
 }
 
-/// Returns the history, if there is one that can be read.
 pub(super) fn read_history(named: Option<&Path>) -> Option<Store> {
     Store::read(&output::location(named).ok()??).ok()
 }
 
-/// Returns whether the case measures test files or a device.
 pub(super) fn is_on_files(planned: &Planned) -> bool {
     plimsoll_bench::subsystem_of(&planned.candidate.case).on_files
 }
 
-/// Returns whether the case may be measured to a server.
+/// Returns whether the case's benchmark can measure to another plimsoll (`--server`).
 pub(super) fn takes_server(case: &Case) -> bool {
     plimsoll_bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.keys().contains(&SERVER))
 }
@@ -190,7 +188,7 @@ pub(super) fn listed(prepared: &PreparedRun) -> String {
     prepared.planned.iter().map(line).collect()
 }
 
-/// Returns a table of the named or all kernels of `cpu.peak`; empty for other commands than `cpu`.
+/// Returns a table of the planned (or all) kernels of `cpu.peak`; empty unless `what` is `cpu`.
 pub(super) fn kernels(prepared: &PreparedRun, what: &Measurable) -> String {
     let Measurable::Subsystem { name, lists } = what else { return String::new() };
     let candidates: Vec<Candidate> = prepared.planned.iter().map(|p| p.candidate.clone()).collect();
@@ -230,7 +228,7 @@ pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<St
     ))
 }
 
-/// Returns the estimated seconds of the plan's samples on this machine, at most its budget.
+/// Returns the estimated seconds of all samples in `planned` on this machine, at most the budget.
 pub(super) fn expected_seconds(machine: &Machine, plan: &Plan, planned: &[Planned]) -> f64 {
     let feasible = planned.iter().filter(|p| p.candidate.feasible.is_ok());
     // An empty sum is -0 in Rust.
@@ -246,8 +244,8 @@ fn sampled(sampling: &Sampling) -> String {
     format!("{samples} of {} each", plimsoll_units::quantity::format_duration(time))
 }
 
-/// Checks the directory of test files and marks cases that do not fit. Returns the directory. Fails
-/// if no case is left, or a directory that was typed (`named`) cannot be used.
+/// Checks that `dir` can take test files; marks cases that do not fit as infeasible. Returns its
+/// real path. Fails if no case is left, or if `dir` is unusable and was typed (`named`).
 fn checked_dir(
     dir: &Path,
     named: bool,
@@ -291,7 +289,7 @@ fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
     )))
 }
 
-/// Checks the device without writing, and marks the cases that it cannot run.
+/// Opens `target` without writing; marks cases not permitted on it infeasible, fails if all are.
 fn checked_target(root: &Root, target: &RawTarget, planned: &mut [Planned]) -> Result<(), Failure> {
     let opened = raw::open(target, root, PageCacheMode::Direct).map(drop);
     opened.map_err(|error| {

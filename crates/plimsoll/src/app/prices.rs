@@ -21,14 +21,13 @@ fn pair(word: &str) -> Option<(&str, &str)> {
     word.rsplit_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())
 }
 
-/// Removes a comment, which starts the line or follows a space: names may contain `#`.
 fn without_comment(line: &str) -> &str {
     let begins = |at: &usize| line[..*at].chars().next_back().is_none_or(char::is_whitespace);
     let at = line.match_indices('#').map(|(at, _)| at).find(begins);
     at.map_or(line, |at| &line[..at]).trim()
 }
 
-/// Returns the typed words; if the only word is a file, its lines.
+/// Returns the NAME=PRICE words that were typed, or, if the only word is a file, its lines.
 fn price_words(typed: &[String]) -> Result<Vec<String>, Failure> {
     let [only] = typed else { return Ok(typed.to_vec()) };
     if pair(only).is_some() && !Path::new(only).exists() {
@@ -45,7 +44,7 @@ fn price_words(typed: &[String]) -> Result<Vec<String>, Failure> {
     Ok(lines)
 }
 
-/// Parses a price: `$0.0416/h` is (0.0416, `$/h`); without a currency the unit starts with `price`.
+/// Parses `$0.0416/h` to (0.0416, `$/h`), and 5 to (5, `price`); `None` if it is no valid price.
 fn amount(text: &str) -> Option<(f64, String)> {
     let (text, per) = text.split_once('/').map_or((text, None), |(amount, per)| (amount, Some(per.trim())));
     let text = text.trim();
@@ -56,7 +55,8 @@ fn amount(text: &str) -> Option<(f64, String)> {
     (PRICES.contains(&value) && per != Some("")).then_some((value, unit))
 }
 
-/// Parses the price of each side; `None` without prices. Fails if one is missing or of no side.
+/// Parses `--price` to a price per side, in the order of `names`; `None` if nothing was typed.
+/// Fails unless each side has one price, all in the same unit.
 pub(super) fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
     if typed.is_empty() {
         return Ok(None);
@@ -116,7 +116,7 @@ pub(super) fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure
     Ok(found)
 }
 
-/// Fails if a weight matches no case, or two weights match one case.
+/// Fails if a case name pattern in `weights` matches no case of `sides`, or two match the same one.
 pub(super) fn each_weighs_its_own(
     weights: &BTreeMap<String, f64>,
     sides: &[ComparedSide],

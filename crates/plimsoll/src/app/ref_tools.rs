@@ -26,7 +26,7 @@ use plimsoll_units::text::{shown_bytes, shown_path};
 use super::prepared::PreparedRun;
 use super::{Failure, printed};
 
-/// Parses `--against`, and checks the related options.
+/// Parses `--against`. Also fails if `--reference-path` or `--reference-server` has a wrong value.
 pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     let against = Against::parse("--against", &common.against).map_err(Failure::usage)?;
     named(&common.reference_path)?;
@@ -34,7 +34,7 @@ pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     Ok(against)
 }
 
-/// Fails if an option of reference tools, such as --margin, is typed without `--against`.
+/// Fails for `--margin`, `--reference-path` or `--reference-server` if no case has reference tools.
 pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure> {
     if planned.iter().any(|planned| planned.against != Against::NoTool) {
         return Ok(());
@@ -84,7 +84,7 @@ pub(super) fn search(paths: &[(String, PathBuf)]) -> Result<ProgramSearch, Failu
     Ok(ProgramSearch::new(&path, named(paths)?, Trust::here()))
 }
 
-/// Returns the selected reference tools, which this program starts, with their temporary files.
+/// Prepares to run the tools in `selection`; starts none. A message on `interrupts` ends a tool.
 pub(super) fn started(selection: Selection, interrupts: Receiver<()>) -> Result<ReferenceTools, Failure> {
     let launcher = SelfLauncher { plimsoll: super::own_program()? };
     let mut tools = ReferenceTools::new(selection, launcher, std::env::temp_dir(), interrupts);
@@ -105,7 +105,7 @@ fn selection(common: &Common, plan: &Plan, planned: &[Planned]) -> Result<Select
     })
 }
 
-/// Returns the estimated seconds of all reference tools, at most a share of the plan's budget.
+/// Returns the estimated seconds of all reference tools, at most [`TOOLS_PER_BUDGET`] × the budget.
 pub(super) fn expected_seconds(
     common: &Common,
     plan: &Plan,
@@ -120,7 +120,7 @@ pub(super) fn expected_seconds(
     Ok(plan.budget.map_or(all, |budget| all.min(budget * TOOLS_PER_BUDGET)))
 }
 
-/// Prepares the reference tools; `None` if none is requested.
+/// Prepares, without starting, the tools such as fio that `--against` selects; `None` if none.
 pub(super) fn reference_tools(
     common: &Common,
     interrupts: Receiver<()>,
@@ -138,7 +138,7 @@ pub(super) fn reference_tools(
 /// Time limit for [`reaped`]: a file system that hangs must not block the command.
 const REAPING: Duration = Duration::from_secs(2);
 
-/// Removes what killed runs of this user left behind; `None` if that takes too long.
+/// Removes files that killed runs of this user left; returns which. `None` if it takes over 2 s.
 pub(super) fn reaped() -> Option<Reaped> {
     let (sender, receiver) = bounded(1);
     let work = move || drop(sender.send(Registry::here().remove_abandoned()));
@@ -146,7 +146,7 @@ pub(super) fn reaped() -> Option<Reaped> {
     receiver.recv_timeout(REAPING).ok()
 }
 
-/// Lists or installs the reference tools.
+/// Prints a table of all reference tools; with `--install` calls [`installed`] for missing ones.
 pub(super) fn list(typed: &ReferenceFlags) -> Result<ExitCode, Failure> {
     let search = search(&typed.named)?;
     let mut reference_tools = started(Selection::all(search.clone()), never())?;
@@ -171,7 +171,7 @@ pub(super) fn list(typed: &ReferenceFlags) -> Result<ExitCode, Failure> {
     printed(&listed(&rows, &untrusted, &Style::detect(StyleOptions::default())))
 }
 
-/// Prints the command that installs these packages, or `runs` it.
+/// Prints the `apt-get` command that installs the packages `missing`, or, if `runs`, runs it.
 fn installed(missing: &[Package], runs: bool) -> Result<ExitCode, Failure> {
     let package = |package: &Package| match package {
         Package::Debian(name) | Package::DebianNonFree(name) => Some(*name),
@@ -201,7 +201,8 @@ fn installed(missing: &[Package], runs: bool) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Runs a program bound to CPUs, supervises it, and ends with its exit code; or becomes it.
+/// Runs the program bound to CPUs until it ends, kills what it leaves running, and returns its exit
+/// code; with `becomes`, replaces this process by the program instead.
 pub(super) fn launch(typed: &LaunchFlags) -> Result<ExitCode, Failure> {
     if typed.becomes {
         return Err(become_tool(typed));

@@ -46,7 +46,7 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if wrong { code::VERDICT } else { 0 }))
 }
 
-/// Prints the tables of each replayed report; runs of one plan fill its tables together.
+/// Prints the tables of the published reports that `runs` replay, one set for runs of one plan.
 fn print_tables(runs: &[Run], format: &str) -> Result<(), Failure> {
     let write = writer(format, FormatSubject::Tables, |format| format.tables).or_usage()?;
     let reports = tables::replays(runs);

@@ -22,7 +22,7 @@ use crate::output;
 /// `None` if the system has no such names.
 pub(super) type RunLock = Option<UnixListener>;
 
-/// Locks the run with the id `run`, if the system can. Fails if another process has it locked.
+/// Locks the run with the id `run` until the result is dropped. Fails if another process locked it.
 pub(super) fn lock(run: &str) -> Result<RunLock, Failure> {
     let name = SocketAddr::from_abstract_name(format!("plimsoll-run-{run}"));
     match name.and_then(|name| UnixListener::bind_addr(&name)) {
@@ -46,8 +46,8 @@ impl ResumedRun {
         Ok(Self { held: lock(&run.id)?, run, imported: false })
     }
 
-    /// Resumes a run that the launcher has stored, locked and sent, under this node's plan. It is
-    /// not locked again, as the launcher may run on this node.
+    /// Returns `run`, an earlier part that the launcher sent to this node, with the plan of
+    /// `prepared`. It is not locked: the launcher, perhaps on this node, holds the lock.
     pub(super) fn sent(run: Run, prepared: &PreparedRun) -> Self {
         let plan = super::document(prepared).plan;
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -55,7 +55,7 @@ impl ResumedRun {
     }
 }
 
-/// Locks and loads the run `wanted`. Fails if it does not exist, still runs, or is complete.
+/// Locks and loads the stored run `wanted`. Fails if it is missing, still running or complete.
 pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure> {
     let location = output::location(common.store.as_deref())?;
     let location =
@@ -78,7 +78,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure
     }
 }
 
-/// Returns the stored plan of the run. Fails if it was imported and only its plan names a server.
+/// Returns the stored plan. Fails if an imported run's plan names a server without `--server`.
 pub(super) fn plan_of(begun: &ResumedRun, common: &Common) -> Result<Measurable, Failure> {
     let run = &begun.run;
     let (name, text) = (plimsoll_units::text::shown(&run.plan.name), run.plan.text.clone());
@@ -95,15 +95,14 @@ pub(super) fn plan_of(begun: &ResumedRun, common: &Common) -> Result<Measurable,
     Ok(Measurable::Text { name, text })
 }
 
-/// Fails if `run` is from another machine or plan. Sets the plan's random seed to that of `run`.
+/// Copies the seed of `run` to `prepared`. Fails if machine, disk or plan hash of the two differ.
 pub(super) fn same(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
     let (before, hash) = (&run.plan.hash, resolve::hash(&prepared.plan, &prepared.planned));
     let how = format!("its hash is {}, now it is {hash}", plimsoll_units::text::shown(before));
     take_seed(run, prepared, (*before != hash).then_some(how))
 }
 
-/// Fails if `run` is from another machine or plan text (one node of many has its own hash). Sets
-/// the plan's random seed to that of `run`.
+/// Like [`same`], but compares plan texts: one node of many has another hash than the joint run.
 pub(super) fn same_text(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
     let differs = run.plan.text != write::text(&prepared.plan.file);
     take_seed(run, prepared, differs.then(|| "its text differs".to_owned()))
@@ -139,7 +138,8 @@ fn take_seed(run: &Run, prepared: &mut PreparedRun, difference: Option<String>) 
     Ok(())
 }
 
-/// Describes the disk that a run was measured on, and the options that select it.
+/// Returns the end of an error for a run on another disk: `has its files on another disk: add --dir
+/// /mnt`; `storage` is the disk of that run.
 fn elsewhere(storage: Option<&Storage>) -> String {
     let path = storage.map(|storage| plimsoll_units::text::shown(&storage.path)).unwrap_or_default();
     // A raw device has no file system.

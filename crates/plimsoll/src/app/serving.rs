@@ -19,7 +19,7 @@ use crate::failure::OrFailure;
 
 const VARIABLE: &str = "PLIMSOLL_KEY";
 
-/// Reads the key for a server: from `file`, else from the environment. `None` if neither has one.
+/// Reads the secret key for a server from `file`, else from `PLIMSOLL_KEY`; `None` without both.
 pub(super) fn key(file: Option<&Path>) -> Result<Option<SharedKey>, Failure> {
     match (file, std::env::var_os(VARIABLE)) {
         (Some(path), _) => SharedKey::read(path).map(Some).or_usage(),
@@ -89,7 +89,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the server's address for clients: this machine's name if it listens on all addresses.
+/// Returns HOST:PORT: `address`; if unspecified or `None`, this machine's name and port.
 fn place(address: Option<SocketAddr>, port: u16) -> String {
     match address {
         // The interface is the client's own.

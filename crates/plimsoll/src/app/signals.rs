@@ -24,13 +24,13 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// Signals within this time are one request: timeout(1) signals a program and its process group.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
-/// Returns the signals of [`ENDING`] that were not ignored before any handler was installed.
+/// Returns those of SIGINT, SIGTERM and SIGHUP that were not ignored when this process started.
 fn handled_signals() -> Vec<i32> {
     ENDING.into_iter().filter(|signal| !is_ignored(*signal)).collect()
 }
 
-/// Sets up signal dispositions. A write past RLIMIT_FSIZE then fails with EFBIG instead of death by
-/// SIGXFSZ. A handler for SIGCHLD keeps the status of children, which is lost if it is ignored.
+/// Installs handlers without effect for SIGXFSZ, so that a write past RLIMIT_FSIZE fails with
+/// EFBIG, and for an ignored SIGCHLD, which would lose the exit status of children.
 pub(super) fn settle() {
     let unneeded = || Arc::new(AtomicBool::new(false));
     // The flags are not needed. If a registration fails, the old disposition stays.
@@ -42,7 +42,8 @@ pub(super) fn settle() {
     }
 }
 
-/// Returns a channel with a message at the first signal. A second one ends the program at once.
+/// Returns a channel with a message at the first SIGINT, SIGTERM or SIGHUP. A further one after
+/// more than 0.5 s exits this process with code 130 at once.
 pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
     let mut signals = Signals::new(handled_signals()).map_err(|e| unwatched(&e))?;
@@ -61,13 +62,13 @@ pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     Ok(receiver)
 }
 
-/// Returns the time between the first signal and `now`; the first call sets `first`.
+/// Returns the time from `first` to `now`; if `first` is `None`, sets it to `now`, returns `None`.
 fn since_first(first: &mut Option<Instant>, now: Instant) -> Option<Duration> {
     let before = first.replace(first.unwrap_or(now))?;
     Some(now.saturating_duration_since(before))
 }
 
-/// Returns a channel with a message at the first signal, or at time `end` if there was none before.
+/// Like [`interrupts`], but there is a message at time `end` if no signal came before.
 pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     let asked = interrupts()?;
     let (sender, receiver) = unbounded();
@@ -84,7 +85,6 @@ pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     Ok(receiver)
 }
 
-/// Returns whether this process is in the foreground of its terminal (proc_pid_stat(5)).
 pub(super) fn is_in_foreground() -> bool {
     let stat = Root::live().text("proc/self/stat").unwrap_or_default();
     // After the name: state, parent, process group, session, terminal, foreground process group.
@@ -92,7 +92,6 @@ pub(super) fn is_in_foreground() -> bool {
     fields.get(2).zip(fields.get(5)).is_some_and(|(group, foreground)| group == foreground)
 }
 
-/// Starts a thread that nothing waits for.
 pub(super) fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let thread = std::thread::Builder::new().spawn(work);
     thread
@@ -128,7 +127,7 @@ pub(super) fn stop_process(id: u32, began: u64, signal: Signal, advice: &str) ->
     }
 }
 
-/// Makes each ending signal write a byte into the socket `end`.
+/// Makes SIGINT, SIGTERM and SIGHUP, unless ignored, write a byte into the socket `end`.
 pub(super) fn notify_parent(end: &UnixStream) -> Result<(), Failure> {
     handled_signals().into_iter().try_for_each(|signal| {
         let end = end.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));

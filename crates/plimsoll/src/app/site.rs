@@ -68,7 +68,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the report of each run. Returns the runs grouped by machine.
+    /// Writes a page for each stored run. Returns the runs, with results over time, by machine.
     fn runs<'e>(&mut self, entries: &'e [StoredRun]) -> Result<Vec<OfMachine<'e>>, Failure> {
         let mut trends = self.trends(entries)?;
         let mut machines: Vec<OfMachine<'e>> = Vec::new();
@@ -98,7 +98,7 @@ impl Writer<'_> {
         Ok(machines)
     }
 
-    /// Returns the results over time from those of the runs `entries` that have a single node.
+    /// Returns the results over time of each metric, from those of `entries` with a single node.
     fn trends(&self, entries: &[StoredRun]) -> Result<Vec<MetricTrend>, Failure> {
         let cases = Pattern::parse("*").map_err(Failure::usage)?;
         let asked = TrendQuery { cases, metric: None, all: true, since: None, machine: None };
@@ -115,7 +115,7 @@ impl Writer<'_> {
         Ok(trends)
     }
 
-    /// Replaces node names in case ids by those in the redacted last run with the case.
+    /// Redacts node names in case ids of `trends` as the page of the last run with the case does.
     fn rename(&self, trends: &mut [MetricTrend]) -> Result<(), Failure> {
         let mut last: Option<Run> = None;
         for trend in trends {

@@ -35,7 +35,6 @@ const SETTLES: Duration = Duration::from_secs(60);
 /// Code of a finding that a watch reports in its own way.
 const OF_SERIES: &str = "changed";
 
-/// Carries out `plimsoll watch`: starts, resumes, shows or ends a watch.
 pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     let location = output::location(typed.store.as_deref())?.ok_or_else(|| {
         let why = "watch keeps its journal in the directory of the history: --store none is not possible, use --store DIR";
@@ -56,8 +55,8 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns a journal and its repaired content. Fails, and removes the journal, if it has no
-/// complete first line.
+/// Drops an incomplete last line of a watch's journal file, and returns the journal and its
+/// content. Fails, and removes the file, if not even the first line is complete.
 fn read_journal(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
     if journal.is_stillborn()? {
         let missing = JournalError::missing(&journal.path);
@@ -139,7 +138,7 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     probe_and_show(typed, &prepared, journal, kept, &common)
 }
 
-/// Resumes a watch with its original options, or ends it if its time is over.
+/// Continues a watch with its stored options. If its time is over, shows and stores its result.
 fn resume_watch(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<ExitCode, Failure> {
     if elapsed(&kept) >= kept.begun.seconds {
         return ended(typed, journal, kept);
@@ -161,7 +160,7 @@ fn plan(begun: &WatchOrder) -> Measurable {
     Measurable::Text { name: plimsoll_units::text::shown(&plan.name), text: plan.text.clone() }
 }
 
-/// Returns the seconds since the start: by the boot clock within one boot, else by wall clock.
+/// Returns the seconds since the watch started; by wall clock if the machine has rebooted since.
 fn elapsed(kept: &JournalContent) -> f64 {
     let here = boot();
     let by_boot = kept.sessions.last().filter(|session| session.boot == here);
@@ -174,7 +173,7 @@ fn boot() -> String {
     shown_within(&Root::live().line("proc/sys/kernel/random/boot_id").unwrap_or_default(), 64)
 }
 
-/// Removes cases that cannot be measured here, and prints why. `has_dir` is whether --dir is given.
+/// Removes cases that cannot be measured here, and prints why. `has_dir`: `--dir` is given.
 fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
     let mut left_out: Vec<(String, String)> = Vec::new();
     prepared.planned.retain(|planned| {
@@ -198,7 +197,7 @@ fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
     prepared
 }
 
-/// Probes until the time is over, then shows the result; a signal stops the watch before that.
+/// Measures at intervals until the watch's time is over, then shows its result; 130 after a signal.
 fn probe_and_show(
     typed: &Typed,
     prepared: &PreparedRun,
@@ -227,7 +226,7 @@ fn probe_and_show(
     shown(&kept, common, journal)
 }
 
-/// Ends the watch now, at most at its planned end: a killed process has recorded no end.
+/// Ends the watch, now or at its planned end if that is over, and shows and stores its result.
 fn ended(typed: &Typed, journal: WatchJournal, mut kept: JournalContent) -> Result<ExitCode, Failure> {
     kept.until = elapsed(&kept).min(kept.begun.seconds);
     let common = common(typed, Some(&kept.begun));
@@ -235,7 +234,7 @@ fn ended(typed: &Typed, journal: WatchJournal, mut kept: JournalContent) -> Resu
     shown(&kept, &common, journal)
 }
 
-/// Returns the run document of a watch, from its journal alone.
+/// Returns the run document of a watch: each case has the results of all probes in `kept`.
 fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     let begun = &kept.begun;
     let prepared = PreparedRun::elsewhere(&plan(begun), common, begun.run.machine.clone())?;
@@ -263,7 +262,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     Ok(run)
 }
 
-/// Shows the result and stores it in the history, then removes the journal.
+/// Prints the result and stores it in the history; removes the journal once it is stored.
 fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Result<ExitCode, Failure> {
     if kept.probes.is_empty() {
         return fail_without_probes(kept, journal);
@@ -320,7 +319,6 @@ fn status(path: &Path) -> Result<ExitCode, Failure> {
     printed(&report::status(&kept, &run, runs, elapsed(&kept), &style))
 }
 
-/// Carries out `watch --stop`: stops the process of the watch, if one runs, and shows the result.
 fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     let kept = JournalContent::read(path)?;
     if let Err(e) = WatchJournal::open(path) {

@@ -83,7 +83,7 @@ fn job(case: &Case) -> Result<FioJob, NoFioJob> {
     Ok(FioJob { case, options, differs })
 }
 
-/// Returns fio's option for the durability of writes, such as `--fsync=1`, if one is needed.
+/// Returns fio's option for the durability of writes, such as `--fsync=1`; `None` without need.
 fn sync(case: &DiskTransfers) -> Result<Option<String>, NoFioJob> {
     Ok(match (case.through, case.flush) {
         (WriteThrough::Yes, _) => Some("--sync=dsync".to_owned()),
@@ -95,7 +95,7 @@ fn sync(case: &DiskTransfers) -> Result<Option<String>, NoFioJob> {
     })
 }
 
-/// Adds each job's rate if the case is open-loop; returns how fio's latency then differs.
+/// Adds `--rate_iops` if the case is open-loop; then returns how fio's latency differs.
 fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static str> {
     let open_loop = case.open_loop?;
     let each = (open_loop.per_second / case.threads as f64).round();
@@ -163,7 +163,7 @@ fn metric(case: &DiskTransfers) -> &'static str {
     }
 }
 
-/// Returns the options that select fio's engine for `engine`.
+/// Returns the options that select fio's engine for `engine`. Fails if fio has no such engine.
 fn engine(engine: DiskEngine) -> Result<Vec<String>, NoFioJob> {
     let (name, polls) = match engine {
         DiskEngine::IoUring(polling) => match (polling.submission, polling.completion) {
@@ -198,7 +198,7 @@ fn buffers(case: &DiskTransfers) -> Option<String> {
 
 const COMMON_OPTIONS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
 
-/// Returns the call that repeats one write and fdatasync at the end of a reserved log.
+/// Returns the fio call that repeatedly appends a block to a preallocated file and syncs it.
 fn commits(ask: &InvocationInput) -> Result<Invocation, String> {
     let block = FsyncLoad::try_from(&ask.case)?.block;
     let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
@@ -381,7 +381,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     Ok(reading)
 }
 
-/// Returns fio's name of a queue depth: the largest power of two up to `depth`, or `>=64`.
+/// Returns fio's bucket for a queue depth: the largest power of two up to `depth`, or `>=64`.
 fn depth_bucket(depth: u64) -> String {
     match depth {
         0..=1 => "1".to_owned(),

@@ -14,8 +14,8 @@ const ANSWER: &str = "hpccoutf.txt";
 /// Seconds of the parts before HPL, for an order of 5000.
 const BEFORE: f64 = 60.0;
 
-/// Returns the expected seconds of hpcc before its HPL. They were about 1 for an order of 1000; the
-/// estimate is higher because a tool that takes four times as long is ended.
+/// Returns the expected seconds of hpcc before its HPL part. About 1 s was measured for an order of
+/// 1000; the estimate is higher because a tool that takes four times as long is ended.
 fn seconds_before_hpl(case: &Case) -> f64 {
     let order = case.number("n").map_or(5000.0, |n| n as f64);
     5.0 + BEFORE * (order / 5000.0).powi(2).min(1.0)
@@ -37,8 +37,8 @@ fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
     Ok(end.ok_or_else(|| format!("its {name} section is cut off"))?.0)
 }
 
-/// Returns the rate of all `processes` together in B/s, from their mean for the operation `op`.
-/// Fails if minimum, mean, maximum or `of_one`, the first process, contradict each other.
+/// Returns the rate of `op` by all `processes` together in B/s: their mean in the text `section` ×
+/// their number. Fails if minimum, mean, maximum or `of_one`, the first process, contradict.
 fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Result<ToolFigure, String> {
     let figure = |what: &str| number_after(section, &format!("{what} {op} GB/s ")).map(|rate| rate * 1e9);
     let [least, mean, most] = [figure("Minimum")?, figure("Average")?, figure("Maximum")?];

@@ -12,7 +12,7 @@ pub(super) const HPL_PAIRS: usize = 3;
 /// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
 const RESULT_COLUMNS: usize = 7;
 
-/// Returns the pairing if a case solves a dense f64 system; `seconds` is the tool's expected time.
+/// Returns HPL's pairing if `case` solves a dense f64 system; `seconds` is the expected time.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     let solves = BENCHMARKS.contains(&case.benchmark()) && case.word("type").is_none_or(|t| t == "f64");
     let note = "the same order, blocks and count of operations; the BLAS library decides";
@@ -105,7 +105,7 @@ pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
     is_result.then_some(words)
 }
 
-/// Parses the only result line. Fails if the residual check has not passed or N is not the case's.
+/// Parses the result line. Fails if the residual check has not passed; records other N, NB, P, Q.
 pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let words = whole_lines(text).find_map(columns);
     let words = words.ok_or("its output has no line of result (T/V N NB P Q Time Gflops)")?;

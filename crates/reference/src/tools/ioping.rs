@@ -12,7 +12,7 @@ const MEAN: usize = 5;
 
 const IOPING_KEYS: &[&str] = &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"];
 
-/// Returns the case and its block size in bytes if it reads one block directly at depth 1.
+/// Returns the transfers and their block size in bytes if they are direct reads, one at a time.
 fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     let known = case.params().iter().all(|(name, _)| IOPING_KEYS.contains(name));
     (case.benchmark() == "disk.io" && known).then_some(())?;

@@ -31,7 +31,7 @@ struct Other {
 }
 
 /// Returns a test with iozone's `number` for it, the title of its report, and the name of its
-/// processes in throughput mode, empty without one.
+/// processes in throughput mode, empty if it has no such mode.
 const fn test(
     number: &'static str,
     (operation, order, cache): (DiskOperation, BlockOrder, CacheMode),
@@ -94,7 +94,7 @@ impl IozoneCase {
         (job.threads == 1 || !test.processes.is_empty()).then_some(Self { test, job, block })
     }
 
-    /// Returns the bytes of each process's file: enough records, at most what the case moves.
+    /// Returns the bytes of a process's file: its part of 2048 records (1 to 128 MiB), 4 or more.
     fn file_bytes(&self) -> u64 {
         const RECORDS: u64 = 2048;
         const LEAST_RECORDS: u64 = 4;
@@ -235,8 +235,8 @@ struct IozoneFigure {
     kib_per_second: f64,
 }
 
-/// Parses the sum of all processes, as in `Children see throughput for  2 readers  =  77886.72
-/// kB/sec`; `record` is in KiB, `processes` their name (`readers`). `None` without such a line.
+/// Parses the sum of all processes, `Children see throughput for  2 readers  =  77886.72 kB/sec`.
+/// `record` is the record size in KiB, `processes` is `readers`. `None` without such a line.
 fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<IozoneFigure> {
     let number = |label| number_after(text, label).ok();
     (number("Record Size ")? as u64 == record).then_some(())?;

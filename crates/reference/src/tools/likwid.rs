@@ -70,8 +70,8 @@ fn kernel(case: &Case, machine: &Machine) -> Option<String> {
     }
 }
 
-/// Returns how often to run the kernel so that it takes slightly less than `seconds` on a fast
-/// core. If given a time, likwid-bench repeats runs until one takes that long: four times the time.
+/// Returns how often to run the kernel to take slightly less than `seconds` on a fast core. Given a
+/// time instead, likwid-bench repeats runs until one takes that long: four times the time.
 fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     /// Bytes/s of a core, from memory and from caches.
     const MEMORY: f64 = 10e9;

@@ -5,7 +5,7 @@ mod stated;
 use crate::tools::prelude::*;
 use stated::{read, recognises, starts};
 
-/// Returns the name of the test for a case, and the keys of its figure, bytes and message size.
+/// Returns netperf's test for `case`, and the output keys of result, bytes and message size.
 fn test(case: &Case) -> Option<[&'static str; 4]> {
     has_only_parameters(case, "message streams direction protocol mode server affinity").then_some(())?;
     (case.number("streams").unwrap_or(1) == 1).then_some(())?;

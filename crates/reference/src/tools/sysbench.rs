@@ -8,7 +8,7 @@ use stated::{read, recognises, starts};
 
 const LARGEST_PRIME: u64 = 10_000;
 
-/// Returns the number of integer remainders of one event, which tests the numbers below `largest`.
+/// Returns the number of integer remainders in an event, the search for primes below `largest`.
 fn remainders(largest: u64) -> u64 {
     let tried = |number: u64| -> u64 {
         let divisors = (2..).take_while(|divisor| divisor * divisor <= number);

@@ -13,7 +13,7 @@ const ALIGNMENT: u64 = 4;
 /// Columns of its table: Size LDA Align. Time(s) GFlops Residual Residual(norm) Check.
 const RESULT_COLUMNS: usize = 8;
 
-/// Returns a leading dimension of at least `n`: a multiple of 8, not of 16, as in its sample file.
+/// Returns a leading dimension of at least `n`: a multiple of 8, not 16, as in the tool's sample.
 fn leading(n: u64) -> u64 {
     let multiple = n.next_multiple_of(8);
     if multiple.is_multiple_of(16) { multiple + 8 } else { multiple }

@@ -14,7 +14,8 @@ use super::Together;
 const MAX_RETEST_TIME: Duration = Duration::from_secs(30);
 const MORE: Duration = Duration::from_millis(500);
 
-/// Retests outliers often enough to rule out chance. Returns whether it was interrupted.
+/// Repeats results in `run` that differ from other nodes', to rule out chance, and records which of
+/// them are confirmed. Returns whether it was interrupted.
 pub(super) fn measured(
     run: &mut Run,
     together: &Together<'_, '_>,
@@ -58,7 +59,7 @@ struct RetestMachines<'a, 'b> {
 }
 
 impl RetestMachines<'_, '_> {
-    /// Measures an outlier on its node, then on the control node; `None` if either fails.
+    /// Repeats the case of `suspect` on its node, then on its control node; `None` if either fails.
     fn retest(&mut self, suspect: SuspectFigure) -> Option<OutlierRetest> {
         let own = self.again(&suspect.node, &suspect.case)?;
         let key = (suspect.control.clone(), suspect.case.clone());
@@ -70,7 +71,7 @@ impl RetestMachines<'_, '_> {
         Some(OutlierRetest { suspect, own, control })
     }
 
-    /// Measures a case on a node again; `None` if that fails.
+    /// Repeats the case with the id `case` on the node named `node`; `None` if that fails.
     fn again(&mut self, node: &str, case: &str) -> Option<Measurement> {
         let session = self.connected.get_mut(self.numbers.get(node)?)?;
         let run = session.again(vec![case.to_owned()], node).ok()?;

@@ -46,7 +46,8 @@ const MAX_RETESTED_PAIRS: usize = 8;
 const MAX_RETESTS_PER_MACHINE: usize = 2;
 const MAX_PAIRS_NAMED: usize = 8;
 
-/// Returns the plan's network cases without a server, with fewer and shorter samples.
+/// Returns the network cases to measure between nodes: feasible ones without a server and a source
+/// address in the plan, with 3 samples of at most 0.1 s.
 pub(in crate::app) fn cases(prepared: &PreparedRun) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
@@ -69,14 +70,15 @@ pub(in crate::app) struct Neighbour {
 }
 
 impl Neighbour {
-    /// Prepares this node's part of measurements between nodes; `None` if the plan has none.
+    /// Prepares this node to measure to other nodes; `None` if the plan has no case between nodes.
     pub(in crate::app) fn new(prepared: &PreparedRun, interrupts: Receiver<()>) -> Option<Self> {
         let mut prepared = PreparedRun { planned: cases(prepared), ..prepared.clone() };
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
         (!prepared.planned.is_empty()).then_some(Self { prepared, interrupts, server: None })
     }
 
-    /// Measures every case to the node that serves at `place`. Returns one result per case id.
+    /// Measures every case to the node that serves at `place`, an error of which each case then
+    /// has. Returns the results by case id.
     pub(in crate::app) fn measure(
         &self,
         place: &Result<ServingPlace, CannotMeasure>,
@@ -102,7 +104,7 @@ impl Neighbour {
         Ok(prepared.planned.iter().map(found).collect())
     }
 
-    /// Serves network benchmarks on this node until this value is dropped. Returns address and key.
+    /// Starts a server on this node, until `self` is dropped. Returns its addresses and key.
     pub(in crate::app) fn serve(&mut self) -> Result<ServingPlace, CannotMeasure> {
         let key = SharedKey::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let machine = &self.prepared.machine;
@@ -129,7 +131,7 @@ impl Neighbour {
     }
 }
 
-/// Returns the samples of the headline metric if the result is valid, else the reason why not.
+/// Returns the samples of the first metric if `found` is valid, else why not; `None`: interrupted.
 fn answer_of(found: Option<&Measurement>) -> PairAnswer {
     let Some(found) = found else {
         return Err(CannotMeasure::new(FailureCause::Interrupted, "the run ended before its turn"));
@@ -144,7 +146,7 @@ fn answer_of(found: Option<&Measurement>) -> PairAnswer {
     })
 }
 
-/// Returns at most [`ADDRESSES`] addresses of this node for other nodes, fastest interface first.
+/// Returns at most [`ADDRESSES`] of this node's addresses for other nodes, fastest interface first.
 fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     let mut found = route::own_addresses(root);
     let speed = |address: &IpAddr| {
@@ -156,7 +158,7 @@ fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     found
 }
 
-/// Connects to the addresses of another node. Returns the first that answers; fails if none does.
+/// Returns the first address of `place` that accepts a TCP connection; fails if none does.
 fn first_reachable(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
     let mut tried = Vec::new();
     for address in place.addresses.iter().take(ADDRESSES) {
@@ -181,7 +183,7 @@ fn first_reachable(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
     })
 }
 
-/// Returns the network paths of the pairs of nodes, by case.
+/// Returns by case, for each pair of nodes with a result, the conditions of their network path.
 pub(super) fn paths(prepared: &PreparedRun, made: &[PairResults]) -> BTreeMap<CaseId, Vec<PairPath>> {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let of_case = |index: usize| {
@@ -196,7 +198,8 @@ pub(super) fn paths(prepared: &PreparedRun, made: &[PairResults]) -> BTreeMap<Ca
     cases(prepared).iter().enumerate().map(|(index, planned)| (named(planned), of_case(index))).collect()
 }
 
-/// Returns a result per case over the pairs of nodes, and the sums over simultaneous pairs.
+/// Returns per network case a result over all pairs, measured in turn, and the sums over pairs that
+/// measured at once, in each direction. `names` are the nodes' names by index.
 pub(super) fn measurements(
     prepared: &PreparedRun,
     names: &[String],
@@ -220,7 +223,8 @@ pub(super) fn measurements(
     made
 }
 
-/// Returns outlier pairs to retest, the furthest of each case first; two for a slow node.
+/// Returns the pairs of nodes to measure again because their results are slow: at most
+/// [`MAX_RETESTED_PAIRS`], two per slow node. `names` are the nodes' names by index.
 pub(super) fn outlier_pairs(
     prepared: &PreparedRun,
     names: &[String],
@@ -245,7 +249,8 @@ pub(super) fn outlier_pairs(
     found
 }
 
-/// Adds measurements between nodes to the run; their findings follow those about lost nodes.
+/// Adds `shared`, results between nodes, to `run`, and findings on slow nodes and pairs after those
+/// on lost nodes. `paths` has, by case, what is known of the network between pairs.
 pub(super) fn added(run: &mut Run, shared: Vec<Measurement>, paths: &BTreeMap<CaseId, Vec<PairPath>>) {
     let names: Vec<&str> = run.nodes.iter().map(|node| node.name.as_str()).collect();
     let slow = shared.iter().flat_map(|measurement| {
@@ -264,8 +269,8 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
 
 type AnswerOfPair<'a> = (&'a PairResults, &'a PairAnswer);
 
-/// Returns the outcome of `case`: `sample(i)` for each `i` below the length of the longest list in
-/// `figures`; if none gives a sample, the first error in `all`.
+/// Returns the outcome of `case` with `sample(i)` for each `i` below the length of the longest list
+/// in `figures`; if no call returns a sample, with the first error in `all`.
 fn outcome<'a>(
     case: Case,
     all: &[AnswerOfPair<'_>],
@@ -279,7 +284,8 @@ fn outcome<'a>(
     Outcome { ended: why.filter(|_| samples.is_empty()).cloned(), samples, facts, ..empty(case) }
 }
 
-/// Returns a case's outcome: the median over the pairs of nodes per sample, and each pair's value.
+/// Returns a case's outcome: the median over the pairs per sample, and each pair's value. `None`
+/// without pairs. `names` are the nodes' names by index, for a warning of failed pairs.
 pub(super) fn each(case: Case, all: &[AnswerOfPair<'_>], names: &[String]) -> Option<Outcome> {
     let name = headline(&case)?.name;
     let figures: Vec<(&PairResults, &PairFigure)> =
@@ -308,7 +314,8 @@ fn alike<'a>(figures: impl Iterator<Item = &'a PairFigure>) -> Conditions {
 
 const PAIRS_AT_ONCE: CaseFact<usize> = CaseFact::new("pairs", "pairs of machines that measured at once");
 
-/// Returns a case's sum over simultaneous pairs, an error if one pair failed; `None` if not a rate.
+/// Returns the outcome of `case` with the sum over simultaneous pairs per sample, an error if a
+/// pair failed; `None` without pairs or if the metric is no rate.
 fn simultaneous_sum(case: Case, all: &[AnswerOfPair<'_>]) -> Option<Outcome> {
     let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
     let figures: Option<Vec<&PairFigure>> = all.iter().map(|(_, answer)| answer.as_ref().ok()).collect();

@@ -53,7 +53,7 @@ pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// Writes document and page in parallel: with thousands of machines each takes seconds.
+/// Writes `run` as JSON to `to_json` and as a page to `to_html`, if given, in parallel.
 fn written(run: &Run, to_json: Option<&OutputTarget>, to_html: Option<&OutputTarget>) -> Result<(), Failure> {
     let (document, page) = std::thread::scope(|scope| {
         let page = || html::page(std::slice::from_ref(run), &[]);
@@ -98,7 +98,7 @@ struct ReadDocuments {
 }
 
 impl ReadDocuments {
-    /// Reads files, directories of .json files, and stdin (`-`); keeps errors of unreadable ones.
+    /// Reads run documents in files, directories (*.json) and stdin (`-`); keeps errors as lines.
     fn of(paths: &[PathBuf]) -> Result<Self, Failure> {
         let (mut all, mut files) = (Self::default(), Vec::new());
         for path in paths {
@@ -158,7 +158,6 @@ impl ReadDocuments {
     }
 }
 
-/// Removes latency histograms and spare capacity, to save memory.
 fn drop_histograms(run: &mut Run) {
     run.measurements.shrink_to_fit();
     for measurement in &mut run.measurements {
@@ -171,7 +170,7 @@ fn drop_histograms(run: &mut Run) {
     }
 }
 
-/// Reads text of at most [`MAX_BYTES`]; invalid UTF-8, as in logs, is replaced.
+/// Reads all text; fails if it is longer than [`MAX_BYTES`]. Replaces invalid UTF-8, as in logs.
 fn bounded(from: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
@@ -186,7 +185,7 @@ fn bounded(from: impl Read) -> io::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Returns the .json files of a directory, sorted by name; for a file, the file itself.
+/// Returns the .json files in a directory by name; fails if it has none. Returns a file itself.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -210,7 +209,7 @@ fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
     Ok(names.filter(|name| !name.is_empty()).collect())
 }
 
-/// Joins all documents that were read into one run, which is partial if one is missing.
+/// Joins the runs of `found` to one; it is partial if a document or `expected` name is missing.
 fn run_of(found: ReadDocuments, expected: &BTreeSet<String>) -> Result<Run, Failure> {
     print_lines(&found.wrong);
     if found.runs.is_empty() {
@@ -221,8 +220,8 @@ fn run_of(found: ReadDocuments, expected: &BTreeSet<String>) -> Result<Run, Fail
     together(found.runs, expected, unreadable(&found.wrong).into_iter().collect())
 }
 
-/// Joins these runs into one; `lost` are findings about missing ones, `expected` the names of
-/// machines that must be there. Fails if there is no run.
+/// Joins the latest run of each node to one; leaves out runs with another plan or version than
+/// most. `lost` are findings to add, `expected` the names of required nodes. Fails without runs.
 pub(crate) fn together(
     runs: Vec<Run>,
     expected: &BTreeSet<String>,
@@ -259,7 +258,7 @@ fn print_lines(lines: &[String]) {
     }
 }
 
-/// Splits the runs: those of the most common (or latest) plan, options and version; the rest.
+/// Returns the runs with the most common (or latest) plan, options and version, and the other runs.
 fn alike(runs: Vec<Run>) -> (Vec<Run>, Vec<Run>) {
     let key = |run: &Run| [run.plan.name.clone(), run.version.clone(), run.plan.text.clone()];
     let mut groups: BTreeMap<[String; 3], (usize, String)> = BTreeMap::new();
@@ -286,7 +285,7 @@ fn about(code: &str, text: String, run: &Run) -> Finding {
     Finding::new(code, text, json!({ "nodes": names(run).collect::<Vec<_>>() }))
 }
 
-/// Returns the finding that `run` has another plan or version than `usual`, as most runs have.
+/// Returns the finding that `run` is left out, as its plan or version is not that of `usual`.
 fn other_plan_finding(run: &Run, usual: &Run) -> Finding {
     let why = |what: &str, own: &str, most: &str| {
         format!("its document is of {what} {}, most are of {}", shown_within(own, 60), shown_within(most, 60))
@@ -322,7 +321,7 @@ fn incomplete_finding(run: &Run) -> Option<Finding> {
     Some(about("machine-failed", text, run))
 }
 
-/// Returns findings about expected machines without a document. Prints unexpected ones to stderr.
+/// Returns a finding for each expected name without a run. Prints names not expected to stderr.
 fn missing_findings(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run]) -> Vec<Finding> {
     let here: BTreeSet<&str> = runs.iter().chain(left_out).flat_map(names).collect();
     let others: Vec<&str> = here.iter().copied().filter(|name| !expected.contains(*name)).collect();

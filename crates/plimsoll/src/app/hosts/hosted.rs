@@ -43,9 +43,9 @@ const RETEST_SAMPLES: u32 = 5;
 const LONGER: f64 = 3.0;
 const MAX_RETEST_SAMPLE_SECONDS: f64 = 2.0;
 
-/// Carries out the orders of a launcher from stdin and writes the answers to stdout. Keeps files of
-/// the run in `directory`. Returns the exit code of the run. Fails if an order cannot be read or
-/// stdout cannot be written.
+/// Carries out the orders on stdin (JSON lines) of the plimsoll that started this one over ssh, and
+/// writes the answers to stdout. Keeps files of the run in `directory`. Returns the exit code of
+/// the run. Fails if an order cannot be read or stdout cannot be written.
 pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let own = crate::app::own_program()?;
     // From here on, ending also removes the files.
@@ -109,7 +109,6 @@ struct RunFiles {
 }
 
 impl Drop for RunFiles {
-    /// Removes this run's files and copied program; the shell of the launcher removes what remains.
     fn drop(&mut self) {
         for name in [DOCUMENT, LIMITS] {
             let _ = fs::remove_file(self.directory.join(name));
@@ -124,8 +123,8 @@ impl Drop for RunFiles {
     }
 }
 
-/// Sends each line of stdin to `sender`. At its end, ends this process by SIGTERM or, after
-/// [`MAX_END_TIME`], by SIGKILL; removes `files` before.
+/// Sends each line of stdin to `sender`. At the end of stdin sends SIGTERM to this process; after
+/// [`MAX_END_TIME`] removes `files` and sends SIGKILL.
 fn read_orders(sender: Sender<String>, files: RunFiles) {
     let mut from = BufReader::new(std::io::stdin());
     loop {
@@ -144,7 +143,6 @@ fn read_orders(sender: Sender<String>, files: RunFiles) {
     let _ = kill_process(own, Signal::KILL);
 }
 
-/// Joins the lines of JSON text; line breaks occur only between values.
 fn on_one_line(json: &str) -> String {
     json.lines().map(str::trim_start).collect()
 }

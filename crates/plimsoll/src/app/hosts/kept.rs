@@ -18,7 +18,7 @@ pub(super) struct JointRun<'a> {
 }
 
 impl<'a> JointRun<'a> {
-    /// Starts a joined run with the id `id`, or resumes `earlier`.
+    /// Creates the joint run of all nodes with the id `id`, or continues `earlier` (same id).
     pub(super) fn new(outputs: &'a mut Outputs, id: String, earlier: Option<&Run>) -> Self {
         Self {
             outputs,
@@ -51,7 +51,7 @@ impl<'a> JointRun<'a> {
         }
     }
 
-    /// Gives the joined run the id of its stored results, and starts the outputs with it.
+    /// Gives `run`, the joint run, its id, start and duration, and starts the outputs with it.
     pub(super) fn complete(self, run: &mut Run) -> &'a mut Outputs {
         run.elapsed_s = self.elapsed_s();
         (run.id, run.started) = (self.id, self.started);

@@ -44,14 +44,14 @@ const TOOLS: [&str; 6] = ["xhpl", "hpcc", "osu_latency", "osu_bw", "osu_allreduc
 const PLAINLY: [&str; 6] =
     ["--mca", "odls_base_sigkill_timeout", "0", "--mca", "orte_base_help_aggregate", "0"];
 
-/// Returns whether a tool measures the case on several nodes at once, not on each alone.
+/// Returns whether a tool such as HPL measures the case on several nodes at once, not on each node.
 pub(in crate::app) fn is_on_machines(planned: &Planned) -> bool {
     plimsoll_bench::find(planned.candidate.case.benchmark())
         .is_some_and(|found| found.descriptor().of_all_machines)
 }
 
 impl Together<'_, '_> {
-    /// Measures the plan's cases of many nodes. Returns results and whether it was interrupted.
+    /// Measures HPL and MPI cases over all nodes. Returns the results, and true if interrupted.
     pub(super) fn measured_by_tools(&self, run: &Run) -> (Vec<Measurement>, bool) {
         let maker = self.prepared.maker(self.names.first().map(String::as_str).unwrap_or_default());
         let mut made = Vec::new();
@@ -96,7 +96,7 @@ impl Together<'_, '_> {
         between::each(case, &all, &self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
     }
 
-    /// Measures a case between two nodes with `times` samples. Only an interruption is an error.
+    /// Takes `times` samples between two nodes. Errors are in the result, except interruptions.
     fn by_pair(&self, case: &Case, pair: MachinePair, times: u32) -> Result<PairResults, CannotMeasure> {
         let hosts = [self.hosts[pair.from], self.hosts[pair.to]];
         let answer = match self.by_tool(case, &hosts, times, None) {
@@ -110,7 +110,8 @@ impl Together<'_, '_> {
         Ok(PairResults { pair, kind: ALL_PAIRS, answers: vec![answer] })
     }
 
-    /// Takes `times` samples with the first tool that can; `system` is what HPL is to solve.
+    /// Takes `times` samples with the first installed tool for `case`, one process per host;
+    /// `system` is the HPL system to solve, `None` for MPI. Returns facts such as its command.
     fn by_tool(
         &self,
         case: &Case,
@@ -164,8 +165,8 @@ pub(super) fn empty(case: Case) -> Outcome {
     }
 }
 
-/// Returns the pairs of `machines` nodes to measure in turn: all for up to [`MAX_PAIRED_NODES`]
-/// nodes, else each node with the next.
+/// Returns the ordered pairs of `machines` nodes to measure in turn: all for up to
+/// [`MAX_PAIRED_NODES`] nodes, else each node with the next, and the last with the first.
 fn pairs(machines: usize) -> Vec<MachinePair> {
     let ordered = |from: usize| (0..machines).map(move |to| MachinePair { from, to });
     match machines {
@@ -176,8 +177,8 @@ fn pairs(machines: usize) -> Vec<MachinePair> {
 
 const PROGRAM: CaseFact<String> = CaseFact::new("program", "command of the program that measured it");
 
-/// Solves the system of equations once. The elapsed time follows from the tool's rate, which the
-/// tool reports only if its residual check has passed.
+/// Solves the system of equations of `case` once. The elapsed time is computed from the tool's
+/// rate, which it reports only if its residual check has passed.
 fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
     let mut sample = tool.sample(SampleAmount::Work(1))?;
     let rate = sample.values.get(RATE_METRIC).copied().unwrap_or(f64::NAN);
@@ -197,8 +198,8 @@ struct HplSystem {
 }
 
 impl HplSystem {
-    /// Chooses the HPL system: one process per node, with as many threads as the smallest node has
-    /// CPUs. `peak`, the sum of limits in FLOP/s, bounds the order by the budget.
+    /// Chooses order and process grid: one process per machine, with as many threads as the
+    /// smallest has CPUs. `peak`, the machines' limit in FLOP/s, bounds the order by the budget.
     fn of(planned: &Planned, machines: &[&Machine], peak: Option<f64>) -> Result<Self, CannotMeasure> {
         let case = planned.candidate.case.clone();
         let nb = case.number("nb").unwrap_or(1).max(1);
@@ -236,8 +237,8 @@ impl HplSystem {
     }
 }
 
-/// Returns the order of the system: the largest multiple of `nb` that fits in the smallest memory
-/// of a node times their number, and takes at most `most` operations.
+/// Returns the largest multiple of `nb` (at least `nb`) as order whose matrix fits in 80 % of all
+/// nodes' memory, each like the smallest, and that takes at most `most` operations to solve.
 fn order(machines: &[&Machine], nb: u64, most: Option<f64>) -> Result<u64, CannotMeasure> {
     let each = machines.iter().map(|machine| machine.memory_available_bytes());
     let least = each.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().min());
@@ -255,7 +256,7 @@ fn grid(processes: u64) -> [u64; 2] {
     [rows, processes / rows]
 }
 
-/// Returns the sum of the nodes' highest derived limits of f64 FMA, FLOP/s; `None` if one lacks it.
+/// Returns the sum of the nodes' computed f64 FMA limits, FLOP/s; `None` if a node has none.
 fn peak(run: &Run) -> Option<f64> {
     let of_node = |node: &Node| {
         let own = || run.measurements.iter().filter(|measurement| measurement.node == node.name);
@@ -273,8 +274,8 @@ fn peak(run: &Run) -> Option<f64> {
     run.nodes.iter().map(of_node).sum()
 }
 
-/// Returns the command that starts one process of a tool on each node. `launcher` is `ssh`,
-/// `mpirun` or `srun`, `limit` the time limit in seconds.
+/// Returns the `mpirun` or `srun` call that starts one process of a tool on each host. `launcher`
+/// is that of the run: `ssh` and `mpirun` select `mpirun`. `limit` is the tool's time limit in s.
 fn through(
     search: &ProgramSearch,
     launcher: &str,
@@ -297,7 +298,7 @@ fn through(
     Ok(ToolLauncher { program, arguments, export, variables, limit })
 }
 
-/// Returns addresses without user and port, as MPI launchers require. Fails if a host has either.
+/// Returns the hosts' names for an MPI launcher. Fails if a host has a user or port.
 fn addresses(hosts: &[&HostName]) -> Result<Vec<String>, CannotMeasure> {
     let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
     let address = |host: &&HostName| match host.destination.as_str() {

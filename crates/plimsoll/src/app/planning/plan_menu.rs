@@ -11,8 +11,8 @@ use plimsoll_units::text::shown;
 use crate::app::signals::is_in_foreground;
 use crate::app::{Failure, plans, prepared};
 
-/// Replaces an unnamed plan by the one chosen on the terminal, or by the default if there is no
-/// terminal. Fails if the input ends.
+/// Returns `what`; if it is unnamed, the plan that the user chooses on the terminal, or, without a
+/// terminal, the default plan. Fails if the input ends before a choice.
 pub(crate) fn named(what: Measurable, common: &Common) -> Result<Measurable, Failure> {
     if what != Measurable::Unnamed {
         return Ok(what);
@@ -53,7 +53,7 @@ fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, wid
     cli::rows(&lines, width)
 }
 
-/// Returns the estimated duration of a plan on `machine`, in words; `not here` if it cannot run.
+/// Returns the estimated duration, as `50 s`, `5 min`, `3 h` or, if it cannot run, `not here`.
 fn time(name: &str, common: &Common, machine: &Machine) -> String {
     let plan = resolve::plan(&Measurable::Plan(name.to_owned()), common);
     let planned = plan.and_then(|plan| resolve::planned(&plan, machine).map(|planned| (plan, planned)));
@@ -76,7 +76,7 @@ fn in_words(seconds: f64) -> String {
     }
 }
 
-/// Prompts for one of `names` or its number; an empty line is the first. `None` if input ends.
+/// Prompts for one of `names` or its number; an empty line is the first. `None` if `input` ends.
 fn ask<'a>(names: &[&'a str], input: &mut impl BufRead, out: &mut impl Write) -> io::Result<Option<&'a str>> {
     loop {
         let first = names.first().copied().unwrap_or_default();

@@ -48,8 +48,8 @@ pub(crate) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns the failure for the first mistake, with the number of further ones in a plan file. A
-/// wrong option of the command line is the same mistake for each benchmark.
+/// Returns the failure for the first mistake in `error`. For a plan file, adds the number of
+/// further ones; a wrong option is only the same mistake again for each benchmark.
 pub(crate) fn usage(error: UsageError) -> Failure {
     let further = error.lines().len().saturating_sub(1) * usize::from(error.is_of_file());
     let further = Some(further).filter(|n| *n > 0).map(|n| format_count(n, "further mistake"));
@@ -57,8 +57,8 @@ pub(crate) fn usage(error: UsageError) -> Failure {
     Failure::usage(error.to_string() + &more.unwrap_or_default())
 }
 
-/// Returns the options, with directory or device from the job file if none was typed. Fails if the
-/// job file is wrong, or would write to a device without consent.
+/// Returns `common`; if no directory or device was typed, with that of the fio job file `what`.
+/// Fails if the job file is wrong, or would write to a device without `--destroy-data-on`.
 pub(crate) fn located(what: &Measurable, mut common: Common) -> Result<Common, Failure> {
     let Some(job) = job_file(what, &common)? else { return Ok(common) };
     if common.dir.is_none() && common.target.is_none() {
@@ -80,7 +80,7 @@ pub(crate) fn located(what: &Measurable, mut common: Common) -> Result<Common, F
     Err(Failure { line, code: code::REFUSED })
 }
 
-/// Fails, for a run on hosts, if --target is typed or a job file names a directory or device.
+/// Fails if `--target` is typed, or a job file names a directory or device without `--dir`.
 pub(crate) fn refuse_targets(what: &Measurable, common: &Common) -> Result<(), Failure> {
     if common.target.is_some() {
         return Err(Failure::usage("--target is not supported with --hosts: a device is of one machine"));
@@ -107,7 +107,7 @@ pub(crate) fn discovered() -> Machine {
     machine
 }
 
-/// Returns the text of the plan file for a command line, after a check that it can be run.
+/// Returns the plan file that does what the command line does. Fails if it could not run here.
 fn shown(what: &Measurable, common: &Common) -> Result<String, Failure> {
     let mut plan = resolve::plan(what, common).map_err(usage)?;
     limits(&plan.file, common.limits.as_deref())?;
@@ -132,7 +132,7 @@ fn shown(what: &Measurable, common: &Common) -> Result<String, Failure> {
     Ok(head + &write::text(&plan.file))
 }
 
-/// Checks the plan `name`. Returns one line if it is correct, else one per mistake.
+/// Checks the plan `name`. Returns `NAME: valid, 12 cases`; the error has one line per mistake.
 fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     let lines = |e: UsageError| e.lines();
     let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).map_err(lines)?;
@@ -167,13 +167,13 @@ pub(crate) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> 
     Ok(limits)
 }
 
-/// Fails for limits on metrics that no benchmark has. The error is to follow the file's name.
+/// Fails for a limit on a metric that no benchmark has; the error is printed after the file's name.
 fn fitting(limits: &UserLimits) -> Result<(), UserLimitError> {
     let benchmarks: Vec<_> = plimsoll_bench::benchmarks().map(|b| (b.name(), b.all_metrics())).collect();
     limits.fit(&benchmarks)
 }
 
-/// Parses the limits of a plan one by one; an error has its line and column.
+/// Parses and checks each limit of a plan file. An error has the limit's line and column.
 fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>> {
     single_limits(plan).into_iter().enumerate().map(|(index, text)| {
         let at = plan.places.of("limit", Some(index));
@@ -186,7 +186,7 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
     })
 }
 
-/// Returns notes for the user: on the plan, on its measured groups, and on what was scaled.
+/// Returns notes for the user: the plan's, its groups' with planned cases, on scale, and on budget.
 pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let scaled = (plan.scale != 1.0).then(|| {
         format!(
@@ -205,7 +205,7 @@ pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     notes
 }
 
-/// Returns a warning if the number of samples, fixed or at least, takes longer than the budget.
+/// Returns a warning if the fixed (or else least) numbers of samples take longer than the budget.
 fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
     let is_open = planned.iter().all(|p| p.sampling.samples.is_none());
     let exact = |p: &&Planned| p.candidate.feasible.is_ok() && p.sampling.samples.is_some();
@@ -225,7 +225,7 @@ fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
     })
 }
 
-/// Returns the plan's limits, each as the text of a limits file.
+/// Returns each limit of the plan as the text of a limits file (TOML) with this limit alone.
 fn single_limits(plan: &PlanFile) -> Vec<String> {
     let table: toml::Table =
         plan.limits.as_deref().and_then(|text| toml::from_str(text).ok()).unwrap_or_default();

@@ -95,7 +95,7 @@ impl SignalRelay {
         *self.lock() = target;
     }
 
-    /// Returns whether a signal to end came, for plimsoll or the command.
+    /// Returns whether SIGINT, SIGTERM, SIGHUP or SIGQUIT has come since the start.
     pub(super) fn is_interrupted(&self) -> bool {
         self.is_interrupted.load(Ordering::Relaxed)
     }
@@ -105,7 +105,7 @@ impl SignalRelay {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    /// Returns a channel with a message when a signal comes, or after `most`.
+    /// Directs signals to the returned channel from now on; it also gets a message after `most`.
     pub(super) fn signal_or_timeout(&self, most: Duration) -> Receiver<()> {
         let (sender, receiver) = bounded(2);
         self.set(SignalTarget::Waiter(sender.clone()));
@@ -123,9 +123,9 @@ impl SignalRelay {
     }
 }
 
-/// Runs `command`, observes until it ends, and adds the judged run to `document`. Returns the CPU
-/// time of the observation in seconds. Fails with env's exit code if it cannot be started, or with
-/// that of an interruption if a signal to end came before.
+/// Runs `command`, observes it until it ends, and adds the judged run to `document`. Returns the
+/// CPU seconds of observing. The error is an exit code: 127 if not found, 126 if it cannot be
+/// started, 130 if a signal came before.
 pub(super) fn run(
     command: &[OsString],
     machine: &Machine,
@@ -175,7 +175,7 @@ pub(super) fn run(
     Ok(used.unwrap_or(0.0))
 }
 
-/// Returns a channel with the time at which the process `pid` ended; it is not reaped.
+/// Returns a channel that gets the time at which the child `pid` ends. The child is not reaped.
 fn watch_end(pid: Option<Pid>) -> Receiver<Instant> {
     let (sender, receiver) = bounded(1);
     let wait = move || {
@@ -200,14 +200,14 @@ pub(super) struct Observer<'a> {
 }
 
 impl<'a> Observer<'a> {
-    /// Creates an observer; `watch` has been started.
+    /// Creates an observer; `watch` must already be started for a command or attached to a process.
     pub(super) fn new(watch: CommandWatch, relay: &'a SignalRelay) -> Self {
         let cpu_before = watch.own_cpu_seconds();
         Self { watch, relay, count: 0, pace: PACE, cpu_before }
     }
 
-    /// Passes each interval to `add`, until there is a message on `ended` or `add` returns false.
-    /// Returns the message.
+    /// Calls `add` with each interval, 0.2 s or longer, until a message on `ended`, which is
+    /// returned. Returns `None` if `add` returns false or the channel closes.
     pub(super) fn observe_until<T>(
         &mut self,
         ended: &Receiver<T>,
@@ -239,8 +239,8 @@ impl<'a> Observer<'a> {
         interval
     }
 
-    /// Returns the evidence that is missing, and the CPU time of the observation in seconds; `None`
-    /// if the kernel does not count it.
+    /// Returns the names of what could not be observed, and the CPU seconds of observing; `None` if
+    /// the kernel does not count them.
     pub(super) fn finish(self) -> (Vec<String>, Option<f64>) {
         let seconds = self.watch.own_cpu_seconds().zip(self.cpu_before).map(|(now, before)| now - before);
         (self.watch.missing().into_iter().map(str::to_owned).collect(), seconds)

@@ -135,7 +135,7 @@ fn observed_run(
     ObservedRun { started: started.to_owned(), elapsed_s, ended: None, verdict, intervals }
 }
 
-/// Returns a function that names the file `path` of an observation in an error.
+/// Returns a function that turns an I/O error on `path`, an observation's file, into a failure.
 fn unusable(path: &Path) -> impl Fn(io::Error) -> Failure {
     move |e| Failure::environment(format!("the file of the observation, {}: {e}", shown_path(path)))
 }
@@ -146,7 +146,7 @@ pub(super) fn remove(typed: &SteadyCommand, name: &str) -> Result<(), Failure> {
     std::fs::remove_file(&path).map_err(unusable(&path))
 }
 
-/// Ends the observation `name`, and keeps its file. Returns the document with the observed run.
+/// Stops the observer of `name`, if it runs; keeps its file. Returns the document with its run.
 pub(super) fn end(typed: &SteadyCommand, name: &str) -> Result<SteadyDocument, Failure> {
     let path = path(typed, "--stop", name)?;
     if !path.exists() {

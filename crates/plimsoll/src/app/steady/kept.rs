@@ -14,13 +14,13 @@ use crate::output;
 /// Largest document of a baseline in bytes.
 const MAX_BASELINE_BYTES: u64 = 64 << 20;
 
-/// Returns the history, which `option` requires.
+/// Returns the location of the history. Fails if `--store` is `none`, as `option` needs a history.
 pub(super) fn history(typed: &SteadyCommand, option: &str) -> Result<Location, Failure> {
     output::location(typed.store.as_deref())?
         .ok_or_else(|| Failure::usage(format!("{option} requires a history: --store none has none")))
 }
 
-/// Reads the document that `--baseline` names, with its name; `None` without the option.
+/// Reads the verdict that `--baseline` names. Returns it with this name; `None` without the option.
 pub(super) fn baseline(typed: &SteadyCommand) -> Result<Option<(String, SteadyDocument)>, Failure> {
     let Some(name) = &typed.baseline else { return Ok(None) };
     let path = match Path::new(name) {
@@ -44,7 +44,7 @@ pub(super) fn baseline(typed: &SteadyCommand) -> Result<Option<(String, SteadyDo
     Ok(Some((shown, document)))
 }
 
-/// Writes the document into the history, without its intervals: as the last one, and by its name.
+/// Writes `document` without its intervals into the history, as `last` and by the name of `--save`.
 pub(super) fn keep(typed: &SteadyCommand, document: &SteadyDocument) -> Result<(), Failure> {
     let location = match history(typed, "--save") {
         Err(_) if typed.save.is_none() => return Ok(()),

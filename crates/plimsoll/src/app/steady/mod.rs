@@ -31,7 +31,7 @@ const USUAL_CACHE: u64 = 1 << 20;
 /// Share of the time for which the command must run on a CPU to be slowed down by the machine.
 const MIN_RUN: f64 = 0.2;
 
-/// Carries out `plimsoll steady`, or what its process in the background does.
+/// Carries out `plimsoll steady`; if `is_observer`, as the background process of `steady --start`.
 pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCode, Failure> {
     if typed.start.is_some() && !is_observer {
         return detached::start();
@@ -89,7 +89,6 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
     Ok(ExitCode::from(if typed.fail_unless_steady && !is_steady { code::UNDECIDED } else { code }))
 }
 
-/// Creates the document of a command that starts now.
 fn new_document(typed: &SteadyCommand, machine: &Machine, levels: Vec<ProbeLevel>) -> SteadyDocument {
     let fingerprint = Fingerprint::new(machine, &Health::read(&Root::live()));
     SteadyDocument {
@@ -104,8 +103,8 @@ fn new_document(typed: &SteadyCommand, machine: &Machine, levels: Vec<ProbeLevel
     }
 }
 
-/// Runs the command as often as wanted, and adds the runs to the document. Fails with env's exit
-/// code if it cannot be started.
+/// Runs the command `--repeat` times, or until a signal, and adds the runs to `document`. The error
+/// is the exit code if a run cannot be started.
 fn run_all(
     typed: &SteadyCommand,
     machine: &Machine,
@@ -124,7 +123,7 @@ fn run_all(
     Ok(())
 }
 
-/// Sets the answer of a document from its runs, its probes and the `baseline`.
+/// Sets the verdict of `document` from its runs, its probes and the (name, document) of a baseline.
 fn decide(document: &mut SteadyDocument, baseline: Option<&(String, SteadyDocument)>) {
     let verdicts: Vec<SteadyVerdict> = document.runs.iter().map(|run| run.verdict.clone()).collect();
     let intervals = document.runs.iter().flat_map(|run| &run.intervals);
@@ -149,7 +148,7 @@ fn decide(document: &mut SteadyDocument, baseline: Option<&(String, SteadyDocume
     (document.answer, document.line, document.share) = (verdict.answer, verdict.line, verdict.share);
 }
 
-/// Returns the bytes of the largest cache that belongs to one core.
+/// Returns the bytes of the largest cache of one core, on level 2; [`USUAL_CACHE`] if unknown.
 fn cache(machine: &Machine) -> u64 {
     let own =
         machine.cpu.caches.iter().filter(|cache| cache.level == 2 && cache.kind != CacheKind::Instruction);

@@ -33,7 +33,7 @@ pub(super) fn prepare(typed: &SteadyCommand) -> Result<PreparedRun, Failure> {
     Ok(prepared)
 }
 
-/// Measures the cases for at most [`MOST_TIME`]. Returns their figures, as before the command.
+/// Measures the cases for at most [`MOST_TIME`]. Returns the results in the field `before`.
 pub(super) fn measure(prepared: &PreparedRun, relay: &SignalRelay) -> Vec<ProbeLevel> {
     let ends = relay.signal_or_timeout(MOST_TIME);
     let ran = carry_out(prepared, document(prepared), ends, None, &mut drop);
@@ -56,7 +56,7 @@ fn levels(measurements: &[Measurement]) -> Vec<ProbeLevel> {
     measurements.iter().filter_map(level).collect()
 }
 
-/// Adds the figures after the command to those before it.
+/// Sets `after` in each of `levels` to the result of the same name in `after`.
 pub(super) fn join(levels: &mut [ProbeLevel], after: &[ProbeLevel]) {
     for level in levels {
         if let Some(after) = after.iter().find(|after| after.name == level.name) {

@@ -14,8 +14,8 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 const MAX_FILES: usize = 100;
 const MAX_DEPTH: usize = 4;
 
-/// Marks the disturbed samples of the file `path`, in its last document if it has several, or of
-/// the samples of criterion below it.
+/// Marks disturbed samples in the last document of the file `path`, or, if it is a directory, in
+/// each new `sample.json` of criterion below it.
 pub(super) fn mark(path: &Path, marker: &ResultMarker) -> Vec<MarkedFile> {
     let mut files = Vec::new();
     if let Err(why) = find(path, MAX_DEPTH, &mut files) {
@@ -43,8 +43,8 @@ pub(super) fn mark(path: &Path, marker: &ResultMarker) -> Vec<MarkedFile> {
     files.into_iter().map(one).collect()
 }
 
-/// Adds `path` if it is no directory, otherwise the newest samples of criterion below it, each with
-/// its time in seconds since 1970. Fails if a directory cannot be read.
+/// Adds to `files` (modified in s since 1970, path): `path` itself, or, for a directory, each file
+/// `new/sample.json` at most `depth` levels below. Fails if a directory cannot be read.
 fn find(path: &Path, depth: usize, files: &mut Vec<(f64, PathBuf)>) -> Result<(), String> {
     if !path.is_dir() {
         let time = path.metadata().and_then(|about| about.modified()).unwrap_or(UNIX_EPOCH);

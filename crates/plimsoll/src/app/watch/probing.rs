@@ -88,7 +88,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Probes until time is over or a signal stops the watch. Returns whether a signal did.
+    /// Probes until the watch's time is over or a signal comes. Returns whether a signal came.
     pub(super) fn is_stopped(&mut self) -> bool {
         let is_stopped = self.all();
         let spent = WatchResources { cpu: self.cpu_spent(), ..WatchResources::default() };
@@ -128,14 +128,14 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Returns the seconds since the watch started, sleep of the machine included.
+    /// Returns the seconds since the watch started, including time when the machine was suspended.
     fn now(&self) -> f64 {
         let (at, since_boot) = self.origin;
         at + wall::since_boot() - since_boot
     }
 
-    /// Waits until `until` seconds of the watch. Returns whether a signal stopped the watch before.
-    /// `next` is the time of the next probe, to show.
+    /// Waits until the time `until`, in s since the start of the watch, and shows `next`, the time
+    /// of the next probe. Returns whether a signal ended the wait.
     fn is_stopped_until(&self, until: f64, next: Option<f64>) -> bool {
         self.shown(next);
         let mut is_stopped = false;
@@ -152,7 +152,8 @@ impl<'a> Probing<'a> {
         is_stopped
     }
 
-    /// Returns the number of CPUs that other processes use, if too many for `--idle-only`.
+    /// Returns how many CPUs were busy since `before`, if too many for `--idle-only`, or if tasks
+    /// waited for I/O; else `None`.
     fn busy_since(&self, before: &StateSnapshot) -> Option<f64> {
         let cpus = &self.prepared.machine.cpu.allowed;
         let change = before.until(&self.state.snapshot(), cpus);
@@ -161,7 +162,7 @@ impl<'a> Probing<'a> {
         (busy >= BUSY_CPUS || waits).then_some(busy)
     }
 
-    /// Adds an entry to the journal. If that fails it is lost: a full disk may have room later.
+    /// Adds `line` to the journal. Prints an error and goes on: a full disk may have room later.
     fn write(&mut self, line: &JournalEntry) {
         if let Err(e) = self.journal.add(line) {
             complain(&format!("{e}; this probe is lost, and the watch goes on"));
@@ -175,7 +176,7 @@ impl<'a> Probing<'a> {
         spent
     }
 
-    /// Makes a probe. Returns whether a signal stopped the watch.
+    /// Measures all cases once, into the journal. Returns whether a signal came during that time.
     fn probe(&mut self) -> bool {
         let at = self.last.unwrap_or_default();
         let cpus = &self.prepared.machine.cpu.allowed;
@@ -218,8 +219,8 @@ impl<'a> Probing<'a> {
         interrupted
     }
 
-    /// Measures the cases whose budgets allow it at second `at`, by workers that then end.
-    /// Returns the outcomes, their seconds, the cases left out, and whether it was interrupted.
+    /// Measures the cases whose daily disk or network budget allows it at second `at` of the watch.
+    /// Returns outcomes, the seconds that each took, the cases left out, and true if interrupted.
     fn measured(&self, at: f64) -> (Vec<Outcome>, Vec<f64>, Vec<Case>, bool) {
         let allowed = |planned: &Planned| {
             let subsystem = subsystem_of(&planned.candidate.case);
@@ -275,8 +276,8 @@ fn asleep() -> f64 {
     wall::since_boot() - wall::monotonic()
 }
 
-/// Returns an upper bound of the bytes that a case has sent and received in `seconds`; 0 without a
-/// result. It also sends to warm up, to choose CPUs and to detect a shaper.
+/// Returns an upper bound of the bytes that a case sent in `seconds`, which include warm-up and
+/// other sending outside its samples; 0 if it has no rate or no network.
 fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     if !subsystem_of(&outcome.case).uses_interfaces {
         return 0.0;

@@ -26,7 +26,7 @@ pub(super) fn pairing(case: &Case) -> Option<Pairing> {
     Some(Pairing::new("latency", definition, note, 1.0))
 }
 
-/// Returns the call of `ask`: one operation on each of many files in its directory.
+/// Returns the fio call for the case of `ask`: one operation, such as stat, on each of many files.
 pub(super) fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let (name, ..) = engine(&ask.case).ok_or("it has no such operation")?;
     let threads = ask.case.threads();

@@ -54,7 +54,8 @@ impl FioJobReport {
         all.iter().map(|side| side.transfers() * latency(side)).sum::<f64>() / count
     }
 
-    /// Returns the work of `metric` and its time, partly filled by transfers (`in_flight` at once).
+    /// Returns the work and time behind `metric`: transfers for `rate`, transfers ÷ `in_flight` for
+    /// `latency` (of at least 2 % of the time), else bytes.
     pub(super) fn account(&self, metric: &str, in_flight: f64) -> Account {
         const BUSY: f64 = 0.02;
         let Self { read, write, .. } = self;
@@ -112,7 +113,7 @@ impl FioSide {
         }
     }
 
-    /// Returns why a count or rate is impossible, if one is; 2.x has -nan for idle directions.
+    /// Returns why a count or rate is impossible, if so; idle directions may have -nan, as in 2.x.
     pub(super) fn impossible_count(&self) -> Option<String> {
         let counts = [
             ("io_bytes", self.io_bytes),

@@ -139,7 +139,7 @@ const FIO_DIRECTIONS: [FioDirection; 4] = [
 ];
 
 impl FioDirection {
-    /// Returns the direction's part of two counts of a disk; `None` if it has none.
+    /// Returns a disk's count in this direction: `read`, `write`, or both if mixed; else `None`.
     fn of_disk(&self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
         match self.name {
             "read" => read,
@@ -301,7 +301,7 @@ impl JobFigures<'_> {
         }
     }
 
-    /// Returns how many jobs, each of which ran for `seconds`, the entry sums; `None` if unknown.
+    /// Returns how many jobs this entry sums if each ran for `seconds`; `None` if unknown.
     fn jobs(&self, seconds: f64) -> Option<f64> {
         let jobs = self.number("numjobs")?;
         let has = |key: &str| self.options.contains_key(key);

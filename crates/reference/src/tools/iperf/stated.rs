@@ -113,8 +113,8 @@ impl IperfRows {
         found
     }
 
-    /// Returns, by address of the row, why the bytes of a whole test in `totals` contradict the sum
-    /// of its intervals; contains only such rows.
+    /// Returns, by pointer to the row, why the bytes of a whole test in `totals` contradict the sum
+    /// of its intervals; rows that agree are not in the result.
     fn contradicting_totals(&self, totals: &[&IperfRow]) -> Contradictions {
         /// Bytes after the last whole interval may lack a row.
         const STATED_TOLERANCE: f64 = 0.05;

@@ -185,7 +185,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Parses the document, which `--json-stream` writes in parts.
+/// Parses a document, whole or in the parts (one event each) that `--json-stream` writes.
 fn report(text: &str) -> Result<StatedReport, String> {
     let texts = json::texts(text)?;
     let mut whole = StatedReport::default();
@@ -346,8 +346,8 @@ fn used(report: &StatedReport, sum: &IntervalSum, streams: u64, is_sent: bool) -
     }
 }
 
-/// Adds the rates of both directions to `figure` if they ran at once (3.12 does not record
-/// `--bidir`). `is_back`: the figure's own direction is from server to client.
+/// Adds the rates of both directions, its own first, to `figure` if they ran at once (3.12 does not
+/// record `--bidir`). `is_back`: the figure's own direction is from server to client.
 fn with_ways(report: &StatedReport, mut figure: StatedFigure, is_back: bool) -> StatedFigure {
     let rate = |stream: &StreamSums| {
         let udp = stream.udp.as_ref().map(arrived_of);

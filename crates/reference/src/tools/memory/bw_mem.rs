@@ -28,7 +28,7 @@ fn operation(case: &Case) -> Option<Operation> {
     Some(Operation { name, arrays, bytes: stream.site.size / arrays })
 }
 
-/// Returns the environment that shortens lmbench's calibration: measurements of at least
+/// Returns the environment variables that shorten lmbench's calibration: measurements of at least
 /// `microseconds`, and no correction for clock and loop, negligible for these loops.
 pub(crate) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
     vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]

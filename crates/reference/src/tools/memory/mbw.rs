@@ -10,7 +10,7 @@ const BYTES_PER_MIB: u64 = 1 << 20;
 /// Bytes read and written for each counted byte.
 const BOTH_WAYS: f64 = 2.0;
 
-/// Returns the MiB of each of mbw's two arrays, half of the case's size. `None` if no copy.
+/// Returns the MiB of each of mbw's two arrays, half of the case's size; `None` if it is no copy.
 fn array_mib(case: &Case) -> Option<u64> {
     let stream = MemoryStream::of(case).ok().filter(|stream| stream.op == StreamOp::Copy)?;
     Some(stream.site.size / 2 / BYTES_PER_MIB).filter(|mib| *mib > 0)

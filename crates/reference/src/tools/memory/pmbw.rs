@@ -33,7 +33,7 @@ const RANDOM: PmbwWalk = PmbwWalk {
     difference: "it knows no blocks: a walk over every 8 bytes of an area as large, each waits for the one before",
 };
 
-/// Returns the walk for a case, if there is one; for copies of `memory.block`, the read walk.
+/// Returns pmbw's access pattern for `case`, if it has one; for copies of `memory.block`, reads.
 fn walk(case: &Case) -> Option<PmbwWalk> {
     if let Ok(stream) = MemoryStream::of(case) {
         return match stream.op {

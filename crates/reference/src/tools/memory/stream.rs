@@ -70,7 +70,6 @@ impl StreamRow {
         ToolFigure::of(self.bytes / mean.value(), Account::of(self.bytes, mean))
     }
 
-    /// Returns the rate of the best repetition.
     pub(crate) fn best(&self) -> Result<ToolFigure, String> {
         Ok(ToolFigure::of(self.best, Account::of(self.bytes, self.times[1]))?.best())
     }

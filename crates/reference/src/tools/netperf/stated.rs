@@ -19,7 +19,7 @@ pub(super) fn recognises(text: &str) -> bool {
         || is_bare(text)
 }
 
-/// Returns the byte offsets of results: banners, and keys that continue no other result.
+/// Returns the byte offset of each result: of its banner or, without one, its first KEY=VALUE line.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let (mut is_in_keys, mut has_banner) = (false, false);

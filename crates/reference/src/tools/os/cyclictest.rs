@@ -2,7 +2,7 @@
 
 use crate::tools::prelude::*;
 
-/// Returns the interval of a case in microseconds, if it is measured as cyclictest does it.
+/// Returns the case's wake-up interval in µs; `None` if cyclictest does not measure such a case.
 fn interval_micros(case: &Case) -> Option<f64> {
     let is_known = matches!(case.word("op"), Some("sleep" | "fifo")) && case.benchmark() == "os.wake";
     let micros = (case.time("interval")?.as_secs_f64() * 1e6).round().max(1.0);

@@ -81,7 +81,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     ToolFigure::of(micros * 1e-6 / bench.times, Account::of(count * bench.times, seconds))
 }
 
-/// Parses the number before `label`, the last word there.
+/// Parses the word directly before `label` as a number. Fails if there is no such number.
 fn number_before(text: &str, label: &str) -> Result<f64, String> {
     let before = text.split_once(label).map(|(before, _)| before);
     let word = before.and_then(|before| before.rsplit(char::is_whitespace).next()).unwrap_or_default();

@@ -21,7 +21,7 @@ impl Osu {
         stated.unless_empty("it has no line of a size and a figure")
     }
 
-    /// Parses the figure of a line: message size (not for a barrier), then MB/s or µs.
+    /// Parses the result in a line: message size (not for a barrier), then MB/s or µs; else `None`.
     fn figure(&self, line: &str) -> Option<StatedFigure> {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let (name, value) = match numbers.as_slice() {

@@ -32,7 +32,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     stated.unless_empty("it has no line 'Summary:' with a figure")
 }
 
-/// Returns the figure `name` with the mean time of `event` in µs, checked by the counts in `text`.
+/// Returns the figure `name`, the mean time of `event` in µs, checked by message counts in `text`.
 fn time(text: &str, name: &str, micros: f64, event: BoundedEvent) -> StatedFigure {
     let mut figure = StatedFigure::new(name, micros * 1e-6, Unit::Second, Err(NO_ECHO.to_owned()));
     let counted = text.split_once("[Valid Duration]").map_or("", |(_, line)| line);
@@ -50,7 +50,7 @@ fn time(text: &str, name: &str, micros: f64, event: BoundedEvent) -> StatedFigur
     figure
 }
 
-/// Returns why a mean of `micros` µs is below or above all observations in `text`.
+/// Returns why a mean of `micros` µs is outside the range of observations in `text`, if it is.
 fn other_mean(text: &str, micros: f64) -> Option<String> {
     let [least, most] =
         ["<MIN>", "<MAX>"].map(|end| number_after(text, &format!("{end} observation =")).ok());

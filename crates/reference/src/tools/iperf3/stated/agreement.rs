@@ -48,7 +48,7 @@ fn datagrams(sum: &IntervalSum) -> Messages {
     Messages { what: "datagrams", sent, lost, lost_percent, ..Messages::default() }
 }
 
-/// Returns why the datagrams contradict the bytes of their sum or the lost share.
+/// Returns why the datagrams contradict the bytes of their sum or the lost share, if they do.
 fn other_than_datagrams(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let size = report.start.test_start.blksize.filter(|_| is_udp(report));
     sums.all().find_map(|sum| Messages { bytes: sum.bytes.zip(size), ..datagrams(sum) }.contradiction())
@@ -71,8 +71,8 @@ fn more_than_asked(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Opti
 }
 
 /// Returns why a TCP stream sent far more than its congestion window allows per round trip; `None`
-/// if none did. Both are sampled once per interval, so the window may have been larger between;
-/// only Linux counts them in bytes and microseconds.
+/// if none did. Window and round trip are sampled once per interval, so that the window may have
+/// been larger between; only Linux counts them in bytes and microseconds.
 fn more_than_window(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     const TIMES: f64 = 20.0;
     let is_linux = report.start.system_info.as_deref().is_some_and(|uname| uname.starts_with("Linux "));
@@ -110,7 +110,7 @@ fn more_than_sent(sums: &Sums<'_>, buffers: f64) -> Option<String> {
     is_more.then(|| format!("its sender sent {} and its receiver received {}", moved(sent), moved(received)))
 }
 
-/// Returns why the streams' received bytes contradict their TCP sum by over `buffers` bytes.
+/// Returns why the bytes of the streams are not their TCP sum, with `buffers` bytes of tolerance.
 fn other_than_streams(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     let streams = &report.end.streams;
     if is_udp(report) || is_both_ways(report) || sums.is_back() || streams.is_empty() {
@@ -123,7 +123,7 @@ fn other_than_streams(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> O
         .then(|| format!("its streams received {} and their sum is {}", bytes(of_streams), bytes(sum)))
 }
 
-/// Returns why the intervals, counted at one end of the connection, contradict the sums.
+/// Returns why the intervals, counted at one end, contradict all sums by more than `buffers` bytes.
 fn other_than_intervals(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     if is_both_ways(report) || sums.is_back() {
         return None;
@@ -161,7 +161,7 @@ fn is_both_ways(report: &StatedReport) -> bool {
     back.into_iter().any(Option::is_some) || directions.contains(&true) && directions.contains(&false)
 }
 
-/// Returns whether two counts of the same bytes agree within `buffers` bytes; NaN agrees with all.
+/// Returns whether two counts of bytes agree within 5 % + `buffers` bytes; NaN agrees with all.
 fn agree(one: f64, other: f64, buffers: f64) -> bool {
     let (least, most) = (one.min(other), one.max(other));
     most <= least * ENDS_TOLERANCE + buffers

@@ -36,7 +36,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Returns, per row with a mean, why it is not the mean of the runs above of its method and size.
+/// Returns, per row with a mean, why it contradicts the runs above with its method and size, if so.
 fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
     let mut runs: Vec<(&str, f64)> = Vec::new();
     let mut found = Vec::new();
