@@ -116,7 +116,7 @@ impl Benchmark for PageFault {
     }
 }
 
-/// Returns the time to clear a page as its floor, two null calls for a mapping; else unknown.
+/// Returns the floor of the access time: clearing a page; for mmap two empty system calls.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     let limit = match (question.metric, question.case.word("op")) {
         (RATE_METRIC, _) => return crate::limit::rate_ceilings(question, limits),
@@ -138,7 +138,7 @@ fn limits(question: &Question<'_>) -> Vec<Limit> {
     vec![limit]
 }
 
-/// Returns a file in memory of [`REGION_BYTES`], all of it in the page cache.
+/// Returns a memfd of [`REGION_BYTES`], with all its pages in the page cache.
 fn cached_file() -> io::Result<File> {
     let mut file = File::from(rustix::fs::memfd_create("plimsoll", MemfdFlags::CLOEXEC)?);
     let block = vec![1_u8; 1 << 20];
@@ -146,7 +146,7 @@ fn cached_file() -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns the size of a transparent huge page in bytes.
+/// Returns the size of a transparent huge page in bytes; 2 MiB if the kernel does not show it.
 fn huge_bytes() -> usize {
     let size = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
     let size = size.ok().and_then(|text| text.trim().parse::<usize>().ok());
@@ -205,7 +205,7 @@ impl Toucher {
         Ok(made)
     }
 
-    /// Whether a touched huge page is one: then the bytes behind the first cause no fault.
+    /// Returns whether huge pages are in use: writes behind a touched byte then cause few faults.
     fn is_huge(&mut self) -> bool {
         let Some(region) = &mut self.region else { return false };
         region.touch(1);
@@ -215,7 +215,7 @@ impl Toucher {
         region.discard().is_ok() && faults < 8
     }
 
-    /// Overwrites the touched pages, which are as far from the caches as when they were touched.
+    /// Overwrites the touched pages with zeros, and keeps the shortest time per page.
     fn clear(&mut self) {
         let Some(region) = &mut self.region else { return };
         let begin = self.clock.now_ns();

@@ -119,7 +119,7 @@ impl Benchmark for FileNames {
     }
 }
 
-/// Returns the system calls of an operation as the floor of its time.
+/// Returns the floor of the time, 1 or 2 empty system calls, or for the rate that ceiling.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     let opens = matches!(question.case.word("op"), Some("create" | "open"));
     match question.metric {
@@ -188,7 +188,7 @@ impl FileWorker {
     }
 }
 
-/// Creates an empty file; fails if it exists.
+/// Creates an empty file; fails if the path exists.
 fn create(path: &Path) -> Result<(), Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     openat(CWD, path, flags, Mode::RUSR | Mode::WUSR).map(drop)

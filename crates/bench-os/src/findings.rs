@@ -10,7 +10,7 @@ use crate::fact::{CGROUP_DEPTH, HYPERVISOR, MITIGATIONS, NOHZ_FULL, SECCOMP_FILT
 /// Depth from which control groups cost a noticeable share of a switch.
 const DEEP_CGROUPS: u64 = 4;
 
-/// Returns at most one finding: the properties that add to each call, switch or fault.
+/// Returns at most one finding: what makes each system call, switch or fault slower here.
 pub(crate) fn kernel_costs(run: &RunView<'_>) -> Vec<PlainFinding> {
     let mut measured = run.measurements().iter().filter(|made| made.case.subsystem() == SUBSYSTEM.name);
     let Some(state) = measured.next().map(|made| &made.achieved) else { return Vec::new() };

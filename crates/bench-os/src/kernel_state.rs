@@ -25,12 +25,12 @@ const COSTLY_WORDS: &[&str] = &[
 const FREE_WORDS: &[&str] =
     &["Enhanced / Automatic IBRS", "Enhanced IBRS", "IBPB: conditional", "PBRSB-eIBRS"];
 
-/// Returns the state of the running kernel and of this process as facts of a case.
+/// Returns the state of the running kernel and of this process as facts of a benchmark case.
 pub(crate) fn facts(machine: &Machine) -> Facts {
     Facts { achieved: read(&Root::live(), machine), ..Facts::default() }
 }
 
-/// Reads the state below `root`; what is not there is left out.
+/// Reads the kernel's and process's state in the files below `root`; what is not there is left out.
 fn read(root: &Root, machine: &Machine) -> Achieved {
     let status = root.text("proc/self/status").unwrap_or_default();
     let groups = root.text("proc/self/cgroup").unwrap_or_default();
@@ -62,7 +62,7 @@ fn is_costly(state: &str) -> bool {
     is_active && COSTLY_WORDS.iter().any(|word| state.contains(word))
 }
 
-/// Returns the preemption model: `full`, as debugfs or the command line has it, or as built.
+/// Returns the preemption model as chosen (debugfs or command line) or built in, if known.
 fn preemption(root: &Root, machine: &Machine) -> Option<String> {
     let chosen = root.line("sys/kernel/debug/sched/preempt").ok();
     let chosen = chosen.and_then(|all| Some(all.split_once('(')?.1.split_once(')')?.0.to_owned()));
@@ -80,20 +80,20 @@ fn preemption(root: &Root, machine: &Machine) -> Option<String> {
     }
 }
 
-/// Returns the timer interrupts a second: the coarse clocks advance with each of them.
+/// Returns the timer interrupts per second by the resolution of the coarse clock, if known.
 fn tick_hz() -> Option<u64> {
     let period = clock_getres(ClockId::MonotonicCoarse);
     let ns = u64::try_from(period.tv_nsec).ok().filter(|ns| *ns > 1)?;
     (period.tv_sec == 0).then(|| (1_000_000_000 + ns / 2) / ns)
 }
 
-/// Returns the number of groups in the path of a line of /proc/self/cgroup; 0 for the root.
+/// Returns how many control groups a /proc/self/cgroup line names: 0 for root, `None` if malformed.
 fn depth(line: &str) -> Option<u64> {
     let path = line.splitn(3, ':').nth(2)?;
     Some(path.split('/').filter(|part| !part.is_empty()).count() as u64)
 }
 
-/// Returns the number of seccomp filters on the process; at least 1 in kernels that do not count.
+/// Returns the number of seccomp filters in /proc/self/status (1 if not counted); `None`: unknown.
 fn filters(status: &str) -> Option<u64> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     match (field("Seccomp:"), field("Seccomp_filters:")) {

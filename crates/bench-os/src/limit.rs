@@ -9,15 +9,15 @@ use crate::fact::NULL_CALL;
 pub(crate) const ENTRY_UNKNOWN: &str = "no maker documents how long a core takes to enter and leave the kernel, and a measured null call \
                                         bounds only calls that do more";
 
-/// Returns the floor of `calls` system calls that do nothing, measured with each sample. `formula`
-/// names the parts: `2 × null call`.
+/// Returns as floor the time of `calls` system calls that do nothing (null calls), measured with
+/// each sample. `formula` describes it: `2 × null call`.
 pub(crate) fn null_calls(question: &Question<'_>, calls: f64, formula: &str) -> Limit {
     let reason = "the null call (getppid) could not be measured with the samples";
     per_sample(question, &NULL_CALL, |seconds| calls * seconds, formula, reason)
 }
 
-/// Returns the floor `of` the value of condition `row` of each sample; unknown for `reason` if a
-/// sample lacks it.
+/// Returns as floor `of`(value of the condition `row`) of each sample; unknown, with `reason`, if a
+/// sample lacks the condition.
 pub(crate) fn per_sample(
     question: &Question<'_>,
     row: &OwnCondition,
@@ -38,8 +38,8 @@ pub(crate) fn per_sample(
     Limit { per_sample: values.into_iter().map(of).collect(), scope, passed_by, ..limit }
 }
 
-/// Returns the ceilings of operations per second of all threads, from those that `limits` returns
-/// for the time of one.
+/// Returns ceilings of the operations per second of all threads: threads ÷ each floor of the time
+/// of an operation that `limits` returns.
 pub(crate) fn rate_ceilings(question: &Question<'_>, limits: fn(&Question<'_>) -> Vec<Limit>) -> Vec<Limit> {
     let threads = question.case.threads() as f64;
     let ceiling = |floor: Limit| Limit {

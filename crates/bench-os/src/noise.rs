@@ -120,7 +120,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Reads the clock for `wanted_ns` and records gaps of at least `threshold_ns`.
+    /// Reads the clock for `wanted_ns`, and records gaps of at least `threshold_ns` in between.
     fn seen(clock: TickClock, wanted_ns: u64, threshold_ns: u64) -> Self {
         let mut gaps = Self::default();
         let start = clock.now_ns();
@@ -149,8 +149,8 @@ impl Gaps {
     }
 }
 
-/// Returns the interrupts to the firmware since the start of a CPU; `None` if it does not count
-/// them, or without the right to read its registers.
+/// Returns the firmware interrupts (SMIs) of a CPU since its start; `None` if it does not count
+/// them, or its registers are not readable.
 fn firmware_interrupts(cpu: usize) -> Option<u64> {
     let mut count = [0_u8; 8];
     let registers = File::open(format!("/dev/cpu/{cpu}/msr")).ok()?;

@@ -77,13 +77,13 @@ impl Benchmark for Process {
     }
 }
 
-/// Returns the null calls of a creation: making it, its own end, and waiting for it.
+/// Returns as floor the time of 3 empty system calls: creation, end, wait; 4 for exec and spawn.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     let calls = if matches!(question.case.word("op"), Some("exec" | "spawn")) { 4.0 } else { 3.0 };
     vec![crate::limit::null_calls(question, calls, &format!("{calls} × null call"))]
 }
 
-/// Returns the memory of this process in KiB, whose page tables a fork copies.
+/// Returns the resident memory of this process in KiB; `None` if `root` has no /proc for it.
 fn resident_kib(root: &Root) -> Option<u64> {
     let status = root.text("proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

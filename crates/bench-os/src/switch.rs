@@ -114,8 +114,8 @@ impl Benchmark for Switch {
     }
 }
 
-/// Returns the floor: on one CPU both calls of a hand-over, on two CPUs the leaving half of one and
-/// the entering half of the other, as the rest happens at the same time.
+/// Returns as floor of a hand-over the time of two system calls that do nothing on one CPU, and of
+/// one call on two CPUs, where half of each overlaps with the other.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     vec![match question.case.word("distance") {
         Some("same") => crate::limit::null_calls(question, 2.0, "2 × null call"),
@@ -140,7 +140,7 @@ fn cpus(machine: &Machine, shared: SharedPart) -> Result<[usize; 2], CannotMeasu
 /// Most CPUs to look at on each side for a pair.
 const MAX_TRIED_CPUS: usize = 256;
 
-/// Returns the first pair of allowed CPUs that share exactly this part.
+/// Returns the first pair of allowed CPUs that share exactly `shared` (CPU, core, cache …), if any.
 fn pair(machine: &Machine, shared: SharedPart) -> Option<[usize; 2]> {
     let allowed = || machine.cpu.allowed.iter().take(MAX_TRIED_CPUS);
     let is_pair = |[near, far]: &[usize; 2]| shared_part(&machine.cpu, *near, *far) == shared;

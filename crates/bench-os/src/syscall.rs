@@ -82,7 +82,7 @@ impl Benchmark for Syscall {
     }
 }
 
-/// Returns the null call as the floor of calls that do more; unknown for the rest.
+/// Returns as floor the time of a system call that does nothing; unknown for calls that do no more.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     vec![match question.case.word("op") {
         Some("read" | "write" | "clock-syscall") => crate::limit::null_calls(question, 1.0, "null call"),

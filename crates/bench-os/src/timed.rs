@@ -26,24 +26,24 @@ pub(crate) trait RepeatedOperation: Send {
         Ok(())
     }
 
-    /// Measures what the limit of a sample needs, at its end; not timed.
+    /// Measures, at the end of a sample, what its limit needs; not timed.
     fn finish(&mut self) {}
 
-    /// Returns whether a preemption cannot be part of the operation: then the time of calls of
-    /// [`RepeatedOperation::repeat`] during which the thread was preempted is excluded.
+    /// Returns whether a preemption cannot be part of the operation: then calls of
+    /// [`RepeatedOperation::repeat`] in which the thread was preempted are excluded.
     fn excludes_preemption(&self) -> bool {
         false
     }
 
-    /// Returns the measured ns of the last [`RepeatedOperation::repeat`], which took `passed` ns.
+    /// Returns the ns to count for the last [`RepeatedOperation::repeat`], which took `passed` ns.
     fn counted_ns(&self, passed: u64) -> u64 {
         passed
     }
 
-    /// Adds what `all` operations measured in a sample to its conditions, and prepares the next.
+    /// Moves what `all` threads' operations measured in a sample to the sample's conditions.
     fn note_sample(_all: &mut [&mut Self], _conditions: &mut Conditions) {}
 
-    /// Adds what `all` operations measured so far to the facts of the case.
+    /// Adds what `all` threads' operations measured so far to the facts of the case.
     fn note_facts(_all: &[&Self], _facts: &mut Facts) {}
 }
 
@@ -120,7 +120,7 @@ impl<O: RepeatedOperation> TimedThread<O> {
         }
     }
 
-    /// Returns the sum without what is excluded, unless that is all.
+    /// Returns the sum without operations that were preempted, unless that would leave none.
     fn kept(&self) -> TimedSum {
         let TimedSum { ns, count } = self.all;
         match count.saturating_sub(self.preempted.count) {
@@ -137,8 +137,8 @@ fn is_done(amount: SampleAmount, done: u64, passed_ns: u64) -> bool {
     }
 }
 
-/// Returns the shortest mean time of a batch of getppid(2), made without the C library, in seconds;
-/// `None` if it is refused.
+/// Returns the shortest mean time in s of 64 getppid(2) calls in a row, made without the C library;
+/// `None` if the call is refused.
 pub(crate) fn measure_null_call(clock: TickClock) -> Option<f64> {
     call::get_parent().ok()?;
     let batch = |_| {
@@ -151,7 +151,7 @@ pub(crate) fn measure_null_call(clock: TickClock) -> Option<f64> {
 }
 
 impl<O: RepeatedOperation> TimedThreads<O> {
-    /// Starts a thread on each of `cpus` for the operations, one for each thread.
+    /// Starts a thread on each of `cpus` with one of `operations`; `rate`: name of a rate metric.
     pub(crate) fn new(
         cpus: &[usize],
         operations: Vec<O>,
@@ -167,7 +167,7 @@ impl<O: RepeatedOperation> TimedThreads<O> {
     }
 }
 
-/// Returns a function that converts the failure of the system call `name`, such as `fork(2)`.
+/// Returns a function that converts an error of the system call `name`, such as `fork(2)`.
 pub(crate) fn failed<E: Into<io::Error>>(name: &str) -> impl Fn(E) -> CannotMeasure {
     use io::ErrorKind::{PermissionDenied, Unsupported};
     move |error| {

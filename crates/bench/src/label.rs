@@ -22,7 +22,7 @@ pub fn named(case: &Case) -> Vec<(&'static str, String)> {
     words::named(parts(case), case)
 }
 
-/// Returns the names of the parameters that the label shows in addition to the benchmark's words.
+/// Returns the names of the parameters that the label appends to its words as `name value`.
 pub fn added(case: &Case) -> Vec<&'static str> {
     words::added(parts(case), case)
 }

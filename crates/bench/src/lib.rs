@@ -50,14 +50,14 @@ pub fn nearest_name(typed: &str) -> Option<String> {
     near.filter(|near| near != typed)
 }
 
-/// Returns the metric `name` of a case; `None` if unknown, as in documents of another version.
+/// Returns the metric `name` of a case; `None` if the benchmark does not have it in this version.
 pub fn metric(case: &Case, name: &str) -> Option<Metric> {
     let metrics = find(case.benchmark())?.metrics(case);
     metrics.into_iter().find(|metric| metric.name == name)
 }
 
-/// Converts `value` of metric `from` to metric `to`, such as a rate to a throughput; `None` unless
-/// both describe the same transfers of the case.
+/// Converts `value` of metric `from` to metric `to` of the same transfers, such as operations/s to
+/// bytes/s; `None` if they are not convertible.
 pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
     if from == to {
         return Some(value);
@@ -68,12 +68,12 @@ pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
     (per_second.is_finite() && figure.is_finite() && figure > 0.0).then_some(figure)
 }
 
-/// Whether metric `name` of a case is informative only and never judged.
+/// Returns whether metric `name` of a case is informative only, and never judged.
 pub fn is_informative(case: &Case, name: &str) -> bool {
     metric(case, name).is_some_and(|metric| metric.role == Role::Informative)
 }
 
-/// Whether all machines of a run measure the case together (between them, MPI, solved jointly).
+/// Returns whether all machines of a run measure the case together (traffic between them, MPI).
 pub fn spans_all_machines(case: &Case) -> bool {
     case.is_between_machines()
         || find(case.benchmark()).is_some_and(|benchmark| benchmark.descriptor().of_all_machines)
@@ -89,22 +89,22 @@ pub fn subsystem(name: &str) -> Option<&'static Subsystem> {
     SUBSYSTEMS.iter().copied().find(|part| part.name == name)
 }
 
-/// Returns the subsystem of a case; [`Subsystem::USUAL`] if unknown.
+/// Returns the subsystem of a case; [`Subsystem::USUAL`] (defaults) if it is unknown.
 pub fn subsystem_of(case: &Case) -> &'static Subsystem {
     subsystem(case.subsystem()).unwrap_or(&Subsystem::USUAL)
 }
 
-/// Yields the names of the subsystems that are commands, in the order of help and runs.
+/// Yields the names of the subsystems that are commands, such as `disk`, in the order of the help.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     SUBSYSTEMS.iter().filter(|part| part.is_command).map(|part| part.name)
 }
 
-/// Whether the benchmark or subsystem called `name` uses test files.
+/// Returns whether the benchmark or subsystem called `name` uses test files.
 pub fn uses_test_files(name: &str) -> bool {
     subsystem(name.split('.').next().unwrap_or_default()).is_some_and(|part| part.on_files)
 }
 
-/// Returns `case` with one thread, for `machine` with one CPU; fails if it cannot be measured.
+/// Returns `case` with one thread, for a `machine` with one CPU; fails if it cannot be measured.
 pub fn single_threaded(machine: &Machine, case: &Case) -> Result<Candidate, CannotMeasure> {
     let threads = ("threads", Value::Count(1));
     let takes_threads = find(case.benchmark()).is_some_and(|it| it.keys().contains(&"threads"));
@@ -112,13 +112,13 @@ pub fn single_threaded(machine: &Machine, case: &Case) -> Result<Candidate, Cann
     with_values(machine, case, &["affinity", "threads"], given)
 }
 
-/// Returns whether the case proves the CPUs of its threads.
+/// Returns whether the case checks results to prove that its threads' CPUs compute right.
 pub fn proves_cpus(case: &Case) -> bool {
     find(case.benchmark()).is_some_and(|benchmark| benchmark.descriptor().proves_cpus)
 }
 
-/// Returns the case on all of `cpus`, with the usual amount of work in each sample if
-/// `has_usual_amount`. Fails if the case cannot be measured there.
+/// Returns `case` with a thread on each of `cpus`, and with the benchmark's default amount of work
+/// per sample if `has_usual_amount`. Fails if it cannot be measured there.
 pub fn on_cpus(
     machine: &Machine,
     case: &Case,
@@ -130,8 +130,8 @@ pub fn on_cpus(
     with_values(machine, case, &["affinity", "threads", amount], &given)
 }
 
-/// Returns the case without the parameters `without` and with `given`. Fails if the benchmark does
-/// not make exactly one case of them, or this machine cannot measure it.
+/// Returns `case` without the parameters named in `without`, and with the parameters `given`. Fails
+/// if the benchmark does not make exactly one case of them, or this machine cannot measure it.
 fn with_values(
     machine: &Machine,
     case: &Case,

@@ -19,7 +19,7 @@ pub struct ConditionDifference {
     pub values: Vec<String>,
 }
 
-/// Returns the facts that differ between the sides, with partial runs per side if there are any.
+/// Returns what differs between sides (kernel, version …), not results, and their partial runs.
 pub(super) fn differences(sides: &[ComparedSide]) -> Vec<ConditionDifference> {
     let one = |(code, what, read): ConditionFact| {
         let values = sides.iter().map(|side| side.runs.iter().map(read).collect());
@@ -84,7 +84,7 @@ pub(super) fn differing(a: &Case, b: &Case) -> BTreeSet<&'static str> {
     names.filter(|name| a.get(name) != b.get(name)).collect()
 }
 
-/// Returns the parameters that differ between two cases, as `threads 2 → 1`.
+/// Returns the parameters that differ between two cases, from `a` to `b`: `threads 2 → 1`.
 pub(super) fn difference(a: &Case, b: &Case) -> Vec<String> {
     let value = |case: &Case, name: &str| case.get(name).map_or("–".to_owned(), ToString::to_string);
     let one = |name: &str| format!("{name} {} → {}", value(a, name), value(b, name));

@@ -40,14 +40,14 @@ pub(super) struct MissingResult<'a> {
 }
 
 impl MissingResult<'_> {
-    /// Returns whether the result is invalid because almost all of its time was excluded.
+    /// Returns whether the result is invalid because over 90 % of its time was excluded.
     pub(super) fn is_interrupted(&self) -> bool {
         let excluded = ExcludedShare::of(self.measurement.conditions.excluded);
         self.status == Status::Invalid && matches!(excluded, ExcludedShare::AllBut(_))
     }
 }
 
-/// Returns the cases of each side, split by node if sides with several nodes share a node.
+/// Returns each side's cases with their results, by node if sides of several nodes share a node.
 pub(super) fn cases_of_sides(sides: &[ComparedSide]) -> Vec<Vec<SideFigures<'_>>> {
     let names = |side: &ComparedSide| -> BTreeSet<String> {
         side.runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect()
@@ -101,7 +101,7 @@ impl<'a> SideFigures<'a> {
         Self { case, node, name, all: Vec::new(), without: Vec::new(), on_all_cpus: false }
     }
 
-    /// Returns the runs of `side` that lack the case; empty for a published table.
+    /// Returns the runs of `side` without a measurement of the case; empty for a published table.
     pub(super) fn absent<'s>(&self, side: &'s ComparedSide) -> Vec<&'s Run> {
         let runs = self.all.iter().map(|taken| taken.run).chain(self.without.iter().map(|one| one.run));
         let has: HashSet<*const Run> = runs.map(ptr::from_ref).collect();
@@ -113,7 +113,7 @@ impl<'a> SideFigures<'a> {
         self.without.iter().any(MissingResult::is_interrupted)
     }
 
-    /// Returns whether no run of the side lacks a result of the case, except by interruptions.
+    /// Returns whether the results that `side` lacks of the case are all missing by interruptions.
     pub(super) fn lacks_only_interrupted(&self, side: &ComparedSide) -> bool {
         self.absent(side).is_empty() && self.without.iter().all(MissingResult::is_interrupted)
     }
@@ -134,7 +134,7 @@ impl<'a> SideFigures<'a> {
         distinct_metrics(self.all.iter().flat_map(|taken| &taken.measurement.metrics))
     }
 
-    /// Returns the median core-to-core latency over the runs that recorded it, if any.
+    /// Returns the median core-to-core latency over the measurements that recorded it, if any.
     pub(super) fn cpu_distances(&self) -> Option<CpuDistance> {
         CpuDistance::median(self.all.iter().map(|taken| &taken.measurement.conditions))
     }
@@ -146,8 +146,8 @@ impl<'a> SideFigures<'a> {
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)
     }
 
-    /// Returns the median of the delivered headline figures, in the unit of the headline, over the
-    /// results with more than 10 % excluded time; `None` if there are none.
+    /// Returns the median of the main results with interruptions included, in their unit, over
+    /// those of which more than 10 % of the time was excluded; `None` if there are none.
     pub(super) fn median_delivered(&self) -> Option<f64> {
         let delivered = self.all.iter().filter_map(|taken| taken.measurement.delivered());
         median(delivered.map(|delivered| delivered.value).collect())
@@ -186,8 +186,8 @@ pub(super) struct CasePair<'f, 'r> {
 /// The results of one case with the index of the side; each side at most once, in order.
 pub(super) type MatchedCase<'f, 'r> = Vec<(usize, &'f SideFigures<'r>)>;
 
-/// Matches the cases of all `sides`; returns per case the (index of the side, its results).
-/// Different cases match only if they are similar and each side lacks the other's case.
+/// Matches the cases of all `sides`; returns, per case, (index of the side, its results) of each
+/// side. Different cases match only if they are similar and each side lacks the other's case.
 pub(super) fn match_cases<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<MatchedCase<'f, 'r>> {
     let mut found: Vec<MatchedCase<'f, 'r>> = Vec::new();
     for (side, all) in sides.iter().enumerate() {

@@ -64,7 +64,7 @@ impl Decisions {
         }
     }
 
-    /// Returns poor if anything regressed or is lost, good if all is unchanged, else fair.
+    /// Returns poor if anything regressed or is lost, good if nothing changed, else fair.
     pub fn tone(&self) -> Tone {
         match () {
             () if self.regressions + self.lost > 0 => Tone::Poor,
@@ -161,7 +161,7 @@ impl FailOnResult {
         }
     }
 
-    /// Describes what the gate cannot detect, why, and the remedy; `None` if it detects everything.
+    /// Describes losses that `--fail-on` cannot detect, and the remedy; `None` if it detects all.
     pub fn blindness(&self) -> Option<String> {
         let Self { blind, of, up_to, causes, .. } = self;
         let share = percent(self.fail_on, 2).replace(' ', "");
@@ -187,7 +187,7 @@ impl UnjudgedMetrics {
     }
 }
 
-/// Returns the largest loss (0.1 is a tenth) that would be no regression; `None`: unlimited.
+/// Returns the largest loss (0.1 is a tenth) that would not be a regression; `None`: unlimited.
 fn unseen(one: &ComparedMetric) -> Option<f64> {
     let [low, high] = one.interval?;
     let worst = match one.better? {

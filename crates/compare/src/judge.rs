@@ -72,7 +72,7 @@ pub(super) struct RunMetric {
 }
 
 impl RunMetric {
-    /// Combines the repetitions of a metric in one run; `None` without any.
+    /// Returns the medians of a metric's repetitions in a run and of their errors; `None` for none.
     pub(super) fn of(repeats: &[&MetricResult]) -> Option<Self> {
         let error = |m: &&MetricResult| {
             let [low, high] = m.summary.ci95.filter(|[low, _]| *low > 0.0)?;
@@ -177,9 +177,9 @@ impl JudgedDifference {
         blank
     }
 
-    /// Returns `blank` with the verdict if a side is 0. Equal sides: no change. A rate that fell
-    /// to 0, or a share that rose from 0 beyond `--fail-on`: regression; one that fell to 0 from
-    /// beyond it: improvement; else undecided.
+    /// Returns `blank` with the verdict for sides without ratio, such as 0. Equal sides: no change.
+    /// A rate that fell to 0, or a share that rose from 0 to more than `--fail-on`: regression; a
+    /// share that fell to 0 from more than that: improvement; else inconclusive.
     fn without_ratio(self, mut blank: ComparedMetric, better: Better) -> ComparedMetric {
         let (a, b) = (blank.a, blank.b);
         let share = self.fail_on.filter(|_| better == Better::Lower && blank.unit == Unit::One);
@@ -199,8 +199,8 @@ impl JudgedDifference {
     }
 }
 
-/// Returns why noise (`noise`: a logarithm) hides a difference. `others`: other work took as much
-/// time; `blind`: the noise also hides the loss that the user wants to detect.
+/// Returns why noise (smallest real difference `noise`, a logarithm) hides a difference. `others`:
+/// other work took as much time; `blind`: the noise is above `--fail-on`.
 fn hidden(noise: f64, others: bool, blind: bool) -> Why {
     let (doubt, text) = match () {
         () if noise > LARGEST_FOR_SAME.ln_1p() => {

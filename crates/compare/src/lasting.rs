@@ -49,8 +49,8 @@ pub struct Earlier {
     pub open: Vec<LastingLoss>,
 }
 
-/// Selects as baseline the latest `count` of the runs `0..runs` without a lasting loss in `all`.
-/// Also returns the losses that are still open. `floors`: noise measured by doctor.
+/// Selects as baseline (to compare with) the latest `count` of the runs `0..runs` without a lasting
+/// loss in `all`. Also returns losses that still last. `floors`: noise that doctor measured.
 pub fn baseline(all: &[MetricSeries], runs: usize, count: usize, floors: Option<&Floors>) -> Earlier {
     let mut left_out = vec![false; runs];
     let mut open = Vec::new();
@@ -71,7 +71,7 @@ pub fn baseline(all: &[MetricSeries], runs: usize, count: usize, floors: Option<
     Earlier { baseline, open }
 }
 
-/// Returns whether `comparison` has for this metric of the case a loss of more than half of
+/// Returns whether `comparison` has, for this metric of the case, a loss of more than half of
 /// `change`, the relative change of an earlier lasting loss (-0.1: a tenth less).
 pub fn is_still_lost(comparison: &Comparison, case: &Case, metric: &str, change: f64) -> bool {
     let same = |one: &&ComparedMetric| one.case == *case && one.metric == metric;
@@ -115,7 +115,7 @@ impl SeriesWalk<'_> {
         ended.into_iter().map(|(run, _)| run).collect()
     }
 
-    /// Returns how far `log`, a result's logarithm, is from the usual level; above 0 if worse.
+    /// Returns how much worse a result with the logarithm `log` is than usual; negative if better.
     fn lost(&self, log: f64) -> f64 {
         let Some(usual) = median(self.latest().to_vec()) else { return 0.0 };
         self.better.gain(usual - log)
@@ -129,7 +129,7 @@ impl SeriesWalk<'_> {
         &self.usual[self.usual.len().saturating_sub(self.count)..]
     }
 
-    /// Returns whether the loss `lost`, a logarithm, exceeds the noise between runs.
+    /// Returns whether the loss `lost` (difference of logarithms) exceeds the noise between runs.
     fn is_real(&self, lost: f64) -> bool {
         let (case, metric) = (&self.series.case, self.series.metric.as_str());
         let latest: Vec<f64> = self.latest().iter().map(|log| log.exp()).collect();

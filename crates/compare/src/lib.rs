@@ -189,8 +189,7 @@ pub fn letter(side: usize) -> String {
     format!("{}{last}", before.unwrap_or_default())
 }
 
-/// Compares every two sides. `floors` has the noise floors that doctor measured, one per machine;
-/// `wanted` has the options of the user.
+/// Compares every two sides. `floors` has the noise that doctor measured, per machine.
 pub fn compare(sides: &[ComparedSide], floors: &[Floors], wanted: &CompareOptions) -> Comparison {
     let figures = cases::cases_of_sides(sides);
     let cases: Vec<MatchedCase<'_, '_>> = cases::match_cases(&figures);
@@ -225,7 +224,7 @@ pub fn compare(sides: &[ComparedSide], floors: &[Floors], wanted: &CompareOption
 }
 
 impl ComparedSide {
-    /// Returns whether the side is a published table, which lacks unpublished results.
+    /// Returns whether the side is a published report, so that it does not have every result.
     pub fn is_published(&self) -> bool {
         self.name.starts_with(PUBLISHED)
     }
@@ -237,7 +236,7 @@ impl Comparison {
         self.compared.iter().filter(|c| c.verdict == verdict).count()
     }
 
-    /// Returns the regressions with a loss above `share` (0.05 is 5 %).
+    /// Yields the regressions with a loss above `share` (0.05 is 5 %).
     pub fn worse_than(&self, share: f64) -> impl Iterator<Item = &ComparedMetric> {
         regressions(&self.compared, share)
     }
@@ -248,8 +247,8 @@ fn regressions(compared: &[ComparedMetric], share: f64) -> impl Iterator<Item = 
 }
 
 impl ComparedMetric {
-    /// Returns the loss as a share, whichever direction is better: 0.1 is a tenth less work in the
-    /// same time. If the first side is a share of zero, returns the share on the second side.
+    /// Returns the loss as a share: 0.1 is a tenth less work in the same time, below 0 is a gain.
+    /// If the first side is a share of 0, returns the share on the second side.
     pub fn loss(&self) -> f64 {
         match (self.difference, self.better) {
             (Some(difference), Some(better)) => -better.gain(difference),
@@ -259,7 +258,7 @@ impl ComparedMetric {
     }
 }
 
-/// Returns why nothing is decided if too much time of a side (names `a`, `b`) is excluded.
+/// Returns the reason for no verdict if over half the time of a side (names `a`, `b`) is excluded.
 fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let sides = [(a, pair.a.excluded()), (b, pair.b.excluded())];
     sides.into_iter().find_map(|(side, excluded)| {
@@ -272,7 +271,7 @@ fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     })
 }
 
-/// Returns an external cause of the difference, if any: moved vCPUs, or other work.
+/// Returns an external cause of the difference (moved vCPUs, other work), if any; `a`, `b`: names.
 fn foreign(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let taken = [(a, pair.a.disturbed()), (b, pair.b.disturbed())];
     let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
@@ -298,7 +297,7 @@ fn moved(pair: &CasePair<'_, '_>) -> Option<Why> {
     })
 }
 
-/// Returns the direction in which the metric is better: the benchmark's, or `by_document` if the
+/// Returns which direction of the metric is better: the benchmark's, or `by_document` if the
 /// benchmark does not know the metric; `None` if the metric is not judged.
 fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better> {
     match plimsoll_bench::metric(case, metric) {
@@ -356,7 +355,6 @@ fn noise_of(
     Some(KnownNoise::new(declared_noise(pair.b.case, metric)?, NoiseOrigin::Declared))
 }
 
-/// Returns the noise that the benchmark of a case declares for a metric, if it does.
 fn declared_noise(case: &Case, metric: &str) -> Option<RunNoise> {
     Some(RunNoise::declared(plimsoll_bench::find(case.benchmark())?.noise(metric)?))
 }

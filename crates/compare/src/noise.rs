@@ -48,7 +48,7 @@ pub struct RunNoise {
 }
 
 impl RunNoise {
-    /// Estimates the noise from the results of each case; `None` if no case has two positive ones.
+    /// Estimates the noise from each case's results; `None` if no case has two positive ones.
     pub fn of<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut freedom, mut largest) = (0.0, 0.0, 0.0f64);
         for group in groups {
@@ -69,8 +69,8 @@ impl RunNoise {
         })
     }
 
-    /// Estimates the noise from the results of the runs of one side. Also returns the number of
-    /// excluded outliers, at most one per ten runs or part of ten.
+    /// Estimates the noise from one side's runs. Also returns the number of excluded outliers, at
+    /// most one per ten runs or part of ten. `None` for under two positive results.
     pub fn of_runs(values: &[f64]) -> Option<(Self, usize)> {
         let logs: Vec<f64> = values.iter().filter(|x| **x > 0.0).map(|x| x.ln()).collect();
         let kept = without_outliers(&logs, logs.len().div_ceil(RUNS_FOR_AN_OUTLIER));
@@ -79,9 +79,9 @@ impl RunNoise {
         Some((Self::of([kept.as_slice()])?, left_out))
     }
 
-    /// Combines the noise of two sides from `runs` runs each. Also returns the smallest difference
-    /// of their medians that may be real. Median: variance π ÷ 2 times that of the mean (Kendall &
-    /// Stuart, vol. 1, §14.10); degrees of freedom: Welch and Satterthwaite.
+    /// Combines the noise of two sides with `runs` runs each. Also returns the smallest difference
+    /// of their medians that may be real, as a logarithm. Median: variance π ÷ 2 times that of the
+    /// mean (Kendall & Stuart, vol. 1, §14.10); degrees of freedom: Welch and Satterthwaite.
     pub(super) fn of_sides(sides: [Self; 2], runs: [f64; 2]) -> (Self, f64) {
         let of = |side: usize| sides[side].deviation.powi(2) * std::f64::consts::FRAC_PI_2 / runs[side];
         let ([a, b], sum) = ([of(0), of(1)], of(0) + of(1));
@@ -98,7 +98,7 @@ impl RunNoise {
         (noise, noise.smallest_of(sum.sqrt()))
     }
 
-    /// Returns the median of the noise of several cases; `None` for fewer than [`LEAST_CASES`].
+    /// Returns the medians of the noise of several cases; `None` for fewer than [`LEAST_CASES`].
     fn typical(all: &[Self]) -> Option<Self> {
         let middle = |of: fn(&Self) -> f64| median(all.iter().map(of).collect());
         (all.len() >= LEAST_CASES).then_some(())?;
@@ -109,9 +109,9 @@ impl RunNoise {
         })
     }
 
-    /// Combines a case's own noise with the `typical` one, so that luck does not make a case quiet:
-    /// variances weighted by degrees of freedom (G. K. Smyth, Statistical Applications in Genetics
-    /// and Molecular Biology 3(1), 2004, article 3).
+    /// Combines a case's own noise with the `typical` one of its benchmark, so that few runs do not
+    /// make a case look quiet: variances weighted by degrees of freedom (G. K. Smyth, Statistical
+    /// Applications in Genetics and Molecular Biology 3(1), 2004, article 3).
     fn moderated(self, typical: &Self) -> Self {
         let freedom = self.freedom + typical.freedom;
         let squares = self.deviation.powi(2) * self.freedom + typical.deviation.powi(2) * typical.freedom;
@@ -124,7 +124,7 @@ impl RunNoise {
         Self { deviation: largest / 3.0, freedom: 30.0, largest }
     }
 
-    /// Returns the smallest difference of two runs that may be real, as a logarithm.
+    /// Returns the smallest difference of two runs that may be real, as a logarithm (0.01 is 1 %).
     pub fn smallest(&self) -> f64 {
         self.smallest_of(self.deviation * std::f64::consts::SQRT_2)
     }
@@ -259,8 +259,8 @@ fn quiet_measurements(runs: &[Run]) -> impl Fn(&Measurement) -> bool {
     move |m| cases.get(m.case.id().as_str()).is_none_or(|usual| is_quiet(m, *usual))
 }
 
-/// Returns the noise floor of a metric over all cases, if there are enough cases, then one per
-/// case. `cases` has the results of each case by its id.
+/// Returns the noise floor of a metric over all cases, if there are at least [`LEAST_CASES`], then
+/// one per case. `cases` has the results of each case by its id.
 fn floors([benchmark, metric]: [&str; 2], cases: &BTreeMap<String, Vec<f64>>) -> Vec<NoiseFloor> {
     let floor = |case: Option<&String>, noise| NoiseFloor {
         benchmark: benchmark.to_owned(),

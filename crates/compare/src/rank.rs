@@ -207,7 +207,7 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
         Some(judged.enter(blank))
     }
 
-    /// Returns the sides, best first, with the ranks that the differences leave possible.
+    /// Returns the sides, best first, each with the ranks that are possible within the noise.
     pub(super) fn ranked(&self, floors: &[Floors], prices: Option<&[f64]>) -> Ranked {
         let cases: Vec<&Case> = self.entries.iter().map(|entry| entry.figures.case).collect();
         let names: BTreeSet<&str> = cases.iter().flat_map(|case| alike::differing(cases[0], case)).collect();
@@ -267,7 +267,7 @@ impl RankEntry<'_, '_> {
     }
 }
 
-/// Returns the best and worst possible rank (from 1) of a side among `of` sides.
+/// Returns best and worst possible rank (from 1) of side number `side` among `of` sides.
 fn ranks(compared: &[ComparedMetric], side: usize, of: usize) -> [usize; 2] {
     let count = |of_a: DifferenceVerdict, of_b: DifferenceVerdict| {
         let is = |one: &&ComparedMetric| {
@@ -282,7 +282,7 @@ fn ranks(compared: &[ComparedMetric], side: usize, of: usize) -> [usize; 2] {
 const NOT_ALL: &str = "not all sides have it";
 
 impl Ranked {
-    /// Returns why the metric is in no score of `sides` sides; `None` if it may be in one.
+    /// Returns why the metric cannot be in the scores of `sides` sides; `None` if it can.
     fn unfit(&self, sides: usize) -> Option<String> {
         let has_ratio = |place: &RankedSide| place.value.is_finite() && place.value > 0.0;
         match &self.unordered {

@@ -53,7 +53,7 @@ pub struct RequirementResult {
 
 const GRAMMAR: &str = "write CASES METRIC >= VALUE, such as 'memory.bandwidth/* bandwidth >= 80% of limit', 'disk.io/* latency <= 200us' or 'cpu rate >= 95% of baseline'";
 
-/// Puts blanks around the first relation, so that `iops>=5` is three words.
+/// Puts blanks around the first `<`, `<=`, `>` or `>=`, so that `iops>=5` becomes three words.
 fn separate_relation(text: &str) -> String {
     let Some(start) = text.find(['<', '>']) else { return text.to_owned() };
     let (before, rest) = text.split_at(start);
@@ -115,12 +115,12 @@ impl Requirement {
         Some(Pattern::parse(pattern).map(made))
     }
 
-    /// Returns whether the requirement compares with a baseline.
+    /// Returns whether the requirement compares with a baseline (an earlier run).
     pub fn needs_baseline(&self) -> bool {
         matches!(self.bound, RequiredBound::OfBaseline(_))
     }
 
-    /// Returns whether the requirement compares several nodes.
+    /// Returns whether the requirement compares several nodes (machines of one run).
     pub fn needs_machines(&self) -> bool {
         matches!(self.bound, RequiredBound::OfMachines(_))
     }
@@ -185,8 +185,8 @@ impl Requirement {
         RequirementResult { requirement: self.text.clone(), case, met, found }
     }
 
-    /// Checks every matching measurement of the run. A measurement without a result of the metric
-    /// fails. `baseline` returns the earlier value of a metric, if there is one.
+    /// Checks each matching measurement of the run; without any, returns one failure. A missing
+    /// result fails. `baseline` returns the earlier value of a metric, if there is one.
     pub fn check(
         &self,
         run: &Run,
@@ -331,7 +331,7 @@ fn unknown_limit(metric: &MetricResult) -> String {
     reason.map_or("no limit is known".to_owned(), |why| format!("its limit is unknown: {why}"))
 }
 
-/// Returns the most similar benchmark if the first word is `NAME.NAME` and no benchmark.
+/// Returns the most similar benchmark name if the first word is `NAME.NAME` but no benchmark.
 fn misspelt(text: &str) -> Option<String> {
     let name = text
         .split([' ', '/'])

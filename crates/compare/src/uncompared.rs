@@ -160,7 +160,7 @@ fn of_one([a, b]: [Option<&SideFigures<'_>>; 2], [first, second]: [&ComparedSide
     Some(Uncompared { kind, ..one })
 }
 
-/// Returns whether both sides lost results, and the second side only to interruptions.
+/// Returns whether `a` lacks results by interruptions, and `b`, the second side, by nothing else.
 fn is_interrupted([a, b]: [&SideFigures<'_>; 2], second: &ComparedSide) -> bool {
     a.has_interrupted() && b.lacks_only_interrupted(second)
 }
@@ -177,8 +177,8 @@ impl Uncompared {
     }
 }
 
-/// Returns the case of `pair` as lost if the second side has only a different case, and no headline
-/// of it came to a verdict.
+/// Returns the first side's case as lost if the second side has only a similar case, and no main
+/// metric of the pair has a verdict; else `None`.
 fn replaced(
     pair: &CasePair<'_, '_>,
     compared: &[ComparedMetric],
@@ -196,7 +196,7 @@ fn replaced(
     Some(Uncompared::of_case(pair.a, Standing::of(pair.a, first), b))
 }
 
-/// Returns a compared case with missing results: lost if a run of the second side has none.
+/// Returns a compared case if results are missing: as lost if a run of the second side has none.
 fn partly(pair: &CasePair<'_, '_>, [first, second]: [&ComparedSide; 2]) -> Option<Uncompared> {
     let has: HashSet<*const Run> = pair.b.all.iter().map(|taken| ptr::from_ref(taken.run)).collect();
     let interrupted = is_interrupted([pair.a, pair.b], second);
@@ -210,7 +210,7 @@ fn partly(pair: &CasePair<'_, '_>, [first, second]: [&ComparedSide; 2]) -> Optio
     Some(Uncompared { kind: if lost { UncomparedKind::Lost } else { UncomparedKind::Partly }, ..of_case })
 }
 
-/// Returns the metrics of a compared case that were not compared.
+/// Returns the metrics of a compared case that are not among `compared`.
 fn lone_metrics(
     pair: &CasePair<'_, '_>,
     compared: &[ComparedMetric],

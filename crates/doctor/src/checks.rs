@@ -9,7 +9,7 @@ use plimsoll_units::text::{format_count, shown};
 
 use super::{MachineCheck, costs, good, unknown};
 
-/// Runs all checks of the machine's settings, in the order of display; `root` holds /proc and /sys.
+/// Checks settings that make results noisy, and permissions; `root` is the parent of /proc, /sys.
 pub fn checks(root: &Root, machine: &Machine) -> Vec<MachineCheck> {
     type CheckFunction = fn(&Root, &Machine) -> MachineCheck;
     const CHECKS: &[(&str, CheckFunction)] = &[
@@ -232,7 +232,7 @@ fn firmware(root: &Root, machine: &Machine) -> MachineCheck {
     modules(machine, table.map(drop))
 }
 
-/// Checks the source of the memory bandwidth limit; `table` is the outcome of reading DMI tables.
+/// Checks if firmware names the memory modules; `table` is the outcome of reading its DMI table.
 fn modules(machine: &Machine, table: Result<(), ReadError>) -> MachineCheck {
     const INSTEAD: &str = "the limit of memory bandwidth is that of sockets with every channel filled, or unknown; give --limits FILE";
     let described = machine.memory.modules.as_ref().is_some_and(|modules| !modules.is_empty());

@@ -4,7 +4,7 @@ use plimsoll_system::leftover::{Leftover, Reaped};
 
 use super::{MachineCheck, costs, good, unknown};
 
-/// Checks what killed runs left, as found in `reaped`; `None` if the search timed out.
+/// Reports the files of killed runs, removed or not, in `reaped`; `None`: the search timed out.
 pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
     const SLOW: &str = "a file system that held a directory of a tool does not answer; see dmesg";
     let check = reaped.map_or_else(|| unknown("looking took too long", SLOW), described);
@@ -24,8 +24,8 @@ fn described(Reaped { removed, left }: &Reaped) -> MachineCheck {
     }
 }
 
-/// Reports the programs of reference tools on `PATH` that are skipped; `each` has a program and its
-/// reason. `None` if `each` is empty.
+/// Reports the reference programs on `PATH` that are not used; `each` has a program and the reason.
+/// Returns `None` if `each` is empty.
 pub fn skipped_programs(each: &[String]) -> Option<MachineCheck> {
     let cost = "another program of that name is taken, or none; name a trusted one with --reference-path";
     (!each.is_empty()).then(|| MachineCheck { name: "PATH", ..costs(each.join("; "), cost) })

@@ -65,7 +65,7 @@ pub struct NoiseFloorRange {
     pub noisiest: Option<String>,
 }
 
-/// Returns the range of noise floors of each first metric, and of other metrics marked `floor`.
+/// Returns noise floor ranges over cases: per benchmark its first metric and any marked `floor`.
 pub fn noise_floor_ranges(floors: &Floors) -> Vec<NoiseFloorRange> {
     let shown = |f: &&NoiseFloor| {
         let all =
@@ -99,7 +99,7 @@ pub fn noise_floor_ranges(floors: &Floors) -> Vec<NoiseFloorRange> {
     found
 }
 
-/// Merges the entries of a subsystem's benchmarks into one, with its lowest and highest floor.
+/// Merges the ranges of each subsystem's benchmarks to one, from the lowest to the highest floor.
 pub fn by_subsystem(all: &[NoiseFloorRange]) -> Vec<NoiseFloorRange> {
     let mut found: Vec<NoiseFloorRange> = Vec::new();
     for one in all {

@@ -29,8 +29,8 @@ pub struct Race {
     pub backwards: u64,
 }
 
-/// Reads a clock on up to 64 of these CPUs at once, one thread per CPU, and counts readings that
-/// went back. `None` if no thread could be started.
+/// Reads a clock in one thread each on up to 64 of `cpus`, and counts readings earlier than what
+/// another thread read before. `None` if no thread could be started.
 pub fn race(clock: TickClock, cpus: &CpuSet) -> Option<Race> {
     let latest = AtomicU64::new(0);
     let one = |cpu: usize| {
@@ -57,7 +57,7 @@ pub fn race(clock: TickClock, cpus: &CpuSet) -> Option<Race> {
     })
 }
 
-/// Returns the clock checks: rate, agreement between `cpus`, cost of a reading, core clock.
+/// Checks the clocks: rate, agreement between `cpus`, cost of a reading, steadiness of core clock.
 pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<MachineCheck> {
     let mut clocks = ClockWatch::new(root);
     let mut checks = vec![("system clock", raced(race(TickClock::system(), cpus)))];

@@ -53,8 +53,8 @@ pub struct BaselineRuns {
 }
 
 impl Store {
-    /// Returns the ID of the last complete run before `run` with the same plan and machine and with
-    /// results, not imported; `None` without one.
+    /// Returns the ID of the last complete run with results that a baseline of `run` may use, with
+    /// the same plan and machine and not imported; `None` without one.
     pub fn run_before(&self, run: &Run) -> Result<Option<String>, StoreError> {
         let candidates = self.candidates(run, false)?;
         Ok(candidates.iter().map(|one| one.id.clone()).rfind(|id| *id != run.id))
@@ -74,8 +74,8 @@ impl Store {
         Ok(BaselineRuns { runs: runs.collect(), open: found.open.into_iter().filter_map(open).collect() })
     }
 
-    /// Tags `run`, or the first run of its last open regression, as accepted: no earlier run is in
-    /// a later baseline. Returns the ID of the tagged run.
+    /// Tags as accepted the first run of the latest regression that still lasts at `run`, else
+    /// `run`: no earlier run is in a later baseline. Returns the ID of the tagged run.
     pub fn accept(&mut self, run: &Run) -> Result<String, StoreError> {
         let candidates = self.candidates(run, true)?;
         let found = self.earlier(run, &candidates, MOST_BASELINE)?;
@@ -112,7 +112,7 @@ impl Store {
     }
 
     /// Returns the runs that a baseline of `run` may use, oldest first: from the last accepted run
-    /// on, at most [`MAX_SEARCHED`]. `run` itself is included `with_run`, or if accepted.
+    /// on, at most [`MAX_SEARCHED`]. Includes `run` if `with_run`, or if it is accepted.
     fn candidates(&self, run: &Run, with_run: bool) -> Result<Vec<&RunFacts>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();

@@ -33,7 +33,7 @@ pub(super) fn path_of(run: &Run) -> Result<PathBuf, String> {
     Ok(format!("{year:04}/{month:02}/{day:02}T{hour:02}{minute:02}Z-{}{SUFFIX}", run.id).into())
 }
 
-/// Parses `started` (RFC 3339), the start of run `id`. Fails for an invalid time or ID.
+/// Parses `started` (RFC 3339), the start of the run `id`. Fails for an invalid time or ID.
 pub(super) fn parse_start(id: &str, started: &str) -> Result<Timestamp, String> {
     let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
@@ -42,7 +42,7 @@ pub(super) fn parse_start(id: &str, started: &str) -> Result<Timestamp, String> 
     started.parse().map_err(|_| format!("'{}' is not a time", shown(started)))
 }
 
-/// Writes the document of `run` durably below `directory`, replacing an older one of this run.
+/// Writes the document of `run` below `directory`, and syncs it; replaces an older one of this run.
 pub(super) fn write(directory: &Path, run: &Run, registry: &Registry) -> Result<(), StoreError> {
     let runs = directory.join(RUNS_DIRECTORY);
     let file = runs.join(path_of(run).map_err(|why| StoreError::damaged(directory, why))?);
@@ -68,7 +68,7 @@ pub(super) fn create_private_dir(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Replaces `file` atomically by what `fill` writes to a temporary file, recorded in `registry`.
+/// Replaces `file` atomically by what `fill` writes to a temporary file, which `registry` records.
 pub(super) fn replace_atomically(
     file: &Path,
     registry: &Registry,
@@ -101,7 +101,7 @@ pub(super) enum UnreadDocument {
 }
 
 impl UnreadDocument {
-    /// Returns the error of the history with this `file`.
+    /// Returns the error for `file` of the history: damaged, or not readable.
     pub(super) fn of_file(self, file: &Path) -> StoreError {
         match self {
             Self::Damaged(why) => StoreError::damaged(file, why),
@@ -116,7 +116,7 @@ impl UnreadDocument {
 }
 
 impl From<io::Error> for UnreadDocument {
-    /// Maps an error with a system error number to `Refused`, an error of unpacking to `Damaged`.
+    /// Maps an error with a system error number to `Refused`, any of unpacking to `Damaged`.
     fn from(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(_) => Self::Refused(error),
@@ -165,8 +165,8 @@ pub(super) struct Listing {
 
 const MAX_DEPTH: usize = 8;
 
-/// Lists the documents below `directory`; empty if it is missing. Unusable files become problems of
-/// the listing. Fails if the directory of runs is unreadable.
+/// Lists the run documents below `directory`; empty if it is missing. Files that cannot be used are
+/// in [`Listing::problems`]. Fails if the directory of runs is unreadable.
 pub(super) fn list_documents(directory: &Path) -> Result<Listing, StoreError> {
     let mut listing = Listing::default();
     let runs = directory.join(RUNS_DIRECTORY);

@@ -43,7 +43,7 @@ impl StoreError {
         matches!(self.kind, StoreErrorKind::NoDefaultDirectory | StoreErrorKind::Inaccessible)
     }
 
-    /// Returns whether the requested history or run does not exist (exit code 2).
+    /// Returns whether the history or run to read does not exist, or is ambiguous (exit code 2).
     pub fn is_not_found(&self) -> bool {
         use StoreErrorKind::{Ambiguous, Missing, NoDirectory, NoSuchRun};
         matches!(self.kind, Missing | NoDirectory | NoSuchRun | Ambiguous)

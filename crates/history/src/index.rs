@@ -57,7 +57,7 @@ pub(super) struct RunFacts {
 }
 
 impl RunFacts {
-    /// Returns the sort key, (start in ms, ID): IDs ascend among runs of the same millisecond.
+    /// Returns the key for sorting by time, (start in ms, ID).
     fn sort_key(&self) -> (i64, &str) {
         (self.began_ms, &self.id)
     }
@@ -145,7 +145,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Adds each run of `stored` once, from its most complete document; further ones are problems.
+    /// Adds each run in `stored` once, by its most complete document; its other ones are problems.
     fn add_stored(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();

@@ -35,7 +35,7 @@ pub struct HistoryEnvironment {
 }
 
 impl HistoryEnvironment {
-    /// Reads `XDG_DATA_HOME` and `HOME` of this process.
+    /// Reads `XDG_DATA_HOME` and `HOME` of this process; ignores `HOME` if it is no directory.
     pub fn of_process() -> Self {
         Self {
             data_home: std::env::var_os("XDG_DATA_HOME"),
@@ -46,7 +46,7 @@ impl HistoryEnvironment {
 
 impl Location {
     /// Returns the default location, `$XDG_DATA_HOME/plimsoll` or `~/.local/share/plimsoll`, from
-    /// the variables `around`. Fails without either variable.
+    /// the variables `around`. Fails if neither is an absolute path.
     pub fn default_location(around: &HistoryEnvironment) -> Result<Self, StoreError> {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
@@ -89,7 +89,7 @@ impl Location {
         self.resolve_if_safe(self.directory())
     }
 
-    /// Returns `directory` with links resolved: the history's own, or an existing parent of it.
+    /// Returns `directory`, the history's own or an existing parent of it, with links resolved.
     /// Fails if another user could replace the history.
     fn resolve_if_safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
         let refused = |why: String| StoreError::refused(self.directory(), &why);
@@ -134,7 +134,7 @@ impl Location {
         }
     }
 
-    /// Creates the directory with mode 0700; for a given one the parent must exist.
+    /// Creates the directory with mode 0700 if missing; the default one also with its parents.
     fn make(&self) -> io::Result<()> {
         let (directory, recursive) = (self.directory(), matches!(self, Self::Usual(_)));
         match DirBuilder::new().recursive(recursive).mode(0o700).create(directory) {

@@ -56,8 +56,8 @@ impl Remarks {
             .map_err(|e| StoreError::damaged(&path, plimsoll_units::text::shown(&e.to_string())))
     }
 
-    /// Applies `change` to the remarks under a lock and returns its result. Failures change
-    /// nothing.
+    /// Reads the remarks under a lock, calls `change`, writes them, and returns its result.
+    /// Failures leave the file unchanged.
     pub(super) fn change<T>(
         directory: &Path,
         registry: &Registry,
@@ -92,7 +92,7 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("notes.json")
 }
 
-/// Locks `directory` until the file is dropped; fails after 10 s. No effect if unsupported.
+/// Locks `directory` until the returned file is dropped; fails after 10 s. No lock if unsupported.
 fn lock_directory(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     let begun = Instant::now();

@@ -73,8 +73,8 @@ impl RunJournal {
         self.append(lines.map(|lines| lines.concat()))
     }
 
-    /// Appends the results of the node `machine`, which replace its earlier ones. `header` has the
-    /// node's health and clock steps and the elapsed time.
+    /// Appends the results of the node `machine`, which replace its earlier ones when the journal
+    /// is read. `header` has the node's health and clock steps and the elapsed time.
     pub(super) fn add_machine(
         &mut self,
         header: &Run,
@@ -127,7 +127,7 @@ pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
     files.filter_map(|path| read(&path).transpose()).collect()
 }
 
-/// Reads a journal as a partial run; `None` if it is gone because the run just ended.
+/// Reads a journal as a partial run; `None` if it does not exist, because the run just ended.
 pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let file = match regular(path) {
         Err(unread) if unread.is_missing() => return Ok(None),

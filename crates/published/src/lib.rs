@@ -136,19 +136,19 @@ impl Matched {
         })
     }
 
-    /// Whether the number is another quantity than plimsoll's metric, such as a time for a rate.
+    /// Returns whether the number is another quantity than plimsoll's metric: a time, not a rate.
     pub fn is_derived(&self) -> bool {
         !matches!(self.counted, CountedAs::Per(_))
     }
 
-    /// Returns the matrix orders (scaled by `scale`, published); `None` if they are equal or the
-    /// case has no matrix order.
+    /// Returns (order to measure, published order) of the case's matrix, scaled by `scale`; `None`
+    /// if they are equal or the case has no matrix order.
     pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
         let Some(Value::Count(n)) = self.case.get("n") else { return None };
         Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
     }
 
-    /// Whether `case` measures the same quantity, with the matrix order scaled by `scale`.
+    /// Returns whether `case` measures the same quantity, with the matrix order scaled by `scale`.
     pub fn measures_same(&self, case: &Case, scale: f64) -> bool {
         let same = |(name, value): &(&str, Value)| match (*name, value) {
             ("n", Value::Count(n)) => case.get(name) == Some(&Value::Count(scaled_order(*n, scale))),
@@ -159,12 +159,12 @@ impl Matched {
 }
 
 impl PublishedFigure {
-    /// Whether this is the report's own result for a case (mean or single), not a sample.
+    /// Returns whether this is the report's own result for a case (mean or single), not a sample.
     pub fn is_own_point(&self) -> bool {
         self.source == "own" && matches!(self.statistic, "mean" | "single") && self.matched.is_some()
     }
 
-    /// Whether a reference tool measured the number, not the report's own program.
+    /// Returns whether a reference tool measured the number, not the report's own program.
     pub fn is_reference(&self) -> bool {
         !matches!(self.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
     }
@@ -174,7 +174,7 @@ impl PublishedFigure {
         self.value.parse().ok()
     }
 
-    /// Whether both numbers describe one measured point: same operation, sizes, threads and metric.
+    /// Returns whether both describe one measured point: same operation, sizes, threads and metric.
     pub fn is_of_point(&self, other: &PublishedFigure) -> bool {
         let key = |f: &PublishedFigure| {
             (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric)
@@ -182,8 +182,8 @@ impl PublishedFigure {
         key(self) == key(other)
     }
 
-    /// Whether `text`, a number of the report's prose, can refer to this one: same subsystem and
-    /// metric, and the same operation and size if the prose states them.
+    /// Returns whether `text`, a number of the report's prose, can refer to this one: same
+    /// subsystem and metric, and the same operation and size if the prose states them.
     pub fn matches_text(&self, text: &PublishedFigure) -> bool {
         let fits = |own: &str, of: &str| of.is_empty() || own == of;
         self.subsystem == text.subsystem
@@ -192,7 +192,7 @@ impl PublishedFigure {
             && fits(self.bytes, text.bytes)
     }
 
-    /// Whether the number comes from the report's prose, not from a table.
+    /// Returns whether the number comes from the report's prose, not from a table.
     pub fn is_of_text(&self) -> bool {
         self.pattern.split(';').any(|part| part == "headline")
     }
@@ -201,7 +201,7 @@ impl PublishedFigure {
         self.matched.as_ref().is_some_and(|m| m.metric == metric && m.measures_same(case, 1.0))
     }
 
-    /// Returns the value in plimsoll's metric and base units; `None` if doubted or not positive.
+    /// Returns the value in plimsoll's metric and base units; `None` if doubted, unmatched, or ≤ 0.
     pub fn believed(&self) -> Option<f64> {
         let value = self.matched.as_ref()?.as_ours()?;
         (self.doubt.is_none() && value > 0.0).then_some(value)
@@ -235,7 +235,7 @@ const OPEN: &str = include_str!("data/open.tsv");
 
 const DOUBTS: &str = include_str!("data/doubts.tsv");
 
-/// Yields the rows of a tab-separated table that have `N` columns, without its header.
+/// Yields the rows of a tab-separated table that have `N` columns, without its first line.
 fn rows<const N: usize>(table: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     table.lines().skip(1).filter_map(|line| line.split('\t').collect::<Vec<_>>().try_into().ok())
 }
@@ -271,18 +271,18 @@ impl fmt::Display for OpenPoint {
     }
 }
 
-/// Returns the names of all reports, which are also names of plans.
+/// Returns the names of all reports, which are also the names of plans that replay them.
 pub fn names() -> Vec<&'static str> {
     REPORTS.iter().map(|[name, ..]| *name).collect()
 }
 
-/// Returns the report with this name; `None` if unknown.
+/// Returns the published report with this name; `None` if there is none.
 pub fn find(name: &str) -> Option<PublishedReport> {
     let [name, machine, year, numbers] = REPORTS.into_iter().find(|[known, ..]| *known == name)?;
     Some(PublishedReport { name, machine, year, figures: rows(numbers).map(figure).collect() })
 }
 
-/// Converts a row to a number: first the report's twelve columns, then the added ones.
+/// Converts a row of data to a number: first the report's twelve columns, then the added ones.
 fn figure(columns: [&'static str; 21]) -> PublishedFigure {
     let [subsystem, operation, pattern, precision, block, packet, threads, rest @ ..] = columns;
     let [metric, unit, statistic, value, source, case, ours, rest @ ..] = rest;
@@ -335,12 +335,12 @@ impl PublishedReport {
     }
 
     /// Returns how the report derives its limit of a metric (formula and inputs), or that it prints
-    /// none; `None` for unknown metrics.
+    /// none; `None` if it has no such metric.
     pub fn derivation(&self, subsystem: &str, metric: &str) -> Option<&'static str> {
         rows(THEORIES).find(|row: &[_; 4]| row[..3] == [self.name, subsystem, metric]).map(|[.., text]| text)
     }
 
-    /// Returns the limit of point `figure` that `is_wanted`, else a limit in the text, else `None`.
+    /// Returns the limit of point `figure` that `is_wanted` selects, else one in the prose, if any.
     pub fn theory(
         &self,
         figure: &PublishedFigure,
@@ -369,7 +369,7 @@ impl PublishedReport {
         self.figures.iter().find(|figure| figure.is_own_point() && figure.is_about(case, metric))
     }
 
-    /// Returns a case metric's undoubted samples in base units; the mean if none are printed.
+    /// Returns the report's undoubted samples of a metric in base units; without any, the mean.
     pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
         let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
             let own = self.figures.iter().filter(|f| f.source == "own" && wanted(f.statistic));
@@ -379,8 +379,8 @@ impl PublishedReport {
         if samples.is_empty() { of(|statistic| matches!(statistic, "mean" | "single")) } else { samples }
     }
 
-    /// Returns the report as a run with the cases of `like`, without doubted numbers; cases without
-    /// a published number are missing.
+    /// Returns the report's numbers, without doubted ones, as a run with the cases and metrics of
+    /// `like`; cases without such a number are missing.
     pub fn as_run(&self, like: &Run) -> Run {
         let one = |measurement: &Measurement| {
             let metric = |metric: &MetricResult| {

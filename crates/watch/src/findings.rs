@@ -31,7 +31,7 @@ const UNWATCHED: f64 = 5.0;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 const MIN_FIGURES: usize = 20;
 
-/// Returns the findings of the journal `kept` and its joined results, the most general first.
+/// Returns findings on a watch, its cases and the machine; `measurements` join each case's probes.
 pub fn findings(kept: &JournalContent, measurements: &[Measurement]) -> Vec<Finding> {
     let watch =
         FindingsContext { kept, begun: kept.begun.run.started.parse().unwrap_or(Timestamp::UNIX_EPOCH) };
@@ -106,7 +106,7 @@ impl FindingsContext<'_> {
         )
     }
 
-    /// Returns the finding on a case's spread and worst hour; `None` with fewer than two samples.
+    /// Returns the finding on a case's spread and worst hour; `None` for under two samples.
     fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline().filter(|metric| metric.samples.len() > 1)?;
         if plimsoll_bench::is_informative(&measurement.case, &metric.name) {
@@ -203,8 +203,8 @@ impl FindingsContext<'_> {
         held::changes(settings).filter_map(finding).collect()
     }
 
-    /// Returns the finding on a drop without a local cause, typical of a used-up burst credit.
-    /// `steps` are the case's level changes, `settings` its rate limits over time.
+    /// Returns the finding on a drop that no local change explains, as of a used-up burst credit,
+    /// if any. `steps` are the case's changes of level, `settings` its rate limits over time.
     fn credit(
         &self,
         measurement: &Measurement,
@@ -393,14 +393,14 @@ fn delivered(metric: &MetricResult) -> Vec<TimedPoint> {
     known.filter(|point| point.value.is_finite()).collect()
 }
 
-/// Returns the delivered values of a metric over time, or its measured values if none are known.
+/// Returns the values of a metric over time with interruptions included, or as measured if unknown.
 fn by_wall_clock(metric: &MetricResult) -> Vec<TimedPoint> {
     let delivered = delivered(metric);
     if delivered.is_empty() { metric.timed() } else { delivered }
 }
 
-/// Returns the distance from the median, as a share of it, that holds 95 % of `values` (all of
-/// fewer than 20); `None` without values.
+/// Returns the largest distance from the median, as a share of it, of the nearest 95 % of `values`
+/// (of all, if fewer than 20); `None` without values.
 fn spread_around_median(values: &[f64]) -> Option<f64> {
     let median = median(values.to_vec())?;
     let mut off: Vec<f64> = values.iter().map(|value| (value / median - 1.0).abs()).collect();
@@ -410,7 +410,7 @@ fn spread_around_median(values: &[f64]) -> Option<f64> {
     off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())
 }
 
-/// Formats a duration as text: "23 h 59 min", "4 min 10 s".
+/// Formats a duration: `10 s`, `4 min 10 s`, `23 h 59 min`, from 48 hours on `2 d 1 h`.
 pub fn format_duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);

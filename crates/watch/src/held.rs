@@ -12,7 +12,7 @@ pub(crate) struct SettingAtProbe {
     pub(crate) by: Option<Setting>,
 }
 
-/// Returns the rate limit of a case at each probe; empty unless the case uses a disk or network.
+/// Returns the rate limit at each probe of a case, by time; empty unless it uses disk or network.
 pub(crate) fn settings(kept: &JournalContent, measurement: &Measurement) -> Vec<SettingAtProbe> {
     let subsystem = subsystem_of(&measurement.case);
     if !subsystem.on_files && !subsystem.uses_interfaces {
@@ -34,13 +34,13 @@ pub(crate) fn settings(kept: &JournalContent, measurement: &Measurement) -> Vec<
 }
 
 impl SettingAtProbe {
-    /// Returns the rate limit in base units; infinite if there is no limit.
+    /// Returns the rate limit in its base unit, such as bytes/s; infinite if there is no limit.
     pub(crate) fn rate(self) -> f64 {
         self.by.map_or(f64::INFINITY, |setting| setting.rate.value)
     }
 }
 
-/// Returns each change of the rate limit as (setting before, setting after).
+/// Yields each change of the rate limit between successive probes as (before, after).
 pub(crate) fn changes(settings: &[SettingAtProbe]) -> impl Iterator<Item = (SettingAtProbe, SettingAtProbe)> {
     let pairs = settings.iter().copied().zip(settings.iter().skip(1).copied());
     pairs.filter(|(before, after)| before.by != after.by)

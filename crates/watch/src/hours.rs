@@ -16,7 +16,7 @@ pub(crate) struct Hour {
 }
 
 impl Hour {
-    /// Formats the hour as "2026-11-26 14:00 to 15:00 UTC".
+    /// Formats the hour as `2026-11-26 14:00 to 15:00 UTC`.
     pub(crate) fn name(&self) -> String {
         format!(
             "{} to {}",
@@ -31,7 +31,7 @@ pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
     from.checked_add(jiff::SignedDuration::from_nanos(nanos)).unwrap_or(Timestamp::MAX)
 }
 
-/// Returns the hours with enough probes, the earliest first; t = 0 of `series` is at `begun`.
+/// Returns clock hours (UTC) with 3 or more probes, in order; `series` is in seconds since `begun`.
 pub(crate) fn hours(series: &[TimedPoint], begun: Timestamp) -> Vec<Hour> {
     let mut found: Vec<(Timestamp, Vec<f64>)> = Vec::new();
     for point in series {
@@ -55,7 +55,7 @@ pub(crate) fn hours(series: &[TimedPoint], begun: Timestamp) -> Vec<Hour> {
     found.into_iter().filter_map(hour).collect()
 }
 
-/// Returns by how much `value` is worse than `than`, as a share of it; negative if better.
+/// Returns by which share of `than` `value` is worse than it; negative if it is better.
 pub(crate) fn worse(value: f64, than: f64, better: Better) -> f64 {
     match better {
         Better::Higher => 1.0 - value / than,
@@ -78,8 +78,8 @@ pub(crate) struct Daily {
     pub(crate) least: f64,
 }
 
-/// Returns the hours of the day that were worse than `usual` by at least the share `notable`, on
-/// every day with probes and on at least `days` days.
+/// Returns the hours of the day (UTC) that were worse than `usual` by at least the share `notable`
+/// on every day on which they have probes, if these are at least `days` days.
 pub(crate) fn daily(hours: &[Hour], usual: f64, better: Better, notable: f64, days: usize) -> Vec<Daily> {
     let of = |hour: i64| {
         let of_day = hours.iter().filter(|one| one.from.as_second().div_euclid(3600).rem_euclid(24) == hour);

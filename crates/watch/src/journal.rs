@@ -146,7 +146,7 @@ pub struct ProbedCase {
 }
 
 impl ProbedCase {
-    /// Converts the outcome of a probe that started `at` seconds after the start of the watch.
+    /// Converts a probe's outcome; adds `at`, its start in s of the watch, to the times of samples.
     pub fn of(outcome: Outcome, at: f64) -> Self {
         let Outcome { case, samples, facts, ended, .. } = outcome;
         let samples = samples.into_iter().map(|sample| Sample { at: at + sample.at, ..sample }).collect();
@@ -204,12 +204,12 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// Returns the error for a missing journal.
+    /// Returns the error for a journal that does not exist.
     pub fn missing(path: &Path) -> Self {
         Self::Missing(shown_path(path))
     }
 
-    /// Returns the error for an existing journal that can be resumed.
+    /// Returns the error for a journal that exists and can be resumed.
     pub fn unfinished(path: &Path) -> Self {
         Self::Unfinished(shown_path(path))
     }
@@ -254,7 +254,7 @@ pub struct WatchJournal {
 }
 
 impl WatchJournal {
-    /// Creates a locked journal whose first line is `begun`. Fails if the file exists already.
+    /// Creates and locks a journal file whose first line is `begun`. Fails if the file exists.
     pub fn make(path: &Path, begun: WatchOrder) -> Result<Self, JournalError> {
         let made = options().append(true).create_new(true).mode(0o600).open(path);
         let file = match made {
@@ -278,7 +278,7 @@ impl WatchJournal {
         synced.map(|()| journal).map_err(|e| failed("make", path, e))
     }
 
-    /// Opens a journal to resume it. Waits up to `patience` while another process has it locked.
+    /// Opens a journal to resume it; waits up to `patience` while another process has it locked.
     pub fn open_at_last(path: &Path, patience: Duration) -> Result<Self, JournalError> {
         let begun = Instant::now();
         loop {
@@ -289,7 +289,7 @@ impl WatchJournal {
         }
     }
 
-    /// Opens a journal to resume it. Fails if it is missing, locked, or owned by another user.
+    /// Opens and locks a journal to resume it. Fails if it is missing, locked, or of another user.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let file = owned(path, options().append(true))?;
         let journal = Self { file, path: path.to_owned() };
@@ -312,7 +312,7 @@ impl WatchJournal {
         Ok(kept)
     }
 
-    /// Appends a line and syncs it. On failure the earlier lines are unchanged.
+    /// Appends a line to the file and syncs it. On failure the earlier lines are unchanged.
     pub fn add(&mut self, line: &JournalEntry) -> Result<(), JournalError> {
         let mut bytes = serde_json::to_vec(line).map_err(|e| failed("write", &self.path, e.into()))?;
         bytes.push(b'\n');
@@ -328,7 +328,7 @@ impl WatchJournal {
         })
     }
 
-    /// Returns whether the first line is incomplete because the process that created it was killed.
+    /// Returns whether the file has only an incomplete first line, as its creator was killed.
     pub fn is_stillborn(&mut self) -> Result<bool, JournalError> {
         let mut bytes = Vec::new();
         let read = self.file.rewind().and_then(|()| BufReader::new(&self.file).read_until(b'\n', &mut bytes));
@@ -337,7 +337,7 @@ impl WatchJournal {
         Ok(is_begun && !bytes.contains(&b'\n'))
     }
 
-    /// Removes the journal, unless another file has replaced it.
+    /// Deletes the journal file, unless another file has replaced it.
     pub fn remove(self) -> Result<(), JournalError> {
         let of = |about: std::fs::Metadata| (about.dev(), about.ino());
         let own = self.file.metadata().map(of).map_err(|e| failed("remove", &self.path, e))?;
@@ -351,7 +351,7 @@ impl WatchJournal {
 }
 
 impl JournalContent {
-    /// Reads a journal that another process may be writing. Fails if it is missing or invalid.
+    /// Reads a journal, even if another process writes it. Fails if it is missing or invalid.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
         Ok(read(path, &mut owned(path, &options())?)?.0)
     }
@@ -372,7 +372,7 @@ fn foreign(path: &Path, why: impl Into<String>) -> JournalError {
     JournalError::Foreign(shown_path(path), why.into())
 }
 
-/// Opens a plain file of this user that is not too large.
+/// Opens a regular file of this user with `options`; fails if it is a link or over 2 GiB.
 fn owned(path: &Path, options: &OpenOptions) -> Result<File, JournalError> {
     let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::NOENT) => JournalError::missing(path),
@@ -390,7 +390,7 @@ fn owned(path: &Path, options: &OpenOptions) -> Result<File, JournalError> {
     }
 }
 
-/// Parses all lines; returns the contents and the offset in bytes after the last complete line.
+/// Parses the journal; returns its contents and the offset in bytes after its last complete line.
 fn read(path: &Path, file: &mut File) -> Result<(JournalContent, u64), JournalError> {
     let mut bytes = Vec::new();
     file.rewind()
@@ -442,7 +442,7 @@ impl JournalContent {
         Self { begun, sessions, probes, passed, stopped, spent, reached: 0.0, until: 0.0 }
     }
 
-    /// Returns one outcome for each of `cases` that any probe measured; `cpus` counts usable CPUs.
+    /// Joins all probes to an outcome per measured case of `cases`, in order; `cpus`: usable CPUs.
     pub fn join_probes(&self, cases: &[Case], cpus: usize) -> Vec<Outcome> {
         let of = |case: &Case| {
             let probed = self.probes.iter().flat_map(|probe| &probe.cases).filter(|one| one.case == *case);

@@ -20,8 +20,8 @@ pub struct ProbeSchedule {
 }
 
 impl ProbeSchedule {
-    /// Returns a schedule with one probe per `every` s on average within the budget `shares`.
-    /// `spent` is what the watch has used so far, `last` what its last probe used.
+    /// Returns a schedule with one probe per `every` s on average, or fewer to stay within the
+    /// budget `shares`. `spent` is what the watch has used so far, `last` what its last probe used.
     pub fn new(
         every: f64,
         shares: WatchResources,
@@ -32,7 +32,7 @@ impl ProbeSchedule {
         Self { every, shares, spent, last, random: Seed::new(seed, "watch", "times").generator() }
     }
 
-    /// Records the resources that a probe has `spent`.
+    /// Adds the resources `spent` by a probe; those above 0 become the estimate for the next.
     pub fn record_use(&mut self, spent: WatchResources) {
         self.spent = self.spent + spent;
         let keep = |before: f64, now: f64| if now > 0.0 { now } else { before };
@@ -43,28 +43,28 @@ impl ProbeSchedule {
         };
     }
 
-    /// Returns the start of the next probe in s since the start of the watch, given the previous
-    /// one, `last`. It is random, so that probes do not coincide with periodic events.
+    /// Returns the start of the next probe in s since the start of the watch, given that of the
+    /// previous one, `last`. It is random, so that probes do not coincide with periodic events.
     pub fn next(&mut self, last: f64) -> f64 {
         let random = self.random.next_u32() as f64 / f64::from(u32::MAX);
         let at = last + self.every * (NEAREST + WAIT_SPREAD * random);
         at.max(earliest_probe_time(self.spent.cpu, self.last.cpu, self.shares.cpu))
     }
 
-    /// Returns whether the disk budget allows a probe at second `at` of the watch.
+    /// Returns whether the disk budget allows a probe `at` seconds after the start of the watch.
     pub fn allows_disk(&self, at: f64) -> bool {
         earliest_probe_time(self.spent.disk, self.last.disk, self.shares.disk / DAY) <= at
     }
 
-    /// Returns whether the network budget allows a probe at second `at` of the watch.
+    /// Returns whether the network budget allows a probe `at` seconds after the start of the watch.
     pub fn allows_network(&self, at: f64) -> bool {
         earliest_probe_time(self.spent.network, self.last.network, self.shares.network / DAY) <= at
     }
 }
 
-/// Returns the time, in s since the start of the watch, from which one more probe is within the
-/// budget of `rate` per s. `spent` is used so far, and the probe is assumed to use as much as the
-/// `last` one, both in CPU seconds or bytes. Returns 0 if nothing is spent.
+/// Returns the time in s since the start of the watch from which a further probe keeps the average
+/// use at or below `rate` per s. `spent` is the use so far, `last` the expected use of the probe,
+/// both in CPU seconds or bytes. Returns 0 if nothing is spent.
 fn earliest_probe_time(spent: f64, last: f64, rate: f64) -> f64 {
     if spent <= 0.0 { 0.0 } else { (spent + last) / rate }
 }

@@ -11,7 +11,7 @@ use super::wrap::{left, paragraph, right, widths};
 
 const COLUMN_TITLES: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
 
-/// Formats the checks of `files`: a table per file with reasons below its rows, and a total line.
+/// Formats checks of other tools' results: per file a table with reasons below rows, then totals.
 pub fn text(files: &[Checked], style: &Style) -> String {
     let mut text = String::new();
     for file in files {
@@ -53,8 +53,8 @@ pub fn title(file: &str, document: Option<usize>) -> String {
     document.map_or_else(|| file.to_owned(), |number| format!("{file}, result {number}"))
 }
 
-/// Formats a table row (name, numbers, verdict); `role` colours the verdict. A name that leaves too
-/// little room gets its own line. `widths`: columns before the verdict.
+/// Formats a table row of name, numbers and verdict, which has the colour of `role`. `widths` are
+/// the widths of all columns; a name that is longer than the room left gets its own line.
 fn line(row: &[String], widths: &[usize], role: TextRole, style: &Style) -> String {
     const MIN_NAME_COLUMNS: usize = 12;
     let ([name, numbers @ .., verdict], [longest, others @ ..]) = (row, widths) else { return String::new() };

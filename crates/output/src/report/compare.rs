@@ -30,8 +30,8 @@ pub enum ShownMetrics {
 
 pub(super) const NOTHING: &str = "nothing to compare: no case has figures of two sides";
 
-/// Formats a comparison as text for a terminal. `held` are the checked requirements; `shown`
-/// selects the metrics.
+/// Formats a comparison of runs as text for a terminal. `held` are the results of its `--require`
+/// options; `shown` selects the metrics in the table.
 pub fn table(
     comparison: &Comparison,
     held: &[RequirementResult],
@@ -67,8 +67,8 @@ pub fn table(
     text + &paragraph(style, TextRole::Strong, "", &tally(comparison))
 }
 
-/// Formats a comparison as GitHub Markdown. `held` are the checked requirements; `shown` selects
-/// the metrics. Lost cases are marked as failures unless `missing` ignores them.
+/// Formats a comparison as GitHub Markdown. `held`: results of its `--require` options; `shown`
+/// selects the metrics; `missing`: whether results that only side A has are marked as failures.
 pub fn markdown(
     comparison: &Comparison,
     held: &[RequirementResult],
@@ -120,7 +120,7 @@ pub(super) const SCORE: &str = "score by the given weights";
 
 const SIDE: usize = 28;
 
-/// Formats a text per side with its number of runs (unless 1) and price: `NAME (3 runs, 0.5 USD)`.
+/// Returns per side its name with number of runs (unless 1) and price: `NAME (3 runs, 0.5 USD)`.
 fn sides(comparison: &Comparison) -> Vec<String> {
     let one = |(index, name): (usize, &String)| {
         let runs = comparison.runs.get(index).filter(|runs| **runs != 1);
@@ -134,7 +134,7 @@ fn sides(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Returns lines to print before the results: facts that differ between sides, with the sides that
-/// have each value (`kernel: 6.1 (a, b); 6.8 (c)`), then notes.
+/// have each value (`kernel: 6.1 (a, b); 6.8 (c)`), then [`Comparison::notes`].
 pub(super) fn warnings(comparison: &Comparison) -> Vec<String> {
     let line = |one: &ConditionDifference| {
         let values = one.values.iter().zip(&comparison.sides);
@@ -157,7 +157,7 @@ pub(super) fn title(comparison: &Comparison) -> String {
     sides.join(", ")
 }
 
-/// Formats a relative difference (0.1 is 10 %) in percent with its sign: `+10 %`.
+/// Formats a relative difference (0.1 is 10 %) in percent with its sign: `+10.0 %`.
 pub(super) fn signed(share: f64) -> String {
     format!("{}{} %", if share < 0.0 { "−" } else { "+" }, digits(share.abs() * 100.0))
 }
@@ -173,7 +173,7 @@ pub(super) fn word(verdict: DifferenceVerdict) -> &'static str {
     }
 }
 
-/// Returns notes below the table: reasons, sources of noise, how to read ranks and scores.
+/// Returns notes below `table`: reasons of undecided verdicts, noise sources, how to read ranks.
 pub(super) fn notes(comparison: &Comparison, table: &ComparisonTable<'_>) -> Vec<String> {
     let rows: Vec<&ComparedMetric> = table.lines.iter().filter_map(|line| line.compared).collect();
     let mut notes: Vec<String> = Vec::new();
@@ -208,7 +208,7 @@ pub(super) fn notes(comparison: &Comparison, table: &ComparisonTable<'_>) -> Vec
     notes
 }
 
-/// Lists weighted cases that are in no score, a line per reason with at most 8 names.
+/// Returns a line per reason why weighted cases are in no score, with at most 8 of their names.
 fn unweighed(all: &[Unweighed]) -> Vec<String> {
     const MAX_NAMES: usize = 8;
     let whys: BTreeSet<&str> = all.iter().map(|one| one.why.as_str()).collect();
@@ -244,7 +244,8 @@ pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     comparison.worse_than(share).map(line).collect()
 }
 
-/// Returns a line per lost case, which fails `--fail-on`: at most 10, then a count of the rest.
+/// Returns a line per lost case, which fails `--fail-on`: side A has a result, but a later side or
+/// one of its runs does not. At most 10 lines, then a count of the rest.
 pub fn lost(comparison: &Comparison) -> Vec<String> {
     const MAX_CASES_NAMED: usize = 10;
     let all: Vec<String> = left::lost(comparison).collect();

@@ -8,13 +8,13 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Style, TextRole};
 use super::wrap::{pad, paragraph};
 
-/// Formats a line per check: mark (`ok`, `!!`, `??`), name and value; below it a problem's effect.
+/// Formats per check `ok`, `!!` (problem) or `??` (unknown), name and value; below, its effect.
 pub fn checks(checks: &[MachineCheck], style: &Style) -> String {
     let room = checks.iter().map(|c| c.name.width()).max().unwrap_or(0);
     checks.iter().map(|check| one(check, room, style)).collect()
 }
 
-/// Formats the number of checks that found problems, and an explanation of the marks.
+/// Formats which and how many checks found a problem, and an explanation of the marks.
 pub fn conclusion(checks: &[MachineCheck], style: &Style) -> String {
     let costly: Vec<&str> = checks.iter().filter(|c| c.state == CheckState::Costs).map(|c| c.name).collect();
     let all = checks.len();
@@ -43,7 +43,7 @@ fn one(check: &MachineCheck, room: usize, style: &Style) -> String {
     text.replacen(mark, &style.paint(role, mark), 1) + &cost.unwrap_or_default()
 }
 
-/// Formats the noise floors between runs: the largest per subsystem, then one per benchmark.
+/// Formats noise floors (smallest real differences of runs): per subsystem, then per benchmark.
 pub fn floors(floors: &Floors, style: &Style) -> String {
     let all = noise_floor_ranges(floors);
     if all.is_empty() {
@@ -88,7 +88,7 @@ fn name(of: &NoiseFloorRange) -> String {
     format!("  {} {}", of.benchmark, of.metric)
 }
 
-/// Rates a noise floor (0.1 is 10 %) by a colour: from 0.1, a 10 % change may be chance.
+/// Returns the colour of a noise floor (0.1 is 10 %): good below 3 %, plain below 10 %, else poor.
 fn role(share: f64) -> TextRole {
     match share {
         s if s < 0.03 => TextRole::Good,

@@ -1,6 +1,6 @@
 //! Escaping of external text.
 
-/// Escapes `text` for a GitHub Markdown paragraph or table cell: one line, up to 600 characters.
+/// Escapes `text` for a GitHub Markdown paragraph or table cell: one line, cut at 600 characters.
 pub(super) fn markdown(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 600);
     let mut out = String::with_capacity(safe.len());
@@ -21,7 +21,7 @@ pub(super) fn markdown(text: &str) -> String {
     out.replace("://", "&#58;//")
 }
 
-/// Formats the cells as a row of a table in GitHub Markdown.
+/// Formats a table row of GitHub Markdown from the cells, which it escapes; ends with a newline.
 pub(super) fn line(cells: &[impl AsRef<str>]) -> String {
     let cells: Vec<String> = cells.iter().map(|cell| markdown(cell.as_ref())).collect();
     format!("| {} |\n", cells.join(" | "))

@@ -31,7 +31,7 @@ pub enum AnswerShape {
 
 const COLUMN_TITLES: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
 
-/// Formats the result of a gate in the format `shape`.
+/// Formats the result of a gate (short health check) as `shape`; `about` has version, times, level.
 pub fn text(gate: &Gate, about: GateAbout<'_>, shape: AnswerShape, style: &Style) -> String {
     match shape {
         AnswerShape::Text => for_people(gate, style),
@@ -71,7 +71,7 @@ fn for_people(gate: &Gate, style: &Style) -> String {
     out + &not_judged(gate, style)
 }
 
-/// Explains what a gate of `level` (1 to 3) measures, its thresholds and the losses it detects.
+/// Explains what a health check (gate) of `level` 1 to 3 measures, and which losses it detects.
 pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
     let rate = significant(1.0 / gate.rates.false_alarms, 2);
     let most = ["15 seconds", "2 minutes", "15 minutes"][(level.clamp(1, 3) - 1) as usize];
@@ -101,7 +101,7 @@ fn differences(gate: &Gate, style: &Style) -> String {
     gate.differences.iter().map(|one| paragraph(style, TextRole::Bad, "  ! ", &one.to_string())).collect()
 }
 
-/// Lists what is not judged, a line per reason with at most 3 cases.
+/// Formats a line per reason why the gate does not judge cases, with at most 3 of their names.
 fn not_judged(gate: &Gate, style: &Style) -> String {
     const MAX_CASES_NAMED: usize = 3;
     let line = |(why, cases): (&String, Vec<String>)| {
@@ -111,7 +111,7 @@ fn not_judged(gate: &Gate, style: &Style) -> String {
     grouped(gate.unjudged.iter().map(|it| (&it.why, full(&it.case)))).into_iter().map(line).collect()
 }
 
-/// Formats a row per check; `last` makes its last cell, which gets its own line if it is too long.
+/// Formats a row per check; `last` formats its last cell, which has its own line if it is too long.
 fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> String {
     if gate.checks.is_empty() {
         return String::new();
@@ -170,8 +170,8 @@ fn cells(check: &FigureCheck, last: &impl Fn(&FigureCheck) -> String) -> [String
 }
 
 /// Formats Nagios plug-in output (<https://nagios-plugins.org/doc/guidelines.html>): a line, `|`,
-/// and `'label'=value[UOM];warn;crit` per check. `crit` is the range without alarm: `low:` for a
-/// minimum, `high` for a maximum.
+/// and `'label'=value[UOM];;crit` per check. `crit` is the range without alarm (`low:` for a
+/// minimum, `high` for a maximum); it is empty for undecided checks.
 fn nagios(gate: &Gate) -> String {
     let verdict = gate.verdict();
     let word = match verdict.answer {
@@ -195,7 +195,7 @@ fn nagios(gate: &Gate) -> String {
     out + "\n"
 }
 
-/// Formats answer, cause, duration and checks as gauges for node_exporter's textfile collector.
+/// Formats answer, cause, level, times and checks as OpenMetrics gauges for node_exporter.
 fn metrics(gate: &Gate, about: GateAbout<'_>) -> String {
     let verdict = gate.verdict();
     let mut families = Families::default();

@@ -22,7 +22,7 @@ const LEAST_ID: usize = 8;
 
 const WHEN: usize = 16;
 
-/// Prints a line per stored run to `out`. Fails if writing fails; a broken pipe is no error.
+/// Prints a heading and a line per run to `out`. Fails if writing fails; a broken pipe is no error.
 pub fn list(lines: &[RunSummary], out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
     out.write(&text(lines, style));
@@ -50,22 +50,22 @@ pub fn remarks(remarks: &RunRemarks, lead: &str, style: &Style) -> String {
     remarks.line().map(|text| paragraph(style, TextRole::Dim, lead, &text)).unwrap_or_default()
 }
 
-/// Formats the result of a deletion: `3 runs deleted, 1 kept for a tag`.
+/// Formats the result of a deletion: `3 runs deleted, 1 kept for a tag` (because it has a tag).
 pub fn pruned(of: Pruned) -> String {
     let kept = if of.kept > 0 { format!(", {} kept for a tag", of.kept) } else { String::new() };
     format!("{} deleted{kept}\n", format_count(of.deleted, "run"))
 }
 
-/// Formats a confirmation that the level of run `first` was accepted: baselines of its plan begin
-/// with this run.
+/// Formats the message that baselines (earlier runs that later ones are compared with) of the plan
+/// of `first` now begin with this run, since the user accepted its results.
 pub fn accepted(first: &Run, style: &Style) -> String {
     let (plan, began) = (plimsoll_units::text::shown(&first.plan.name), when(&first.started, style));
     let text = format!("baselines of plan {plan} begin with run {}, {began}", short_id(&first.id));
     paragraph(style, TextRole::Plain, "", &text)
 }
 
-/// Describes the first open regression, since which runs are excluded from baselines, and counts
-/// the rest. Returns `None` if `open` is empty.
+/// Returns a message on the first of the regressions `open`, which lasted and were not accepted:
+/// runs since then are in no baseline. Counts the rest. Returns `None` if `open` is empty.
 pub fn open_losses(open: &[OpenRegression]) -> Option<String> {
     let first = open.first()?;
     let more = match open.len() - 1 {
@@ -79,7 +79,7 @@ pub fn open_losses(open: &[OpenRegression]) -> Option<String> {
     ))
 }
 
-/// Formats a lasting regression for `--fail-on`: metric, loss in percent, first run with the loss.
+/// Formats a lasting regression for `--fail-on`: case, metric, loss in percent, first run with it.
 pub fn still_lost(loss: &OpenRegression) -> String {
     let (name, change) = (figure_name(loss), percent(loss.change.abs(), 3));
     format!("{name}: regression of {change} since run {}, which was not accepted", short_id(&loss.since))
@@ -89,12 +89,12 @@ fn figure_name(loss: &OpenRegression) -> String {
     format!("{}, {}", label::full(&loss.case), loss.metric)
 }
 
-/// Returns the first 13 characters of an id, which differ between runs of different minutes.
+/// Returns the first 13 characters of a run id (UUIDv7): its start time to the millisecond.
 fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
 }
 
-/// Returns how many leading characters of the ids distinguish all listed runs.
+/// Returns how many leading characters, at least 8, distinguish the ids of all listed runs.
 fn short(lines: &[RunSummary]) -> usize {
     let mut ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
     ids.sort_unstable();

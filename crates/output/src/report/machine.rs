@@ -21,7 +21,7 @@ use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent};
 /// Text for unknown values; the section of unknown facts gives the reason.
 const UNKNOWN_VALUE: &str = "unknown";
 
-/// Describes the machine in non-empty sections; the last has unknown facts with reasons.
+/// Returns the machine's facts in non-empty sections; a last one has unknown facts with reasons.
 pub fn describe(machine: &Machine) -> Vec<FactSection> {
     let mut sections = vec![
         system(machine),
@@ -127,7 +127,7 @@ fn cgroup(machine: &Machine) -> FactSection {
     section
 }
 
-/// Returns "none"; "unknown" if the limit `what` (or one that starts with `what_`) is unreadable.
+/// Returns "unknown" if fact `what`, such as `cgroup.cpu`, or `what_…` was unreadable, else "none".
 fn none_or_unknown(machine: &Machine, what: &str) -> String {
     let of_it = |unknown: &UnknownFact| unknown.what == what || unknown.what.starts_with(&format!("{what}_"));
     let unread = machine.unknown.iter().any(of_it);
@@ -184,8 +184,8 @@ fn bits(rate: f64) -> String {
     Quantity::new(rate, Unit::BitPerSecond).to_string()
 }
 
-/// Formats memory modules: `12 × 32 GiB at 2933 MT/s in 12 channels`. Omits channels that the
-/// firmware does not name.
+/// Formats memory modules: `12 × 32 GiB at 2933 MT/s in 12 channels`, or `…, channels not named` if
+/// the firmware does not name all.
 fn modules_by_kind(modules: &[Module]) -> String {
     let mut kinds = std::collections::BTreeMap::new();
     for module in modules {

@@ -15,7 +15,7 @@ use super::wrap::{cut, left, right, widths};
 const MAX_CASE_COLUMNS: usize = 28;
 const MACHINE: usize = 24;
 
-/// Formats the section with median, lowest and highest node per case; empty for a single node.
+/// Formats per case the median of the nodes' results, lowest and highest node; empty for one node.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     if run.nodes.len() < 2 {
         return String::new();

@@ -21,7 +21,7 @@ impl<W: Write> Out<W> {
         }
     }
 
-    /// Ends writing; fails with the first error of writing, except a broken pipe.
+    /// Ends writing; returns the first error of earlier writes. A broken pipe is no error.
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.ended.replace(Ok(())).unwrap_or(Ok(()))
     }

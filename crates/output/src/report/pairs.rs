@@ -17,7 +17,7 @@ const MAX_MACHINE_COLUMNS: usize = 12;
 const FIGURE: usize = 6;
 const LISTED: usize = 8;
 
-/// Formats a matrix of clients and servers per metric; empty if nothing was measured between nodes.
+/// Formats a grid of clients × servers per case measured between all nodes; empty if there is none.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     let name = |node: &Node| cut(&style.styled(&shown_within(&node.name, 64)), MAX_MACHINE_COLUMNS);
     let names: Vec<String> = run.nodes.iter().map(name).collect();
@@ -41,7 +41,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     text
 }
 
-/// Formats the number of node pairs: `6 pairs in both directions`.
+/// Formats the number of node pairs: `6 pairs in both directions`, or `… in one direction`.
 fn counted(matrix: &Matrix) -> String {
     let (places, count) = matrix.counted();
     let pairs = plimsoll_units::text::format_count(count, "pair");
@@ -64,8 +64,8 @@ impl PairTable<'_> {
         self.names.get(number as usize).map_or("?", String::as_str)
     }
 
-    /// Formats a grid of shares of the median, clients × servers; `None` if wider than the
-    /// terminal.
+    /// Formats a grid of clients (rows) × servers (columns) with each result as a share of the
+    /// median; `None` if it is wider than the terminal.
     fn grid(&self, style: &Style) -> Option<String> {
         let named = |numbers: &[u32]| numbers.iter().map(|n| self.name(*n).width()).max().unwrap_or(0);
         let (first, column) = (named(&self.matrix.rows), named(&self.matrix.columns).max(FIGURE) + 1);

@@ -39,7 +39,7 @@ impl<W: Write> ProgressLine<W> {
         Self { to, style, now: None, shown: false }
     }
 
-    /// Updates the line with a case, its sample count and latest value; a finished case clears it.
+    /// Updates the line: current case, number of samples, latest value. A finished case clears it.
     pub(super) fn event(&mut self, event: &RunEvent) {
         match event {
             &RunEvent::Preparing { ref case, index, cases, left_s } => {

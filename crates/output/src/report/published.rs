@@ -33,7 +33,7 @@ pub(super) use records::csv;
 /// A report with the runs of its plan.
 pub type ReplayedReport<'a> = (PublishedReport, Vec<&'a Run>);
 
-/// Groups runs by the published report that they replay; other runs are left out.
+/// Groups runs by the published benchmark report whose plan they ran; other runs are left out.
 pub fn replays(runs: &[Run]) -> Vec<ReplayedReport<'_>> {
     let mut reports: Vec<ReplayedReport<'_>> = Vec::new();
     for run in runs {
@@ -47,7 +47,7 @@ pub fn replays(runs: &[Run]) -> Vec<ReplayedReport<'_>> {
     reports
 }
 
-/// Calls `then` with each report, its tables and the runs that fill them; returns its result.
+/// Calls `then` with all reports, each with its tables and runs, and returns the result of `then`.
 pub(super) fn with_tables<T>(all: &[ReplayedReport<'_>], then: impl FnOnce(&[FilledReport<'_>]) -> T) -> T {
     let kept: Vec<_> = all.iter().map(|(baseline, _)| build_tables(baseline)).collect();
     let reports = all.iter().zip(&kept).map(|((baseline, runs), tables)| FilledReport {
@@ -57,8 +57,8 @@ pub(super) fn with_tables<T>(all: &[ReplayedReport<'_>], then: impl FnOnce(&[Fil
     then(&reports.collect::<Vec<_>>())
 }
 
-/// Writes the filled tables of these reports to `out` in the format of `writer`. Fails if writing
-/// fails; a broken pipe is no error.
+/// Writes the tables of `reports`, filled with results of their runs, to `out` as `writer` formats
+/// them. Fails if writing fails; a broken pipe is no error.
 pub fn print(
     reports: &[ReplayedReport<'_>],
     writer: impl FnOnce(&[FilledReport<'_>], &mut dyn Write) -> io::Result<()>,
@@ -137,13 +137,13 @@ impl<'a> FilledReport<'a> {
     }
 }
 
-/// Yields the cells with the report's own results.
+/// Yields the cells with results of the reports' own programs: no reference tools, no limits.
 fn points<'a, 'b>(filled: &'b [FilledTable<'a>]) -> impl Iterator<Item = &'b cells::FilledCell<'a>> {
     let own = filled.iter().filter(|filled| filled.table.kind == TableKind::Own);
     own.flat_map(FilledTable::cells).filter(|cell| cell.part == cells::ComparablePart::Own)
 }
 
-/// Describes a run: number of its results per subsystem in the tables, id, start, host, processor.
+/// Describes a run: number of its results per subsystem in `filled`, id, start, host, processor.
 fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
     let own = points(filled).filter(|cell| cell.today.run.is_some_and(|of| of.id == run.id));
     let own = own.filter(|cell| cell.value().is_some()).map(|cell| (cell.figure.subsystem, ()));
@@ -157,8 +157,8 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
     plimsoll_units::text::shown_within(&stated, 300)
 }
 
-/// Returns a phrase per metric that the report has for this case: the report's value, and how many
-/// times as high our result is.
+/// Returns a phrase per metric for which the report has a number, too: that number, and how many
+/// times as high the measured value is, or why the number is doubted.
 pub(super) fn published_lines(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.own_figure(&measurement.case, &metric.name)?;

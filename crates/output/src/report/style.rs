@@ -109,7 +109,7 @@ impl Style {
         Self { colour: false, unicode: true, width, progress: None, explain: false, zone: TimeZone::UTC }
     }
 
-    /// Makes `text` printable: escapes control characters, limits the length, and replaces
+    /// Makes `text` printable: escapes control characters, cuts it at 600 characters, and replaces
     /// non-ASCII characters unless the style has Unicode.
     pub(super) fn styled(&self, text: &str) -> String {
         let safe = plimsoll_units::text::shown_within(text, MAX_TEXT_CHARACTERS);
@@ -127,7 +127,7 @@ impl Style {
         out
     }
 
-    /// Wraps `text` in the colour codes of `role`; `text` must have passed [`Style::styled`].
+    /// Adds the colour codes of `role` to `text`, which must have passed [`Style::styled`].
     pub(super) fn paint(&self, role: TextRole, text: &str) -> String {
         if !self.colour || role == TextRole::Plain || text.is_empty() {
             return text.to_owned();

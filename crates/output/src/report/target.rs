@@ -64,14 +64,14 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Creates a configuration in which only a reader ends a wait, for commands that a signal
-    /// kills. `notify` prints a line about the wait. Unfinished files are not registered.
+    /// Returns a configuration for commands that a signal kills: a wait for a FIFO's reader has no
+    /// other end. `notify` prints a line about the wait. Unfinished files are not registered.
     pub fn without_interrupts(notify: fn(&str)) -> Self {
         Self { interrupts: never(), notify, registry: Registry::default() }
     }
 }
 
-/// Returns whether the path denotes standard output, which is then not opened again.
+/// Returns whether `path` is standard output: `-`, `/dev/stdout`, `/dev/fd/1`, `/proc/self/fd/1`.
 pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
@@ -84,9 +84,9 @@ pub struct OutputTarget {
 }
 
 impl OutputTarget {
-    /// Checks, without changes, that `path` can be written, before any measurement. `waits` applies
-    /// to later writing to a FIFO. Fails if the directory is missing or read-only, or the path is a
-    /// directory or not trustworthy.
+    /// Checks, without changing anything, that `path` can be written later; `waits` is used then.
+    /// Fails if its directory is missing or read-only, if it is a directory, socket or device
+    /// (except terminals and /dev/null), or if another user may have put it there.
     pub fn new(path: &Path, waits: &Waits) -> Result<Self, UnwritableTarget> {
         let fit = Self { path: path.to_owned(), waits: waits.clone() };
         if fit.is_stdout() {
@@ -122,14 +122,14 @@ impl OutputTarget {
         &self.path
     }
 
-    /// Writes what `fill` produces. An existing file stays intact until the new one is complete.
-    /// Fails if writing fails, for example because the disk is full.
+    /// Writes the text that `fill` writes. An existing file stays intact until the new one is
+    /// complete. Fails if writing fails, for example because the disk is full.
     pub fn fill(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), UnwritableTarget> {
         self.fill_within(None, fill)
     }
 
-    /// Writes what `fill` produces, like [`OutputTarget::fill`]. Fails if writing fails, or if the
-    /// reader of a pipe keeps it waiting for longer than `patience` (`None`: it may wait forever).
+    /// Writes the text that `fill` writes, like [`OutputTarget::fill`]. Fails if writing fails, or
+    /// if a pipe cannot be written for longer than `patience` (`None`: no time limit).
     pub fn fill_within(
         &self,
         patience: Option<Duration>,
@@ -165,9 +165,9 @@ fn to_stdout(fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> 
     }
 }
 
-/// Opens a file, FIFO or standard output for output that grows; a file loses its contents now,
-/// unlike with [`OutputTarget::fill`]. `waits` applies to the reader of a FIFO. Fails like
-/// [`OutputTarget::new`].
+/// Opens a file, FIFO or standard output for text that is written piece by piece. A file is emptied
+/// now, unlike with [`OutputTarget::fill`]. `waits` has what ends the wait for a FIFO's reader.
+/// Fails like [`OutputTarget::new`].
 pub fn open_incremental(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, UnwritableTarget> {
     if is_stdout(path) {
         return Ok(Box::new(io::stdout()));
@@ -228,7 +228,7 @@ enum TargetKind {
     Open,
 }
 
-/// Returns what kind of target exists at this path; fails for devices, sockets and directories.
+/// Returns the kind of target (nothing there: `New`); fails for directories, sockets, most devices.
 fn kind(place: &PathPlace) -> Result<TargetKind, LinkError> {
     let (found, stream) = match &place.found {
         FoundName::Nothing => return Ok(TargetKind::New),
@@ -261,7 +261,7 @@ fn takes_text(device: &Stat) -> bool {
     matches!(number, (1, 3 | 5 | 7) | (4 | 5 | 136..=143 | 188, _))
 }
 
-/// Opens the checked file with additional flags `more`; fails if it was exchanged since the check.
+/// Opens the checked file for writing with flags `more`, too; fails if another file replaced it.
 fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
     let is_open = matches!(place.found, FoundName::Open);
     let flags = if is_open { WRITE_FLAGS.difference(OFlags::NOFOLLOW) } else { WRITE_FLAGS };
@@ -285,8 +285,8 @@ fn check_single_link(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Fails in /proc and /sys, in which even root cannot create files, and for append-only files and
-/// directories (chattr(1), a): writable, but not replaceable.
+/// Fails if the file cannot be replaced: in /proc and /sys, where even root cannot create files,
+/// and if it or its directory is append-only (chattr(1), a).
 fn check_replaceable(place: &PathPlace) -> Result<(), LinkError> {
     const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
     if OF_THE_KERNEL.contains(&i128::from(fstatfs(&place.directory)?.f_type)) {
@@ -299,14 +299,14 @@ fn check_replaceable(place: &PathPlace) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Returns the attributes of `name`, or of the directory if `name` is empty; unset if unreported.
+/// Returns the statx(2) attributes of `name`, or of the directory if it is empty; none on failure.
 fn attributes(place: &PathPlace, name: &OsStr) -> StatxAttributes {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let about = statx(&place.directory, name, flags, StatxFlags::BASIC_STATS);
     about.map_or(StatxAttributes::empty(), |about| about.stx_attributes)
 }
 
-/// Overwrites the existing file with the text of `fill`, which is complete before the file changes.
+/// Overwrites the existing file with the text that `fill` writes, once all of it is written.
 fn in_place(place: &PathPlace, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), LinkError> {
     let mut text = Vec::new();
     fill(&mut text)?;
@@ -390,7 +390,7 @@ impl OpenStream {
     }
 }
 
-/// Returns whether a wait since `begun` must end: interrupted or over `patience` (`None`: forever).
+/// Returns whether a wait since `begun` must end: interrupted, or longer than `patience` if given.
 fn is_over(waits: &Waits, begun: Instant, patience: Option<Duration>) -> bool {
     !waits.interrupts.is_empty() || patience.is_some_and(|patience| begun.elapsed() > patience)
 }

@@ -43,7 +43,7 @@ pub struct Live<O: Write, E: Write> {
 }
 
 impl<O: Write, E: Write> Live<O, E> {
-    /// Prints the heading to `out`, progress to `err`; `header` is the document before the run.
+    /// Prints the heading of run `header` to `out`. Results follow there; `err` shows the progress.
     pub fn new(out: O, err: E, style: Style, header: &Run) -> Self {
         let mut live = Self {
             out: Out::new(out),
@@ -63,15 +63,15 @@ impl<O: Write, E: Write> Live<O, E> {
         }
     }
 
-    /// Prints the row of a measurement, and remembers it to show later changes.
+    /// Prints a measurement as a table row; [`Live::finish`] prints it again if it changed by then.
     pub fn row(&mut self, measurement: &Measurement) {
         let row = self.sheet.row_of(measurement);
         self.out.write(&self.sheet.row(&row, measurement));
         self.printed.push((measurement.clone(), row));
     }
 
-    /// Prints the end of the run: changed rows, findings, summary. `kept` is its place in the
-    /// history, `page` its HTML page's path. Fails if writing fails; a broken pipe is no error.
+    /// Prints the end of the run: changed rows, findings, summary. `kept`: location of the stored
+    /// run; `page`: path of its HTML page. Fails if writing fails; a broken pipe is no error.
     pub fn finish(&mut self, run: &Run, kept: Option<&RunPlace<'_>>, page: Option<&Path>) -> io::Result<()> {
         self.progress.end();
         let mut text = self.sheet.table.end();
@@ -93,7 +93,7 @@ impl<O: Write, E: Write> Live<O, E> {
     }
 }
 
-/// Prints a stored run as it was shown live; of a fleet, only the rows of the first node. Fails if
+/// Prints a stored run as it was shown live; of several nodes, only the rows of the first. Fails if
 /// writing fails; a broken pipe is no error.
 pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
@@ -110,7 +110,7 @@ pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     out.end()
 }
 
-/// Formats the reason and warnings of a measurement, a line `CASE: TEXT` each.
+/// Formats the reason why there is no valid result, if so, and warnings as lines `CASE: TEXT`.
 pub fn warnings(measurement: &Measurement, style: &Style) -> String {
     let label = plimsoll_bench::label::label(&measurement.case);
     let reason = measurement.reason.iter().map(String::as_str);
@@ -131,7 +131,7 @@ impl RunText {
         Self { table: CaseTable::new(style.clone()), machine: header.machine.clone(), style, baseline }
     }
 
-    /// Builds the row of a measurement, with the published values of its metrics in the details.
+    /// Builds a measurement's table row; details have the numbers of a replayed published report.
     fn row_of(&self, measurement: &Measurement) -> MeasurementRow {
         let mut row = MeasurementRow::of(measurement);
         for phrase in self.baseline.iter().flat_map(|baseline| published_lines(baseline, measurement)) {
@@ -145,7 +145,7 @@ impl RunText {
         self.table.row(row, title(measurement.case.subsystem()), &context)
     }
 
-    /// Formats the verdict of the run; empty if it measured nothing.
+    /// Formats the verdict of the run, a sentence or two; empty if it measured nothing.
     fn verdict(&self, run: &Run) -> String {
         let role = |grade| match grade {
             Grade::Good => TextRole::Good,
@@ -187,7 +187,7 @@ impl RunText {
         text
     }
 
-    /// Formats a replayed report's page path and the command to rewrite it; empty for other runs.
+    /// For a replayed report, formats `page` and, if `stored`, a command to rewrite it; else empty.
     fn document(&self, run: &Run, stored: Option<&RunPlace<'_>>, page: Option<&Path>) -> String {
         if plimsoll_published::find(&run.plan.name).is_none() {
             return String::new();
@@ -220,7 +220,7 @@ pub struct RunPlace<'a> {
     pub id: String,
 }
 
-/// Returns ` --store DIRECTORY`; empty for the default history.
+/// Returns the option ` --store DIRECTORY` for a command; empty for the default history.
 fn store_option(location: &Location) -> String {
     match location {
         Location::Usual(_) => String::new(),
@@ -260,7 +260,7 @@ pub(super) fn tally(run: &Run) -> String {
     format!("{cases} in {}: {stated}", super::progress::span(run.elapsed_s))
 }
 
-/// Formats a stored RFC 3339 time, `2026-11-29 12:30`, in the style's zone; unchanged if invalid.
+/// Formats an RFC 3339 time as `2026-11-29 12:30` in the style's zone; returns it if it is invalid.
 pub(super) fn when(started: &str, style: &Style) -> String {
     match started.parse::<Timestamp>() {
         Ok(time) => time.to_zoned(style.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),

@@ -19,9 +19,9 @@ pub(super) struct TidySample<'a> {
     point: Option<&'a SamplePoint>,
 }
 
-/// Returns the columns of samples. `t`: seconds since the start of the run; `excluded`: share of
-/// time in interrupted slices, which the value excludes; `delivered`: with interruptions, headlines
-/// only; `waited`: largest share of time that a ready thread waited for a CPU.
+/// Returns name and value function of each column of a table of samples. `t`: seconds since the
+/// run's start; `excluded`: share of time that `value` leaves out as interrupted; `delivered`:
+/// value with interruptions; `waited`: largest share of time that a ready thread waited for a CPU.
 pub(super) fn sample_columns<'a>() -> Vec<Column<TidySample<'a>>> {
     vec![
         ("run", |of| json!(of.run.id)),
@@ -49,7 +49,7 @@ pub(super) fn sample_columns<'a>() -> Vec<Column<TidySample<'a>>> {
     ]
 }
 
-/// Yields a row per sample of each metric of a run, in order.
+/// Yields a row per sample of each metric and measurement of a run, in the order of the document.
 pub(super) fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
     let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
     metrics.flat_map(move |(measurement, metric)| {
@@ -63,7 +63,7 @@ pub(super) fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
     })
 }
 
-/// Returns the columns of reference tools; ratios are ours ÷ the tool's.
+/// Returns name and value function of the columns on reference tools; ratios are ours ÷ theirs.
 pub(super) fn tool_columns<'a>() -> Vec<Column<(&'a Run, ToolComparison<'a>)>> {
     vec![
         ("run", |(run, _)| json!(run.id)),
@@ -95,7 +95,7 @@ pub(super) fn tool_columns<'a>() -> Vec<Column<(&'a Run, ToolComparison<'a>)>> {
     ]
 }
 
-/// Yields a row per reference tool and metric of a run, in order.
+/// Yields a row per result of a reference tool in a run, by measurement and metric.
 pub(super) fn tools(run: &Run) -> impl Iterator<Item = (&Run, ToolComparison<'_>)> {
     super::tool_results::compared(run).map(move |of| (run, of))
 }
@@ -114,7 +114,7 @@ pub(super) fn objects<R>(
     Ok(())
 }
 
-/// Writes rows as CSV with a header line.
+/// Writes rows as CSV (RFC 4180) with a header line.
 pub(super) fn table<R>(
     columns: &[Column<R>],
     rows: impl Iterator<Item = R>,

@@ -83,7 +83,7 @@ pub(super) fn word_of(verdict: EquivalenceVerdict) -> &'static str {
 }
 
 impl ToolComparison<'_> {
-    /// Formats cells: our result, the tool's, limit, both shares, ratio, verdict (`–` if unknown).
+    /// Formats our result, the tool's, limit, both shares of it, ratio and verdict; `–` if unknown.
     fn figures(&self) -> [String; 7] {
         let tool_result = self.tool_result;
         let known = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
@@ -111,7 +111,7 @@ impl ToolComparison<'_> {
         names.into_iter().chain(self.figures()).collect()
     }
 
-    /// Returns the row for narrow terminals: case and tool above, ratio and verdict in one cell.
+    /// Returns the row for narrow terminals: case and tool on a line above, ratio with the verdict.
     fn narrow(&self) -> ToolRow {
         let above = format!("{} and {}", label(&self.measurement.case), self.tool_result.tool);
         let [figures @ .., ratio, describe] = self.figures();
@@ -137,7 +137,7 @@ impl ToolComparison<'_> {
         format!("{word}{definition}{}{}", self.other_ratio(), differs.collect::<String>())
     }
 
-    /// Formats the ratio of the medians if it contradicts the shown median of ratios; else empty.
+    /// Formats the ratio of both medians if it contradicts the shown median of ratios; else empty.
     fn other_ratio(&self) -> String {
         let medians = self.tool_result.own_median().zip(self.tool_result.median);
         match medians.zip(self.tool_result.ratio) {
@@ -149,7 +149,7 @@ impl ToolComparison<'_> {
     }
 }
 
-/// Returns whether `ratio` is `own` ÷ `tool`, as far as three digits of each show.
+/// Returns whether `ratio` is `own` ÷ `tool` within rounding to three digits, or one is not finite.
 fn agree(own: f64, tool: f64, ratio: f64) -> bool {
     if ![own, tool, ratio].into_iter().all(f64::is_finite) {
         return true;
@@ -192,7 +192,7 @@ pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [
 pub(super) const COLUMN_TITLES: [&str; 9] =
     ["case", "tool", "own", "tool's", "limit", "own %", "tool's %", "own ÷ tool", "verdict"];
 
-/// Formats the table of comparisons: one line per row, or the narrow layout.
+/// Formats the table of comparisons with reference tools, on narrow terminals two lines per row.
 fn compared_rows(lines: &[&ToolComparison<'_>], style: &Style) -> String {
     if lines.is_empty() {
         return String::new();
@@ -207,7 +207,7 @@ fn compared_rows(lines: &[&ToolComparison<'_>], style: &Style) -> String {
     columns(&rows, style)
 }
 
-/// Formats a line per tool and reason for comparisons without a result.
+/// Formats a line per tool and reason, with the case or number of cases that have no tool result.
 fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
     let one = |((tool, why), cases): ((&str, &str), Vec<&Measurement>)| {
         let what = match cases.as_slice() {
@@ -224,7 +224,7 @@ fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
 
 const COLUMN_GAP: usize = 2;
 
-/// Returns the printable cells, and the width of each column except the last.
+/// Returns the printable cells, and the width of each column except the last in terminal columns.
 fn laid_out(rows: &[ToolRow], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
     let printable = rows.iter().map(|(_, cells)| cells.iter().map(|cell| style.styled(cell)).collect());
     let printable: Vec<Vec<String>> = printable.collect();
@@ -234,7 +234,7 @@ fn laid_out(rows: &[ToolRow], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
 }
 
 /// Formats rows in columns. The last cell wraps in the remaining space, or gets its own line if
-/// that is too narrow. Below an `above` line, all cells are indented.
+/// that is too narrow. Cells are indented if rows have a line above them.
 fn columns(rows: &[ToolRow], style: &Style) -> String {
     const MIN_COLUMNS: usize = 24;
     let (describe, widths) = laid_out(rows, style);

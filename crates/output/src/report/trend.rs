@@ -20,7 +20,7 @@ const MOST_BARS: usize = 24;
 
 const MIN_LEVEL_DIFFERENCE: f64 = 0.01;
 
-/// Formats the output of `history show 'memory.*'`: a line per metric, grouped by machine.
+/// Formats metrics over time by machine: latest value, range, sparkline, changes of level below.
 pub fn text(trends: &[MetricTrend], style: &Style) -> String {
     if trends.is_empty() {
         return "no stored run has such a figure; 'plimsoll history' lists the runs\n".to_owned();
@@ -68,12 +68,12 @@ fn line(trend: &MetricTrend, style: &Style) -> String {
     text
 }
 
-/// Returns the lowest and the highest value.
+/// Returns the lowest and the highest value; (`f64::MAX`, `f64::MIN`) without values.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Draws values as bars, `▁▃█`, from minimum to maximum; many values are averaged in groups.
+/// Draws values as bars, `▁▃█`, from minimum to maximum; more than 24 are averaged in groups.
 pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
     let bars = if style.unicode { BARS } else { ASCII_BARS };
     let most = MOST_BARS.min(style.width / 3).max(1);
@@ -101,13 +101,13 @@ fn changes(trend: &MetricTrend) -> Vec<LevelChange<'_>> {
     between(trend, &segments(&timed(trend), Seed::new(1, &trend.case, &trend.metric)))
 }
 
-/// Converts a trend to timed values; their time is the run's number, as clocks can be set back.
+/// Returns the trend's values with the index of the run as time, because clocks can be set back.
 pub(super) fn timed(trend: &MetricTrend) -> Vec<TimedPoint> {
     let points = trend.points.iter().enumerate();
     points.map(|(n, point)| TimedPoint { t: n as f64, value: point.median }).collect()
 }
 
-/// Returns the changes of at least 1 % between successive `levels`, which refer to `trend.points`.
+/// Returns the changes of at least 1 % between the `levels` (successive parts of `trend.points`).
 pub(super) fn between<'a>(trend: &'a MetricTrend, levels: &[Segment]) -> Vec<LevelChange<'a>> {
     let change = |pair: &[Segment]| {
         let at = pair[1].points.start;
@@ -129,7 +129,7 @@ impl LevelChange<'_> {
     }
 
     /// Returns whether the change is an improvement of the metric of the trend `of`; `None` for
-    /// informative metrics.
+    /// metrics that are never judged.
     pub(super) fn is_good(&self, of: &MetricTrend) -> Option<bool> {
         let reported =
             of.case.parse().is_ok_and(|case: Case| plimsoll_bench::is_informative(&case, &of.metric));

@@ -9,7 +9,8 @@ use super::wrap::paragraph;
 
 pub use plimsoll_watch::format_duration;
 
-/// Formats the state of a watch after `elapsed` seconds; `runs`: a process measures at the moment.
+/// Formats the state of a watch with journal `kept` after `elapsed` seconds; `runs`: whether its
+/// process runs now. The findings are those of `run`.
 pub fn status(kept: &JournalContent, run: &Run, runs: bool, elapsed: f64, style: &Style) -> String {
     let begun = &kept.begun;
     let left = begun.seconds - elapsed;

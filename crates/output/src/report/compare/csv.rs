@@ -11,8 +11,8 @@ use crate::report::tidy::cell;
 const COLUMNS: &str = "case,node,metric,unit,better,headline,side,runs,price,price_unit,value,ci95_half_share,best_rank,\
     worst_rank,of_limit,delivered,with,per_price,best_rank_per_price,worst_rank_per_price,difference,smallest,verdict";
 
-/// Writes a row per side and metric, in base units; a score is a metric without a case. Fails if
-/// writing fails.
+/// Writes CSV with a header: a row per metric of a case and side, in base units, then a row per
+/// score of a side, without a case. Fails if writing fails.
 pub(crate) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{COLUMNS}\r\n")?;
     let mut row = |cells: &[String]| {

@@ -19,7 +19,7 @@ impl LeftGroup {
         format!("{}: {}", self.head, self.cases.join(", "))
     }
 
-    /// Returns the role in a terminal, and the class in a page.
+    /// Returns the colour of the group: its role in a terminal, and its CSS class in an HTML page.
     pub(crate) fn colour(&self) -> (TextRole, &'static str) {
         match self.kind {
             UncomparedKind::Lost => (TextRole::Bad, "poor"),
@@ -46,7 +46,7 @@ pub(crate) fn groups(comparison: &Comparison) -> Vec<LeftGroup> {
     found.into_iter().map(group).collect()
 }
 
-/// Describes why a case is not compared, per side: `failed in B`; a complete side is omitted.
+/// Describes why a case is not compared, per side: `failed in B`; a complete side is left out.
 fn what(one: &Uncompared) -> String {
     let whole = |standing: &Standing| standing.status == SideStatus::Ok && standing.reason.is_none();
     let second = letter(one.side);
@@ -81,7 +81,7 @@ fn describe_standing(standing: &Standing, side: &str) -> String {
     format!("{word}{count} in {side}{}", reason.unwrap_or_default())
 }
 
-/// Formats the results of a case that is not compared, ` [A 103 GB/s]`; empty without any.
+/// Formats the results of both sides of a case that is not compared: ` [A 103 GB/s]`; may be empty.
 fn figures(one: &Uncompared) -> String {
     let figure = |name: &str, on: &Standing| {
         let (value, unit) = on.value.zip(on.unit)?;

@@ -93,7 +93,7 @@ impl<'a> ComparisonTable<'a> {
         Self { head: head.into_iter().map(str::to_owned).collect(), lines }
     }
 
-    /// Builds the table of scores (side, score, interval); `None` without weights.
+    /// Builds the table of the sides' scores (side, score, 95 % interval); `None` without scores.
     pub(crate) fn of_scores(comparison: &Comparison) -> Option<Self> {
         let line = |score: &plimsoll_compare::Score| {
             let half = score.half.map_or("unknown".to_owned(), |half| format!("± {}", percent(half, 2)));
@@ -105,8 +105,8 @@ impl<'a> ComparisonTable<'a> {
         (!lines.is_empty()).then_some(Self { head, lines })
     }
 
-    /// Formats aligned rows. On narrow terminals, drops columns, then moves long names to their own
-    /// lines.
+    /// Formats aligned rows. On narrow terminals, drops columns and lists them in a note, then
+    /// moves long names to their own lines.
     pub(super) fn aligned(&self, style: &Style) -> String {
         let head = (self.head.clone(), TextRole::Dim);
         let lines = self.lines.iter().map(|line| (line.cells.clone(), role(line.compared)));
@@ -200,7 +200,7 @@ pub(crate) fn name_of(row: &Ranked) -> String {
     name(&row.case, row.node.as_deref(), (!row.headline).then_some(&row.metric))
 }
 
-/// Returns the label of a case, with the node if one node measured it, and with `metric` if given.
+/// Returns `NODE: LABEL, METRIC`, each part if given; no node for cases of all nodes together.
 pub(super) fn name(case: &Case, node: Option<&str>, metric: Option<&String>) -> String {
     let of_one = node.filter(|_| !spans_all_machines(case));
     let node = of_one.map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 20)));
@@ -213,12 +213,12 @@ fn side(comparison: &Comparison, index: usize) -> String {
     format!("{} {}", letter(index), name.unwrap_or_default())
 }
 
-/// Formats a rank as `1`, or `2–3` if noise makes both possible.
+/// Formats the best and worst possible rank: `1` if both are equal, else `2–3`.
 fn rank([best, worst]: [usize; 2]) -> String {
     if best == worst { best.to_string() } else { format!("{best}–{worst}") }
 }
 
-/// Formats the cell of a side in `column`; `None` if the column is about a difference of sides.
+/// Formats the cell of a side in `column`; `None` if the column describes a difference of sides.
 fn of_side(comparison: &Comparison, row: &Ranked, place: &RankedSide, column: &str) -> Option<String> {
     let none = || "–".to_owned();
     Some(match column {
@@ -233,7 +233,7 @@ fn of_side(comparison: &Comparison, row: &Ranked, place: &RankedSide, column: &s
     })
 }
 
-/// Formats the cell of a difference in `column`; `–` without a value.
+/// Formats the cell of a difference of two sides in `column`; `–` without a value.
 fn difference(compared: Option<&ComparedMetric>, column: &str) -> String {
     let none = || "–".to_owned();
     let Some(row) = compared else { return none() };

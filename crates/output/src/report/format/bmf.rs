@@ -58,8 +58,8 @@ fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, BmfFigure
     believed.map(|metric| (measure(metric), figure(metric))).chain(delivered(measurement))
 }
 
-/// Returns the name `…-delivered` and the value of the delivered headline; `None` if almost all
-/// time was delivered.
+/// Returns `METRIC-UNIT-delivered` and the main metric's value with interruptions included; `None`
+/// unless more than 10 % of the time was excluded as interrupted.
 fn delivered(measurement: &Measurement) -> Option<(String, BmfFigure)> {
     let metric = measurement.headline()?;
     let value = measurement.delivered()?.value;

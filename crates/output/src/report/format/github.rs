@@ -59,8 +59,8 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)
 }
 
-/// Formats the share of the limit, and the delivered value if the result is undisturbed; `None` if
-/// neither is known.
+/// Formats the share of the limit, and if the result excludes interruptions the value that includes
+/// them: `90 % of the limit, undisturbed; 22 GFLOP/s delivered`. `None` if it has neither.
 fn extra(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let limit = metric.of_limit.filter(|share| share.is_finite());
     let limit = limit.map(|share| format!("{} of the limit", percent(share, 3)));

@@ -41,8 +41,8 @@ fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
 }
 
-/// Writes the run document to a new private file in `directory`. Returns the file's name, safe to
-/// display. Fails if the file cannot be created or written.
+/// Writes the run document to a new private file in `directory`; `registry` lists it until it is
+/// complete. Returns its printable path. Fails if it cannot be created or written.
 pub fn spool(run: &Run, directory: &Path, registry: &Registry) -> io::Result<String> {
     let id = plimsoll_units::text::shown_within(&run.id, 40).replace('/', "");
     let file = directory.join(format!("plimsoll-{id}.json"));

@@ -212,7 +212,7 @@ pub fn find(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name || format.alias == Some(name))
 }
 
-/// Returns a message with the number of cases that the format leaves out; `None` if it writes all.
+/// Returns a message with the number of cases that `format` cannot write; `None` if it writes all.
 #[must_use]
 pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     let all = run.measurements.len();

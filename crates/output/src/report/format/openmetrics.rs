@@ -35,8 +35,8 @@ pub(super) static TIMED: Format = Format {
 /// A run with the requirements evaluated against it.
 type JudgedRun<'a> = (&'a Run, &'a [RequirementResult]);
 
-/// Writes several runs in order of start; of runs with the same start only one, as the times of a
-/// series must rise.
+/// Writes runs with timestamps, in order of start; of those with the same start only one, as the
+/// times of a series must rise.
 fn several(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let mut all: Vec<JudgedRun<'_>> = runs.iter().map(|run| (run, &[][..])).collect();
     all.sort_by(|(a, _), (b, _)| began(a).total_cmp(&began(b)).then_with(|| a.id.cmp(&b.id)));
@@ -75,7 +75,7 @@ pub(crate) struct Families {
 pub(crate) type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 impl Families {
-    /// Formats all families with the final `# EOF`.
+    /// Formats all metric families, sorted by name, with the final `# EOF`.
     pub(crate) fn text(&self) -> String {
         self.all.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
     }
@@ -86,7 +86,7 @@ impl Families {
     }
 
     /// Adds `lines` (labels, value) to the family `name`, created with `about` (type, unit, help)
-    /// if it is new. Lines with the same `metric` stay together.
+    /// if it is new. Lines with the same `metric` (label text) are formatted together.
     fn lines(&mut self, name: &str, about: [&str; 3], metric: &str, lines: &[(String, f64)]) {
         let new = || Family { about: about.map(str::to_owned), ..Family::default() };
         let family = self.all.entry(name.to_owned()).or_insert_with(new);
@@ -99,7 +99,7 @@ impl Families {
     }
 
     /// Adds an enumeration: a line per state (name, whether it is current) with the value 1 or 0.
-    /// In a gauge, `label` names the label for the state; a state set uses the family name.
+    /// The state's name is in label `label` without timestamps (gauge), else in `name` (state set).
     pub(crate) fn state(
         &mut self,
         name: &str,
@@ -159,7 +159,7 @@ impl Families {
         }
     }
 
-    /// Adds gauges of a metric: median, limit, delivered value, share of limit, reference tools.
+    /// Adds a metric's median, limit, value with interruptions, share of limit, ratios to tools.
     fn figure(&mut self, measurement: &Measurement, metric: &MetricResult, labels: &Labels<'_>) {
         let unit = unit_name(metric.unit);
         let benchmark = measurement.case.benchmark();
@@ -199,7 +199,7 @@ impl Families {
         }
     }
 
-    /// Adds a state per requirement and case: met only if all results of the case meet it.
+    /// Adds per requirement and case the state `met` (by all results of the case) or `unmet`.
     fn requirements(&mut self, held: &[RequirementResult]) {
         let mut met: BTreeMap<(&str, &str), bool> = BTreeMap::new();
         for one in held {

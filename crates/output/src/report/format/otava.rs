@@ -40,7 +40,7 @@ fn headline(measurement: &Measurement) -> Option<&MetricResult> {
     measurement.headline().filter(|metric| is_believed && metric.summary.median.is_finite())
 }
 
-/// Returns the headline of each case with its column name.
+/// Returns column name and main metric of each valid measurement that is not mostly interrupted.
 fn figures(run: &Run) -> Vec<(String, &MetricResult)> {
     let one = |measurement| Some((benchmark(run, measurement), headline(measurement)?));
     run.measurements.iter().filter_map(one).collect()
@@ -64,14 +64,14 @@ fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
     in_all.map(|(name, metric)| (name, metric.better)).collect()
 }
 
-/// Returns name and better direction of the columns that all runs have. Fails if there are none.
+/// Returns the result of [`columns`] for `runs`. Fails if it is empty.
 fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
     let why = "otava requires a headline with a valid figure in every run: no case has one";
     let none = || io::Error::new(io::ErrorKind::InvalidInput, why);
     Some(columns(runs)).filter(|columns| !columns.is_empty()).ok_or_else(none)
 }
 
-/// Returns a message with the number of headlines that some run lacks; `None` if all runs have all.
+/// Returns a message with the number of main metrics that a run lacks; `None` if all runs have all.
 fn not_in_all(runs: &[Run]) -> Option<String> {
     let all: BTreeSet<String> = runs.iter().flat_map(names).collect();
     let runs: Vec<&Run> = runs.iter().collect();

@@ -7,8 +7,8 @@ use plimsoll_steady::{MarkedFile, ObservedRun, SteadyAnswer, SteadyDocument};
 use plimsoll_units::text::shown;
 use serde_json::{Value, json, to_string_pretty};
 
-/// Formats the document as `text`, `bmf`, `github` (github-action-benchmark,
-/// `customSmallerIsBetter`), or otherwise as JSON.
+/// Formats the result of `plimsoll steady` as `text`, `bmf` (Bencher), `github`
+/// (github-action-benchmark, `customSmallerIsBetter`), or otherwise as JSON.
 pub fn text(document: &SteadyDocument, format: &str) -> String {
     let json = |value: &Value| to_string_pretty(value).unwrap_or_default() + "\n";
     match format {
@@ -24,7 +24,7 @@ fn for_people(document: &SteadyDocument) -> String {
     format!("plimsoll: {}\n", shown(&document.line)) + &repetitions(document) + &results
 }
 
-/// Formats how many samples in a file of results were disturbed.
+/// Formats how many samples in a result file of a tool were disturbed, or why that is unknown.
 fn marks(file: &MarkedFile) -> String {
     let samples = file.results.iter().map(|one| one.samples).fold(0, usize::saturating_add);
     let disturbed: usize = file.results.iter().flat_map(|one| &one.disturbed).map(Vec::len).sum();
@@ -40,7 +40,7 @@ fn marks(file: &MarkedFile) -> String {
     format!("plimsoll: {}: {}\n", shown(&file.file), shown(&text))
 }
 
-/// Formats median and 95 % confidence interval of times in seconds.
+/// Formats the median of times in seconds, its 95 % confidence interval, and the number of runs.
 fn median_text(times: Vec<f64>) -> String {
     let runs = plimsoll_units::text::format_count(times.len(), "run");
     let Ok(samples) = Samples::new(times) else { return "no run".to_owned() };
@@ -49,7 +49,7 @@ fn median_text(times: Vec<f64>) -> String {
     format!("{:.4} s{interval}  {runs}", samples.median())
 }
 
-/// Formats the repetitions, if there are several: the steady ones beside all.
+/// Formats a line per repetition, then medians of the undisturbed ones and of all; empty for one.
 fn repetitions(document: &SteadyDocument) -> String {
     if document.runs.len() < 2 {
         return String::new();
@@ -71,7 +71,7 @@ fn name(document: &SteadyDocument) -> String {
     plimsoll_units::text::shown_within(&document.command.join(" "), 1000)
 }
 
-/// Returns mean wall time, and its least and largest value.
+/// Returns mean, shortest and longest wall time of the runs in seconds.
 fn wall_time(document: &SteadyDocument) -> [f64; 3] {
     let times = || document.runs.iter().map(|run| run.elapsed_s);
     let mean = times().sum::<f64>() / document.runs.len().max(1) as f64;

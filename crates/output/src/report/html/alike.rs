@@ -12,7 +12,8 @@ pub(super) struct RowBlock<'a> {
     pub(super) rows: Vec<(&'a Measurement, String)>,
 }
 
-/// Splits measurements into blocks with equal planned settings; `stated` has the cases as planned.
+/// Splits measurements into blocks of neighbours that the plan gave the same benchmark and
+/// settings, except counts such as threads. `stated` has the cases as planned.
 pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<RowBlock<'a>> {
     let key = |m: &Measurement| {
         let is_load = |name: &str| Key::find(name).is_ok_and(Key::is_load);
@@ -29,7 +30,7 @@ pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<R
     found
 }
 
-/// Returns a name per case, in order: the shortest that is unique within its benchmark.
+/// Returns a name per case, in order: a short label that is unique among cases of its benchmark.
 pub(super) fn short_names(cases: &[&Case]) -> Vec<String> {
     cases.iter().map(|case| short_name(case, cases)).collect()
 }
@@ -65,7 +66,7 @@ fn block<'a>(rows: &[&'a Measurement], stated: &StatedCases) -> RowBlock<'a> {
     RowBlock { heading: heading.join(" · "), warned: warned.unwrap_or_default(), rows }
 }
 
-/// Returns the settings (name, value) common to all rows; empty if the row labels contain them.
+/// Returns planned settings (name, value) that all rows share; empty if that shortens no label.
 fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, String)> {
     let [first, others @ ..] = rows else { return Vec::new() };
     let all: Vec<Vec<(&str, String)>> = others.iter().map(|m| named(&stated.case(&m.case))).collect();
@@ -76,8 +77,8 @@ fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, Str
     if is_worth_it { found } else { Vec::new() }
 }
 
-/// Formats the parameter `name` with its range in `rows` and the plan's value `stated`: `size 1 GiB
-/// to 4 GiB of 8 GiB`.
+/// Formats the parameter `name` with its range in `rows`, and if different the planned value
+/// `stated`: `size 1 GiB to 4 GiB of 8 GiB`.
 fn describe(rows: &[&Measurement], name: &str, stated: &str) -> String {
     let text = |case| named(case).into_iter().find_map(|(known, value)| (known == name).then_some(value));
     let mut cases: Vec<&Case> = rows.iter().map(|m| &m.case).collect();

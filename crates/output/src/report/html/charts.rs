@@ -22,25 +22,24 @@ struct XAxisParameter {
 }
 
 impl XAxisParameter {
-    /// Returns all parameters that can be an axis, numbers of workers first.
+    /// Returns the parameters that can be an x axis, numbers of workers (such as threads) first.
     fn all() -> Vec<Self> {
         let all = KEYS.iter().filter_map(|key| Some(Self { key, axis: key.axis? }));
         let (workers, others): (Vec<Self>, Vec<Self>) = all.partition(|along| along.axis.workers);
         [workers, others].concat()
     }
 
-    /// Returns the x axis, in `unit`.
     fn x(&self, unit: &'static str) -> ChartAxis {
         ChartAxis::linear(self.axis.name, unit).scaled(self.axis.log)
     }
 
-    /// Returns whether values of `key` become lines of one chart; else each has its own chart.
+    /// Returns whether values of `key` become lines of one chart; else each has a chart of its own.
     fn overlays(&self, key: &Key) -> bool {
         key.overlaid && !self.axis.charted_alone.contains(&key.name)
     }
 
-    /// Formats the total working set, `size 4 GiB in all`, if sizes are per thread and this is the
-    /// number of threads; else `None`.
+    /// Formats the total working set, `size 4 GiB in all`, if sizes are per thread and the axis is
+    /// the number of threads; else `None`.
     fn total_size(&self, case: &Case) -> Option<String> {
         let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
         let counts = self.key.name == "threads" && each;
@@ -48,8 +47,8 @@ impl XAxisParameter {
         Some(format!("size {} in all", human(&Value::Size(bytes))))
     }
 
-    /// Groups metrics whose charts along this axis are one; `in_all`: sizes per thread are compared
-    /// by their total.
+    /// Groups metrics that share a chart along this axis: same metric, benchmark and other
+    /// parameters. `in_all`: cases with equal total sizes, not sizes per thread, belong together.
     fn facets<'a>(&self, all: &[ChartedMetric<'a>], in_all: bool, stated: &StatedCases) -> Vec<Facet<'a>> {
         let mut found: Vec<Facet<'a>> = Vec::new();
         for drawn in all.iter().filter(|(m, _)| place(&m.case, self.key.name).is_some()) {
@@ -90,7 +89,7 @@ const MAX_LINEAR_RATIO: f64 = 20.0;
 
 type ChartedMetric<'a> = (&'a Measurement, &'a MetricResult);
 
-/// Draws all sweeps of a subsystem, with `references` (published or earlier results) of its cases.
+/// Builds charts of a subsystem's results over a parameter (threads, size …), with `references`.
 pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure]) -> Vec<Chart> {
     let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
     let usable: Vec<ChartedMetric<'_>> = of.flat_map(drawn).collect();
@@ -112,7 +111,7 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
     charts
 }
 
-/// Returns the metrics of a measurement to draw: the first, and those that its benchmark marks.
+/// Returns the first metric of a measurement, and those that its benchmark marks to be drawn.
 fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
     let is_drawn = |name: &str| plimsoll_bench::metric(&measurement.case, name).is_some_and(|of| of.drawn);
     let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || is_drawn(&metric.name);
@@ -128,7 +127,7 @@ struct Facet<'a> {
     all: Vec<ChartedMetric<'a>>,
 }
 
-/// Formats the parameters for which `keep(name, value)` is true, as `threads 4`.
+/// Formats the parameters for which `keep(name, value)` is true, each as `threads 4`.
 fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
     let kept = case.params().iter().filter(|(name, value)| keep(name, value));
     let stated = |(name, value): &(&'static str, Value)| match (*name, value) {
@@ -157,8 +156,8 @@ struct MetricLines<'a> {
 }
 
 impl MetricLines<'_> {
-    /// Returns the series of the delivered figures, each drawn at the height that `height` returns
-    /// for the metric and its delivered figure; `None` if all results are undisturbed.
+    /// Returns the series of delivered values (interruptions included), at the y that `height`
+    /// returns for the metric and its delivered value; `None` if no result excludes interruptions.
     fn delivered_series(&self, height: impl Fn(&MetricResult, f64) -> Option<f64>) -> Option<ChartSeries> {
         let points = self.delivered.iter();
         let points = points.filter_map(|(x, of, value)| Some(vec![Some(*x), Some(height(of, *value)?)]));
@@ -167,7 +166,7 @@ impl MetricLines<'_> {
         (!points.is_empty()).then(|| ChartSeries::new(name, SeriesRole::Delivered, points))
     }
 
-    /// Returns a series per tool, its results drawn at the height that `height` returns.
+    /// Returns a series per reference tool, with the y that `height` returns for metric and result.
     fn tools(&self, height: impl Fn(&MetricResult, f64) -> Option<f64>) -> Vec<ChartSeries> {
         let mut tools: BTreeMap<&str, Vec<ChartPoint>> = BTreeMap::new();
         for (x, metric) in &self.points {
@@ -181,14 +180,13 @@ impl MetricLines<'_> {
         tools.into_iter().map(series).collect()
     }
 
-    /// Returns a series at the points of the line, `word` in its name, with the heights that `at`
-    /// returns for their positions.
+    /// Returns a series called `LINE word` with the y value `at(x)` at each x of the line.
     fn drawn(&self, word: &str, role: SeriesRole, at: impl Fn(f64) -> f64) -> ChartSeries {
         let points = self.points.iter().map(|(x, _)| vec![Some(*x), Some(at(*x))]).collect();
         ChartSeries::new(format!("{} {word}", self.name), role, points)
     }
 
-    /// Returns the name of a tool's line: `fio`, or `fio read` if the chart has several lines.
+    /// Returns the name of a tool's series: `fio`, or `fio read` if the chart has several lines.
     fn label(&self, tool: &str) -> String {
         if self.name == "plimsoll" { tool.to_owned() } else { format!("{tool} {}", self.name) }
     }
@@ -208,7 +206,7 @@ impl Facet<'_> {
         charts
     }
 
-    /// Returns the results along the x axis: one line per combination of overlaid parameters.
+    /// Returns a line of results over `along` per combination of parameters that share a chart.
     fn lines(&self, along: &XAxisParameter, references: &[ReferenceFigure]) -> Vec<MetricLines<'_>> {
         let is_overlaid = |key: &&Key| key.overlaid && key.name != along.key.name;
         let differs = |key: &&Key| is_overlaid(key) && self.values(key.name).len() > 1;
@@ -272,7 +270,7 @@ impl Facet<'_> {
         format!("{of}{metric} by {}{stated}", along.axis.name)
     }
 
-    /// Builds the results chart with limits, reference tools and, over threads, perfect scaling.
+    /// Builds the chart of results with limits, reference tools and, over threads, perfect scaling.
     fn rates(&self, lines: &[MetricLines<'_>], along: &XAxisParameter, run: &Run) -> Chart {
         let mut series = Vec::new();
         for line in lines {
@@ -317,7 +315,7 @@ impl Facet<'_> {
         chart
     }
 
-    /// Builds the chart of shares of the limit in percent, also of tools; `None` without limits.
+    /// Builds the chart of shares of the limit in percent, of tools, too; `None` without limits.
     fn shares(&self, lines: &[MetricLines<'_>], along: &XAxisParameter) -> Option<Chart> {
         let mut series = Vec::new();
         for line in lines {
@@ -349,8 +347,8 @@ impl Facet<'_> {
     }
 }
 
-/// Draws perfect scaling from the fewest threads; with four values, also a fit of the universal
-/// scalability law. Returns nothing for latencies.
+/// Returns perfect scaling from the fewest threads, and with four thread counts a fit of the
+/// universal scalability law. Empty for metrics of which lower is better.
 fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     use plimsoll_bench::Better;
     use plimsoll_stats::{LoadPoint, Samples, Seed, Usl};
@@ -373,14 +371,14 @@ fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     series
 }
 
-/// Returns whether all values are positive and need a logarithmic axis (ratio above 20).
+/// Returns whether all y values are positive, and the largest is over 20 times the smallest.
 pub(super) fn is_wide(series: &[ChartSeries]) -> bool {
     let values = || series.iter().flat_map(|s| &s.points).filter_map(|p| p.get(1).copied().flatten());
     let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     least > 0.0 && most / least > MAX_LINEAR_RATIO
 }
 
-/// Replaces x values by equidistant labelled positions, for charts with few x values.
+/// Sets the chart's kind, and replaces x values by equidistant positions with the values as labels.
 pub(super) fn as_places(chart: &mut Chart, kind: ChartKind) {
     chart.kind = kind;
     let points = chart.series.iter_mut().flat_map(|s| &mut s.points);
@@ -391,7 +389,7 @@ pub(super) fn as_places(chart: &mut Chart, kind: ChartKind) {
     chart.x = ChartAxis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
 }
 
-/// Returns the data caches of one CPU and its memory as bands of the size axis, in bytes.
+/// Returns bands of a size axis in bytes: each data cache up to its size, above them `memory`.
 fn caches(machine: &Machine) -> Vec<Band> {
     let data = machine.cpu.caches.iter().filter(|c| c.kind != CacheKind::Instruction);
     let sizes = data.filter_map(|c| Some((format!("L{}", c.level), c.size_bytes?)));

@@ -11,8 +11,8 @@ use crate::report::compare::rows::{ComparisonRow, ComparisonTable, has_ranks, is
 use crate::report::compare::{NOTHING, SCORE, ShownMetrics, blindness, left, notes, tally, title, warnings};
 use crate::report::row::Grade;
 
-/// Builds the HTML page of a comparison of `sides`. `held` are the checked requirements; `shown`
-/// selects the metrics. Fails if a number cannot be represented in JSON.
+/// Builds the HTML page of a comparison of `sides`. `held` are the results of its `--require`
+/// options; `shown` selects the metrics. Fails if a number cannot be represented in JSON.
 pub fn comparison(
     comparison: &Comparison,
     sides: &[ComparedSide],
@@ -114,7 +114,7 @@ fn share(row: &Ranked, value: f64) -> Option<f64> {
     Some(share).filter(|share| share.is_finite())
 }
 
-/// Builds the heat map of headlines by side, as shares of the best; `None` without headlines.
+/// Builds the heat map of main metrics × sides, as shares of the best side; `None` without any.
 fn shares(comparison: &Comparison) -> Option<Chart> {
     let names: Vec<String> = headlines(comparison).map(name_of).collect();
     let point = |at: usize, row: &Ranked, place: &RankedSide| {
@@ -134,7 +134,7 @@ fn shares(comparison: &Comparison) -> Option<Chart> {
     })
 }
 
-/// Builds the chart of results by price, as shares of the best side, with a series per headline;
+/// Builds the chart of main results by price, as shares of the best side, with a series per metric;
 /// `None` without prices.
 fn by_price(comparison: &Comparison) -> Option<Chart> {
     let prices = comparison.prices.as_ref()?;

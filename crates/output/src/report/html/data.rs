@@ -22,7 +22,6 @@ pub(super) fn number<'a>(charts: impl IntoIterator<Item = &'a mut Chart>, prefix
 /// [x, y] or [x, y, low, high]; `None` breaks the line.
 pub(super) type ChartPoint = Vec<Option<f64>>;
 
-/// Sorts points by their position on the x axis.
 pub(super) fn sort(points: &mut [ChartPoint]) {
     points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
 }
@@ -111,7 +110,7 @@ impl ChartAxis {
         Self { scale: AxisScale::Places, ..Self::categories(name, categories) }
     }
 
-    /// Makes the axis logarithmic if `wide`.
+    /// Makes the axis logarithmic if `wide`, else linear.
     pub(super) fn scaled(self, wide: bool) -> Self {
         Self { scale: if wide { AxisScale::Log } else { AxisScale::Linear }, ..self }
     }
@@ -123,7 +122,7 @@ impl ChartSeries {
     }
 }
 
-/// Adds a row per ratio to `chart`, of its name, value and interval; `None` without rows.
+/// Completes `chart` with rows (name, ratio, interval) and an x axis called `of`; `None` if empty.
 pub(super) fn forest(chart: Chart, of: &str, rows: Vec<(String, f64, Option<[f64; 2]>)>) -> Option<Chart> {
     let point = |(at, (_, ratio, ends)): (usize, &(String, f64, Option<[f64; 2]>))| {
         let [low, high] = ends.map_or([None; 2], |ends| ends.map(Some));

@@ -31,8 +31,8 @@ struct Mark {
     value: f64,
 }
 
-/// Builds the gauges of a run in blocks of cases with equal settings in the plan (`stated`), with
-/// marks for `references`.
+/// Builds the gauges (bars that are full at the limit) of a run's main results, in blocks of cases
+/// with equal planned settings (`stated`), with marks for `references`.
 pub(super) fn gauges(run: &Run, stated: &StatedCases, references: &[ReferenceFigure]) -> Markup {
     let parts = crate::report::subsystems(run);
     let of = |part: &str| -> Vec<&Measurement> {
@@ -58,7 +58,7 @@ pub(super) fn gauges(run: &Run, stated: &StatedCases, references: &[ReferenceFig
     }
 }
 
-/// Builds the gauges of a run's main headlines, labelled with their subsystems.
+/// Builds gauges (bars that are full at the limit) of the most important results, by subsystem.
 pub(super) fn headlines(run: &Run) -> Markup {
     html! {
         @for (subsystem, measurement) in card::telling(run) {
@@ -67,8 +67,8 @@ pub(super) fn headlines(run: &Run) -> Markup {
     }
 }
 
-/// Builds a gauge labelled `short`. `reported` are the codes of warnings that a heading already
-/// shows; `references` are drawn as marks.
+/// Builds a gauge (bar that is full at the limit) with the label `short`. Warnings with the codes
+/// `reported`, shown elsewhere, are left out; `references` are drawn as marks.
 fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[ReferenceFigure]) -> Markup {
     let MeasurementRow { label: whole, figures, .. } = MeasurementRow::of(measurement);
     let repeat = whole.strip_prefix(&label(&measurement.case)).unwrap_or_default();
@@ -124,7 +124,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
     }
 }
 
-/// Yields the warning codes except those that the interval column shows.
+/// Yields the warning codes except those that the column of the confidence interval shows.
 fn in_words<'a>(codes: &[&'a str]) -> impl Iterator<Item = &'a str> {
     codes.iter().copied().filter(|code| !IN_INTERVAL_COLUMN.contains(code))
 }
@@ -168,7 +168,7 @@ impl<'a> GaugeLine<'a> {
         Self { measurement, metric, marks, full }
     }
 
-    /// Returns a value's position on the line: 0 is empty, 1 is full; clamped to the line's end.
+    /// Returns a value's position on the gauge: 0 is empty, 1 is full (the limit), 1.08 the end.
     fn at(&self, value: f64) -> f64 {
         let share = match self.metric.better {
             Better::Higher => value / self.full,

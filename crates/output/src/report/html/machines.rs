@@ -27,16 +27,16 @@ const MAX_NAME_CHARACTERS: usize = 64;
 /// A run, with the name of its side in a comparison.
 pub(super) type NamedRun<'a> = (&'a Run, Option<&'a str>);
 
-/// Builds the section with the last run of each measured side, and the documents of all runs. Fails
-/// if a number cannot be represented in JSON.
+/// Builds the section with the last run of each side that is no published table, and the documents
+/// of all their runs. Fails if a number cannot be represented in JSON.
 pub(super) fn of_sides(sides: &[ComparedSide]) -> serde_json::Result<[Markup; 2]> {
     let measured = || sides.iter().filter(|side| !side.is_published());
     let last = measured().filter_map(|side| Some((side.runs.last()?, Some(side.name.as_str()))));
     section(&last.collect::<Vec<_>>(), &measured().flat_map(|side| &side.runs).collect::<Vec<_>>())
 }
 
-/// Builds the section "Compare machines" of the `shown` runs, and the documents of `all` runs.
-/// Fails if a number cannot be represented in JSON.
+/// Builds the section "Compare machines" of the `shown` runs, and the documents of `all` runs to
+/// embed. Fails if a number cannot be represented in JSON.
 pub(super) fn section(shown: &[NamedRun<'_>], all: &[&Run]) -> serde_json::Result<[Markup; 2]> {
     let machines: usize = shown.iter().map(|(run, _)| run.nodes.len()).sum();
     let columns: Vec<Value> = shown.iter().filter(|_| machines <= MAX_SIDES).flat_map(columns).collect();
@@ -92,7 +92,7 @@ fn undescribed(schema: &mut Value) {
     }
 }
 
-/// Encodes the run documents in order; `None` for documents beyond the size limit of a page.
+/// Encodes the run documents in order; `None` for those beyond the size limit of a page (8 MiB).
 pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
     let mut left = MOST_HELD;
     let pack = |run: &&Run| {
@@ -103,7 +103,7 @@ pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
     runs.iter().map(pack).collect()
 }
 
-/// Explains how to use the embedded documents `held` (one per run), and lists the missing ones.
+/// Explains how to use the embedded documents `held`, one per run, and lists runs without one.
 fn documents_note(held: &[Option<String>], runs: &[&Run]) -> Markup {
     let lost = held.iter().zip(runs).filter(|(held, _)| held.is_none());
     let lost: Vec<&str> = lost.map(|(_, run)| run.id.as_str()).collect();
@@ -138,7 +138,7 @@ fn columns<'a>(&(run, name): &NamedRun<'a>) -> impl Iterator<Item = Value> + 'a 
     })
 }
 
-/// Names the column of a node: by the side if that is one machine, and by the node in it.
+/// Returns the column name `NODE`, or with a side's `name` `SIDE: NODE` (`SIDE` for a single node).
 fn column_name(name: Option<&str>, node: &Node, nodes: usize) -> String {
     let node_name = shown_within(&node.name, MAX_NAME_CHARACTERS);
     match name {

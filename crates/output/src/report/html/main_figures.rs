@@ -11,7 +11,7 @@ use crate::report::main_results;
 use crate::report::row::{HeadlineFigures, MeasurementRow};
 use crate::report::section::is_wide;
 
-/// Builds the main figures of a run: delivered values if these are much less.
+/// Builds the main results of a run, with interruptions included if these took more than 10 %.
 pub(super) fn main_figures(run: &Run) -> Markup {
     html! {
         div.main-figures {
@@ -28,7 +28,7 @@ pub(super) fn main_figures(run: &Run) -> Markup {
     }
 }
 
-/// Formats what limits the trust in a result, its most important part first.
+/// Formats delivered share, if interruptions are excluded, then interval and share of the limit.
 fn trust(measurement: &Measurement, figures: &HeadlineFigures) -> String {
     let star = if is_wide(&measurement.warnings) { ", not converged" } else { "" };
     let share = match (figures.of_limit, figures.scope) {

@@ -97,7 +97,7 @@ fn across(run: &Run) -> Vec<NodesOfCase<'_>> {
     found
 }
 
-/// Returns the nodes that differ most from the median, as many as are drawn, in the run's order.
+/// Returns the names of the (at most 96) nodes furthest from the median, in the run's order.
 fn furthest<'a>(run: &'a Run, all: &[NodesOfCase<'_>]) -> Vec<&'a str> {
     let away = |name: &str| {
         let shares = all.iter().filter_map(|one| Some((one.values.get(name)? / one.median - 1.0).abs()));
@@ -137,8 +137,8 @@ fn heat(run: &Run, all: &[NodesOfCase<'_>], names: &[&str]) -> Option<Chart> {
     })
 }
 
-/// Builds the chart of one case: a point per node, median and limit per kind of node, outliers with
-/// names. `kinds` has the nodes by kind.
+/// Builds the chart of one case: a point per node, median and limit per kind of node, outliers as
+/// their own series. `kinds` has the names of the nodes of each kind.
 fn strip(run: &Run, one: &NodesOfCase<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) -> Chart {
     let id = one.like.case.id();
     let found = run.findings.iter().filter(|finding| finding.code == OUTLIER);
@@ -188,8 +188,8 @@ fn strip(run: &Run, one: &NodesOfCase<'_>, kinds: &BTreeMap<String, BTreeSet<&st
     }
 }
 
-/// Returns the sideways offset of the point `index` of a chart: deterministic, far from those of
-/// its neighbours.
+/// Returns the sideways offset (-0.35 to 0.35) of point number `index` of a chart: deterministic,
+/// far from those of its neighbours.
 fn jitter(index: usize) -> f64 {
     /// Fractional part of the golden ratio: its multiples fill a range evenly.
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
@@ -197,7 +197,7 @@ fn jitter(index: usize) -> f64 {
     (share * 1e3).round() / 1e3
 }
 
-/// Builds the table of all nodes (rows) and cases (columns); the script of the page sorts it.
+/// Builds the table of all nodes (rows) and cases (columns), which the page's script can sort.
 pub(super) fn table(run: &Run) -> Markup {
     let all = across(run);
     let kinds = fleet::kinds(run);

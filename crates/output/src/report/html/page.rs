@@ -23,8 +23,8 @@ impl Body {
     }
 }
 
-/// Builds the body of the page's run number `index`. Of a fleet, shows the first node and how the
-/// other nodes differ.
+/// Builds the body of run number `index` of a page, with `references` as marks. Of several nodes,
+/// shows the first, and how the rest differ.
 pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
@@ -78,7 +78,6 @@ pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) ->
     Body { header, findings: parts::findings(whole), rest, charts: all }
 }
 
-/// Builds a section of charts, with `more` below them.
 pub(super) fn section(title: &str, charts: &[Chart], more: &Markup) -> Markup {
     html! { section { h2 { (title) } div.charts { @for chart in charts { (figure(chart)) } } (more) } }
 }

@@ -38,7 +38,7 @@ pub(super) fn verdict(name: &str, reported: &VerdictText) -> Markup {
     }
 }
 
-/// Builds the header: machine, run, distance from limits, quietness, agreement with tools.
+/// Builds the page's header: machine, run, shares of limits, disturbances, agreement with tools.
 pub(super) fn header(run: &Run) -> Markup {
     let (cases, counts) = counts(run);
     html! {
@@ -73,8 +73,8 @@ pub(super) fn machine_line(machine: &Machine) -> String {
     stated.join(" · ")
 }
 
-/// Counts the results that reach 90 % of their limit, in total and per subsystem. Results that are
-/// mostly excluded are counted separately.
+/// Counts the results that reach 90 % of their limit, in total and per subsystem; separately those
+/// with more than half of their time excluded as interrupted.
 pub(super) fn limits(run: &Run) -> VerdictText {
     let judged = |m: &Measurement| {
         let is_judged = m.status == Status::Ok && !m.metrics.is_empty() && !m.is_mostly_excluded();
@@ -110,8 +110,8 @@ pub(super) fn limits(run: &Run) -> VerdictText {
     VerdictText { grade, word, why: why.join(" · ") }
 }
 
-/// Judges whether the machine was quiet, by the number of cases that lost time (steal, quota,
-/// waiting, excluded) and the largest loss.
+/// Judges whether the machine was quiet, by the number of cases that lost time (stolen, throttled,
+/// waiting for a CPU, excluded as interrupted) and the largest loss.
 pub(super) fn quiet(run: &Run) -> VerdictText {
     let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
     let disturbed = run.measurements.iter().filter(lost).count();
@@ -169,7 +169,7 @@ fn agreement(run: &Run) -> VerdictText {
     VerdictText { grade, word, why }
 }
 
-/// Returns the number of cases, and counts them by outcome and warning.
+/// Returns `12 cases`, and the numbers of cases by outcome and warning with a grade.
 fn counts(run: &Run) -> (String, VerdictText) {
     let counts = CaseCounts::of(&run.measurements);
     let warned = run.measurements.iter().filter(|m| has_mark(m)).count();
@@ -190,7 +190,7 @@ struct FirstScreenLine {
     text: String,
 }
 
-/// Lists what belongs on the first screen: partial run, conditions, failed cases, findings.
+/// Returns the first lines of the page: partial run, conditions, failed cases, findings.
 fn points(run: &Run) -> Vec<FirstScreenLine> {
     let bad = |text: String| FirstScreenLine { is_bad: true, is_open: false, text };
     let mut points: Vec<FirstScreenLine> = Vec::new();
@@ -217,8 +217,8 @@ fn points(run: &Run) -> Vec<FirstScreenLine> {
     points
 }
 
-/// Lists the cases without a valid result: one line per reason, or of a fleet per case with the
-/// first reason.
+/// Formats the cases without a valid result: a line per reason, or for several nodes a line per
+/// case with the reason of the first.
 fn lost(run: &Run) -> Vec<String> {
     const MAX_NAMED: usize = 4;
     let lost = run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid));
@@ -240,7 +240,7 @@ fn lost(run: &Run) -> Vec<String> {
     lines.collect()
 }
 
-/// Builds the list of findings; the first ones and all outliers are unfolded.
+/// Builds the list of findings, folded after the fifth and after the last outlier among nodes.
 pub(super) fn findings(run: &Run) -> Markup {
     let points = points(run);
     let last = points.iter().rposition(|point| point.is_open).map_or(0, |last| last + 1);
@@ -255,7 +255,7 @@ pub(super) fn findings(run: &Run) -> Markup {
     }
 }
 
-/// Builds the folded table of a subsystem's metrics, with limits, conditions and warnings.
+/// Builds the folded table of the metrics of subsystem `part`: limits, conditions and warnings.
 pub(super) fn figures(run: &Run, part: &str) -> Markup {
     let all = run.measurements.iter().filter(|m| m.case.subsystem() == part);
     html! {

@@ -14,8 +14,8 @@ const FROM: f64 = 1.0 / 64.0;
 /// Least right edge, in operations per byte; also for cases in registers.
 const TO: f64 = 256.0;
 
-/// Builds the roofline; returns it with the subsystem that shows it. Returns `None` without results
-/// of arithmetic or bandwidth.
+/// Builds the roofline chart of a run and returns it with the name of the subsystem that shows it;
+/// `None` unless the run has results of both arithmetic and bandwidth.
 pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     let (mut computes, mut moves) = (Vec::new(), Vec::new());
     let mut limits: [Option<f64>; 2] = [None, None];

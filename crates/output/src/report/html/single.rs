@@ -24,8 +24,8 @@ const MOST_DISTRIBUTIONS: usize = 8;
 
 const MOST_STEPS: usize = 200;
 
-/// Draws all single measurements of a subsystem (distributions, curves, heat maps, time series); no
-/// time series of measurements for which `elsewhere` is true.
+/// Builds the charts of single measurements of a subsystem (distributions, curves, heat maps, time
+/// series); no time series of measurements for which `elsewhere` is true.
 pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) -> bool) -> Vec<Chart> {
     let own = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
     let all: Vec<_> = own.filter_map(|m| Some((m, m.metrics.first()?))).collect();
@@ -79,7 +79,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     })
 }
 
-/// Draws operation time distributions: in one chart, or for many cases one per operation size.
+/// Draws operation time distributions in one chart, or for over 8 cases one per operation size.
 fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     type Timed<'a> = (&'a Measurement, &'a [(f64, u64)]);
     let timed = all.iter().filter_map(|(of, _)| {
@@ -109,7 +109,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     groups.into_iter().map(chart).collect()
 }
 
-/// Returns a name per case without shared parameters, or all full names if these are ambiguous.
+/// Returns a name per case without parameters that all share, or full names if these are ambiguous.
 fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
     let short = |case: &Case| {
         let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
@@ -139,12 +139,12 @@ fn steps(histogram: &[(f64, u64)]) -> Vec<ChartPoint> {
     points
 }
 
-/// Rounds to five digits, to shorten a page: 1000 cases have half a million such numbers.
+/// Rounds to five significant digits, to shorten a page with half a million such numbers.
 fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
-/// Draws the curves of a search or sweep, each over the axis that its benchmark defines.
+/// Draws the curves of a search or sweep, over the axes that the benchmark defines; may be empty.
 fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
     let kinds = plimsoll_bench::find(measurement.case.benchmark()).map(|of| of.descriptor().curves);
     let (Some(curve), Some(kinds)) = (&metric.curve, kinds) else { return Vec::new() };
@@ -188,7 +188,7 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
     })
 }
 
-/// Builds the chart of our results ÷ each reference tool's, with intervals; `None` without ratios.
+/// Builds the chart of our result ÷ each reference tool's, with intervals; `None` without ratios.
 pub(super) fn forest(run: &Run) -> Option<Chart> {
     let cases: Vec<&Case> = run.measurements.iter().map(|m| &m.case).collect();
     let (mut rows, mut margin) = (Vec::new(), 0.0_f64);

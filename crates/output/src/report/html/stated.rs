@@ -13,7 +13,7 @@ pub(super) struct StatedCases {
 }
 
 impl StatedCases {
-    /// Reads a run's plan, to undo its scaling. If the plan is unreadable, cases stay as measured.
+    /// Reads the run's plan, to undo `--scale` in cases; they stay as measured if it is unreadable.
     pub(super) fn of(run: &Run) -> Self {
         let file = file::parse_kept("plan", &run.plan.text).ok();
         let groups = file.map(|file| file.groups).unwrap_or_default();

@@ -11,7 +11,7 @@ use super::FactSection;
 
 const WIDTHS: [u32; 3] = [128, 256, 512];
 
-/// Returns a section per kind of core among the allowed CPUs.
+/// Returns a section of facts per kind of core among the allowed CPUs.
 pub fn cores(machine: &Machine) -> Vec<FactSection> {
     let cpu = &machine.cpu;
     let mut kinds: Vec<(Result<Core, String>, CpuSet)> = Vec::new();
@@ -30,8 +30,8 @@ pub fn cores(machine: &Machine) -> Vec<FactSection> {
     kinds.iter().map(|(found, cpus)| section(found, several.then_some(cpus), cpu)).collect()
 }
 
-/// Returns whether the processor has instructions of kind `of` for vectors of `bits`; true if
-/// unknown. A product or hypervisor may lack some of the microarchitecture's instructions.
+/// Returns whether the processor has instructions of kind `of` for vectors of `bits` bits; true if
+/// its features are unknown. It may lack some of its microarchitecture's instructions.
 fn has(cpu: &Cpu, of: CoreRate, bits: u32) -> bool {
     if cpu.flags.is_empty() {
         return true;

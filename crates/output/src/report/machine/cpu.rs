@@ -66,7 +66,6 @@ pub(super) fn caches(cpu: &Cpu) -> FactSection {
     section
 }
 
-/// Formats a cache: `1 MiB × 40, each for 2 CPUs, 16 ways of 64 B lines`.
 fn one(cache: &CpuCache) -> String {
     let mut text = size(cache.size_bytes);
     if !cache.instances.is_empty() {

@@ -35,7 +35,6 @@ pub fn health(health: &Health) -> Option<FactSection> {
     (!section.rows.is_empty()).then_some(section)
 }
 
-/// Formats the mitigations of CPU vulnerabilities: `3 on; vulnerable: mmio_stale_data`.
 fn mitigations(health: &Health) -> String {
     let begin = |word: &str| -> Vec<&str> {
         let with = health.mitigations.iter().filter(|(_, text)| text.starts_with(word));

@@ -13,8 +13,8 @@ use super::{FactSection, joined};
 
 const EXAMPLE_HZ: f64 = 1e9;
 
-/// Returns a section with the limits of the candidates at core clock `clock_hz` (`None`: at 1 GHz,
-/// as an example), and one with the sources of their inputs.
+/// Returns a section with the limits of the cases `candidates` at core clock `clock_hz` (`None`: at
+/// 1 GHz, as an example), and one with the sources of the limits' inputs.
 pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>) -> Vec<FactSection> {
     let measured = clock_hz.is_some();
     let clock_hz = clock_hz.unwrap_or(EXAMPLE_HZ);
@@ -61,7 +61,7 @@ fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
 }
 
 /// Returns the first metric of a case with a known limit at `clock_hz`, else the first metric with
-/// a limit of unknown value; `None` if no limit applies.
+/// a limit of unknown value; `None` if no metric has a limit.
 fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Metric, Limit)> {
     let conditions = Conditions { clock_hz, ..Conditions::default() };
     let samples = [Sample { conditions, ..Sample::default() }];

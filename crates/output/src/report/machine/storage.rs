@@ -93,7 +93,6 @@ fn one_disk(disk: &Disk) -> String {
     parts.join(", ")
 }
 
-/// Formats `PCIe 8 GT/s × 4 (31.5 Gbit/s)`, with the device's maximum if that is more.
 fn link(link: &DeviceLink) -> String {
     let coded = bits(link.coded_bit_per_s());
     match link {

@@ -66,7 +66,7 @@ impl ComparablePart {
         matches!(self, Self::OwnShare | Self::ProgramShare | Self::OwnToProgram)
     }
 
-    /// Returns whether the table shows today's value ÷ the published one.
+    /// Returns whether cells of this kind get a ratio, measured ÷ published: results, no samples.
     pub(crate) fn is_compared(self) -> bool {
         self.is_of_all_samples() || self == Self::Program
     }
@@ -138,7 +138,7 @@ fn interval(figure: &PublishedFigure) -> Option<usize> {
 }
 
 impl<'a> ReplayRuns<'a> {
-    /// Returns today's mean over all thread counts if `figure` is that mean in the report; else
+    /// Returns the run's mean over all thread counts if `figure` is that mean in the report; else
     /// `None`.
     fn mean_over_threads(&self, figure: &PublishedFigure) -> Option<MeasuredPoint<'a>> {
         let is_mean = figure.source == "own" && figure.statistic == "mean" && figure.threads.is_empty();
@@ -150,8 +150,8 @@ impl<'a> ReplayRuns<'a> {
         MeasuredPoint::mean_of(points.map(|matched| self.of(matched, "")).collect())
     }
 
-    /// Adds the result of the report's tool to `today` if the tool ran another case (HPL solves an
-    /// equation system).
+    /// Adds the result of the report's reference tool to `today`, the run's result, if the tool's
+    /// number belongs to another case than `figure` (HPL solves an equation system).
     fn with_report_tool(&self, figure: &PublishedFigure, today: MeasuredPoint<'a>) -> MeasuredPoint<'a> {
         if today.tool.is_some() || figure.source != "own" || figure.is_of_text() {
             return today;
@@ -167,8 +167,9 @@ impl<'a> ReplayRuns<'a> {
         }
     }
 
-    /// Returns today's measurement for a `figure` of the text in the table row `row`, and the part
-    /// of it to compare: the case with this number in a table, or else the best possible case.
+    /// Returns part and result to compare with `figure`, a number of the report's prose: of the
+    /// case with the own number in `row`, else of the best case that fits. In a report without
+    /// limits, own shares become ratios to the tool.
     fn of_text(
         &self,
         figure: &PublishedFigure,
@@ -200,8 +201,8 @@ impl<'a> ReplayRuns<'a> {
         (if is_to_program { ComparablePart::OwnToProgram } else { part }, today)
     }
 
-    /// Returns the result of the tool `program` for a `figure` of the text, from the tool's own
-    /// cases, else from any case.
+    /// Returns the run's result of the reference tool `program` for `figure`, a number of the
+    /// prose: from cases that the report measured with the tool, else from any case that fits.
     fn of_program(&self, figure: &PublishedFigure, program: &str) -> MeasuredPoint<'a> {
         let by_name = program.is_empty();
         let known = |f: &&PublishedFigure| {
@@ -228,8 +229,8 @@ impl<'a> ReplayRuns<'a> {
     }
 }
 
-/// Returns the unit of a published number; if the report prints none, that of similar numbers or
-/// the usual one.
+/// Returns the unit to show for a published number: the printed one; else that of similar numbers,
+/// or the usual one.
 fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     if figure.unit == "%" {
         return ReportUnit { scale: 0.01, name: "%".to_owned() };
@@ -280,7 +281,7 @@ fn name(scale: f64, unit: Unit, printed: &str) -> String {
 }
 
 impl FilledCell<'_> {
-    /// Returns today's value for the cell, in base units or as a share; `None` without one.
+    /// Returns the run's value for the cell, in base units or as a share; `None` without one.
     pub(crate) fn value(&self) -> Option<f64> {
         let today = &self.today;
         match self.part {
@@ -301,8 +302,8 @@ impl FilledCell<'_> {
         }
     }
 
-    /// Returns result and name of the tool, or ours if only a tool has the case in the report
-    /// (LINPACK).
+    /// Returns result and name of the reference tool in the run; without it, plimsoll's result if
+    /// the report has the case from a tool only (LINPACK), else `None`.
     pub(crate) fn program(&self) -> Option<(f64, &str)> {
         match &self.today.tool {
             Some(tool) => Some((tool.figure, tool.name)),
@@ -313,7 +314,7 @@ impl FilledCell<'_> {
         }
     }
 
-    /// Explains why the report's reference tool has no result today.
+    /// Explains why the run has no result of the report's reference tool.
     pub(crate) fn no_program(&self) -> String {
         let source = self.figure.source;
         let why = self.today.declined.iter().find(|why| why.starts_with(source));
@@ -324,7 +325,7 @@ impl FilledCell<'_> {
         }
     }
 
-    /// Returns today's value ÷ the published one; `None` if either is missing, invalid or doubted.
+    /// Returns the run's value ÷ the published one; `None` if either is missing, invalid, in doubt.
     pub(crate) fn ratio(&self) -> Option<f64> {
         let published = self.published()?;
         let is_of_tool = self.today.tool.is_some() && self.part == ComparablePart::Program;
@@ -332,7 +333,7 @@ impl FilledCell<'_> {
         (self.part.is_compared() && is_sound).then_some(self.value()? / published)
     }
 
-    /// Returns the published number in base units; `None` if it is doubted or has no known unit.
+    /// Returns the published number in base units; `None` if doubted, not positive or without unit.
     pub(crate) fn published(&self) -> Option<f64> {
         let (value, _) = self.figure.base?;
         (self.figure.doubt.is_none() && value > 0.0 && !self.unit.name.is_empty()).then_some(value)

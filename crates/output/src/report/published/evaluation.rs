@@ -79,7 +79,7 @@ struct PointGroup<'a> {
     points: Vec<MatrixPoint<'a>>,
 }
 
-/// Returns the sentences that compare today's and published results, in the order of the report.
+/// Returns sentences that compare the run's and published results, in the order of the report.
 pub(crate) fn statements(filled: &[FilledTable<'_>]) -> Vec<Statement> {
     let points = filled.iter().flat_map(points);
     let groups = grouped(points.map(|point| ((point.figure.subsystem, point.figure.metric), point)));
@@ -161,7 +161,7 @@ impl PointGroup<'_> {
         both.chain(all.into_iter().flatten()).collect()
     }
 
-    /// Builds a statement that cites the tables with the results for which `on` is true.
+    /// Builds a statement that cites the numbers of the tables with the results that `on` selects.
     fn state(&self, text: String, on: &dyn Fn(&MatrixPoint<'_>) -> bool) -> Statement {
         let mut tables: Vec<usize> = self.points.iter().filter(|p| on(p)).map(|p| p.table).collect();
         tables.sort_unstable();
@@ -169,8 +169,8 @@ impl PointGroup<'_> {
         Statement { text, tables }
     }
 
-    /// Formats the values of both sides, `today X, published Y`; `of` formats the value of one
-    /// side. Returns `None` if neither side has a value.
+    /// Formats `today X, published Y`; `of` formats the value of side 0 (the run) or 1 (the
+    /// report), or returns `None`. Returns `None` if neither side has a value.
     fn sides(&self, of: impl Fn(usize) -> Option<String>) -> Option<String> {
         let sides = SIDES.iter().enumerate();
         let stated = sides.filter_map(|(side, name)| Some(format!("{name} {}", of(side)?)));
@@ -178,7 +178,8 @@ impl PointGroup<'_> {
         (!stated.is_empty()).then(|| stated.join(", "))
     }
 
-    /// Returns ratios of a side's values, `first` ÷ `second`, for result pairs that `same` matches.
+    /// Returns ratios of results of `side` (0: the run, 1: the report): each that `first` selects ÷
+    /// one that `second` selects and for which `same` is true.
     fn ratios(
         &self,
         side: usize,
@@ -214,8 +215,8 @@ impl PointGroup<'_> {
         })
     }
 
-    /// States the best result of each side, and its lead over the best of another operation; `None`
-    /// without results.
+    /// States the best result of each side (the run and the report), and its lead over the best of
+    /// another operation; `None` without results.
     fn best(&self) -> Option<Statement> {
         let lower = is_time(self.metric);
         let is_better = |a: f64, b: f64| if lower { a < b } else { a > b };
@@ -243,7 +244,7 @@ impl PointGroup<'_> {
         Some(self.state(format!("{word} {}: {stated}", self.inner_name()), &on))
     }
 
-    /// States the lead of the best block size over the worst; `None` for a single size.
+    /// States by what factor the best block size beats the worst; `None` for a single size.
     fn blocks(&self) -> Option<Statement> {
         let mut sizes: Vec<&str> = self.points.iter().map(|p| p.figure.bytes).collect();
         sizes.sort_by_key(|size| size.parse::<u64>().unwrap_or(0));
@@ -275,8 +276,8 @@ impl PointGroup<'_> {
         Some(self.state(text, &|_| true))
     }
 
-    /// States the mean ratio of results that differ only in `word`: `one` (`TCP`) ÷ `other`
-    /// (`UDP`); `None` without such results.
+    /// States the mean ratio of results that differ only in `word`, with the value `one` (`tcp`) ÷
+    /// with `other` (`udp`); `None` without such results.
     fn pairs(&self, one: &str, other: &str, word: fn(&PublishedFigure) -> &'static str) -> Option<Statement> {
         let has = |wanted: &str| {
             let wanted = wanted.to_owned();

@@ -98,7 +98,7 @@ impl Record<'_> {
         json!(value.map(|value| value / self.cell.unit.scale))
     }
 
-    /// Returns the cell if it is a case's mean or peak, not a sample or a spread.
+    /// Returns the cell if it is a case's mean or peak; else (sample, spread, limit, share) `None`.
     fn point(&self) -> Option<&FilledCell<'_>> {
         Some(self.cell).filter(|cell| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak))
     }
@@ -107,14 +107,14 @@ impl Record<'_> {
         self.point()?.today.tool.as_ref()
     }
 
-    /// Returns the first other number of the same point for which `wanted` is true.
+    /// Returns the first other number of the same measured point for which `wanted` is true.
     fn printed(&self, wanted: fn(&PublishedFigure) -> bool) -> Option<&PublishedFigure> {
         let own = self.point()?.figure;
         let found = self.report.figures.iter().find(|f| f.is_of_point(own) && wanted(f));
         found.filter(|f| !std::ptr::eq(*f, own))
     }
 
-    /// Returns the published limit for the cell's case, or else the one in the text, in the cell's
+    /// Returns the published limit for the cell's case, or else the one in the prose, in the cell's
     /// unit; `None` without one.
     fn theory(&self) -> Option<f64> {
         let (value, _) = self.report.theory(self.point()?.figure, |_| true)?.base?;
@@ -122,7 +122,7 @@ impl Record<'_> {
     }
 }
 
-/// Returns "ok", or why there is no valid result.
+/// Returns "ok", or why the run has no valid result for the cell.
 fn status(cell: &FilledCell<'_>) -> String {
     match (&cell.today.invalid, &cell.today.instead, cell.value()) {
         (Some(why), ..) => format!("invalid: {why}"),

@@ -59,7 +59,7 @@ pub(crate) struct SheetBlock {
 }
 
 impl TableSheet {
-    /// Returns whether any row has a line besides the published numbers.
+    /// Returns whether any row has a line besides that of the published numbers.
     pub(crate) fn is_measured(&self) -> bool {
         self.rows.iter().flat_map(|row| &row.lines).any(|(line, _)| *line != SheetLine::Published)
     }
@@ -110,8 +110,8 @@ impl TableSheet {
         lines
     }
 
-    /// Formats a cell of a line, followed by `unit` (may be empty); `None` without a value. Most
-    /// lines exist only for the result of a case (`is_figure`).
+    /// Formats the cell of line `of`, followed by `unit` (may be empty). `None` without a value, or
+    /// if the cell is no result (`is_figure`) for lines except today, published, ratio.
     fn text(&mut self, of: SheetLine, cell: &FilledCell<'_>, is_figure: bool, unit: &str) -> Option<String> {
         let in_unit = |value: f64| significant(value / cell.unit.scale, OWN_FIGURE_DIGITS);
         let share = |share: f64| percent(share, SHARE_DIGITS);
@@ -138,7 +138,7 @@ impl TableSheet {
         }
     }
 
-    /// Returns the mark of a note on how the reference tool differs from the case; empty if equal.
+    /// Returns the mark of a new note on how the reference tool differs from the case, if it does.
     fn differs(&mut self, cell: &FilledCell<'_>) -> String {
         match cell.today.tool.as_ref().filter(|tool| !tool.differs.is_empty()) {
             Some(tool) => format!(" {}", self.note(format!("{}: {}", tool.name, tool.differs))),
@@ -168,7 +168,8 @@ impl TableSheet {
         text
     }
 
-    /// Formats an empty cell, `–`, with the mark of the reason unless it is a derived value.
+    /// Formats an empty cell, `–`, with the mark of a note on the reason, except for derived
+    /// values.
     fn nothing(&mut self, cell: &FilledCell<'_>) -> String {
         use ComparablePart::{Least, Limit, Most, Own, Peak, Program, Sample};
         let is_itself = cell.figure.matched.is_none()
@@ -186,7 +187,8 @@ impl TableSheet {
         format!("{NOTHING} {}", self.note(why))
     }
 
-    /// Formats a published number as printed, then the unit `beyond`, and a mark if it is doubted.
+    /// Formats a published number as printed and the unit `beyond`; a doubted one with a note's
+    /// mark.
     fn published(&mut self, cell: &FilledCell<'_>, beyond: &str) -> String {
         let PublishedFigure { value, unit, doubt, .. } = cell.figure;
         let mut text = joined(&[value, if *unit == "%" { "%" } else { beyond }], " ");
@@ -199,7 +201,7 @@ impl TableSheet {
         }
     }
 
-    /// Returns the mark of the note `text`, `[1]`; adds the note if it is new.
+    /// Returns the mark of the note `text`, such as `[1]`; adds the note to the list if it is new.
     fn note(&mut self, text: String) -> String {
         let text = shown_within(&text, MAX_NOTE_CHARACTERS);
         let index = self.notes.iter().position(|note| *note == text).unwrap_or_else(|| {
@@ -215,7 +217,7 @@ impl SheetLine {
         LINES[self as usize].1
     }
 
-    /// Returns whether the table needs this line; not if one of its columns shows the same.
+    /// Returns whether the table needs this line: it has values, and no column shows the same.
     fn is_in(self, filled: &FilledTable<'_>) -> bool {
         match self {
             Self::Deviation => !filled.has(ComparablePart::Deviation),
@@ -234,7 +236,7 @@ impl SheetLine {
     }
 }
 
-/// Returns remarks on today's case: the best of several, or with scaled parameters.
+/// Returns remarks on the run's case: that it is the best of several, and its scaled parameters.
 fn about(cell: &FilledCell<'_>) -> Vec<String> {
     let Some(case) = cell.today.case else { return Vec::new() };
     let count = cell.today.best_of;
@@ -255,12 +257,12 @@ fn unknown(why: &str) -> String {
     format!("limit unknown: {why}")
 }
 
-/// Returns whether any cell has a valid or invalid result of today.
+/// Returns whether the run has a valid or invalid result for any cell.
 fn is_measured(filled: &FilledTable<'_>) -> bool {
     filled.cells().any(|cell| cell.value().is_some() || cell.today.invalid.is_some())
 }
 
-/// Formats the derivations (formula and inputs) of the report's limits, then of today's.
+/// Formats the derivations (formula and inputs) of the report's limits, then of the run's.
 fn formulas(filled: &FilledTable<'_>) -> Vec<String> {
     let own = filled.cells().filter(|cell| filled.is_figure(cell) && filled.table.kind != TableKind::Text);
     let mut found = distinct(own.filter_map(|cell| {
@@ -310,7 +312,7 @@ fn remarks(filled: &FilledTable<'_>) -> Vec<String> {
     remarks
 }
 
-/// Formats which units the report prints, if they differ from the cells'; `None` if none differs.
+/// Formats which units the report prints, if they differ from those shown; `None` if none differs.
 fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
     let cells = || filled.cells().filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty());
     let is_implied = cells().any(|cell| cell.figure.unit.is_empty());
@@ -327,14 +329,14 @@ fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
     printed.map(|printed| printed + rest).or(implied)
 }
 
-/// Formats each reason why results are not divided by published ones: `no ratio: REASON`.
+/// Formats each reason why the run's results are not divided by published ones: `no ratio: WHY`.
 fn not_divided(filled: &FilledTable<'_>) -> Vec<String> {
     let matched = filled.cells().filter(|cell| cell.figure.matched.is_some());
     let reasons = matched.map(|cell| cell.figure.unmatched).filter(|why| !why.is_empty());
     distinct(reasons).into_iter().map(|why| format!("no ratio: {why}")).collect()
 }
 
-/// Formats why today's limits and reference tools are missing, if the table has none.
+/// Formats why limits and reference tools' results of the run are missing, if the table has none.
 fn lacking(filled: &FilledTable<'_>) -> Vec<String> {
     let mut stated = Vec::new();
     let all = |of: &dyn Fn(&FilledCell<'_>) -> Vec<String>| once(figures(filled).flat_map(of));
@@ -358,7 +360,7 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
     shown_within(&distinct(reasons).join("; "), MAX_NOTE_CHARACTERS)
 }
 
-/// Formats limits, efficiencies and tools' results that the report's text states about this table.
+/// Formats limits, efficiencies and tools' results that the report's prose, but no column, has.
 fn of_text(filled: &FilledTable<'_>) -> Option<String> {
     let is_own = |cell: &&FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
     let is_free = |text: &&PublishedFigure| match text.source {

@@ -8,7 +8,7 @@ use crate::report::wrap::{flowed, left, paragraph, right};
 
 const COLUMN_GAP: usize = 2;
 
-/// Formats a table; columns that do not fit follow below, with the row names repeated.
+/// Formats a table; columns that do not fit the terminal follow below, with the row names repeated.
 pub(super) fn sheet(sheet: &TableSheet, style: &Style) -> String {
     let mut text = String::from("\n");
     for (at, line) in flowed(&style.styled(&sheet.title), style.width.max(20)).iter().enumerate() {
@@ -39,7 +39,7 @@ fn widest(texts: impl Iterator<Item = String>) -> usize {
     texts.map(|text| text.width()).max().unwrap_or(0)
 }
 
-/// Splits columns (index, width) into groups that fit the terminal after row names of width `lead`.
+/// Splits the columns (index, width) into groups that fit beside row names of width `lead`.
 fn chunks(sheet: &TableSheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>> {
     let width = |at: usize| {
         let cells = sheet.rows.iter().flat_map(|row| &row.lines).filter_map(|(_, cells)| cells.get(at));

@@ -44,8 +44,8 @@ pub(crate) struct MeasuredByTool<'a> {
 }
 
 impl<'a> MeasuredByTool<'a> {
-    /// Returns how closely the tool `name` matches a report's `wanted` program and operation (0 is
-    /// exact); `None`: not at all. `iozone reread` is that pass of IOzone, `hpcc STREAM` is STREAM.
+    /// Returns how far the tool `name` is from a report's `wanted` program and operation: 0 (equal)
+    /// to 3; `None` for another program. `hpcc STREAM` is near `STREAM`.
     fn distance(name: &str, wanted: &str) -> Option<u8> {
         let program = wanted.split(' ').next().filter(|program| !program.is_empty())?.to_lowercase();
         let name = name.to_lowercase();
@@ -60,8 +60,8 @@ impl<'a> MeasuredByTool<'a> {
         }
     }
 
-    /// Returns all tools' results for metric `name`, converted from another metric of the same
-    /// transfers if necessary.
+    /// Returns all reference tools' results for metric `name`, converted from another metric of the
+    /// same transfers if necessary.
     pub(crate) fn all(measurement: &'a Measurement, name: &str) -> Vec<Self> {
         let own = measurement.metrics.iter().filter(|metric| metric.name == name);
         let others = measurement.metrics.iter().filter(|metric| metric.name != name);
@@ -82,7 +82,7 @@ impl<'a> MeasuredByTool<'a> {
         given.filter_map(one).collect()
     }
 
-    /// Returns one of [`Self::all`]; prefers the tool `wanted` (program and operation).
+    /// Returns the one of [`Self::all`] whose tool is nearest to `wanted` (program and operation).
     pub(crate) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
         let all = Self::all(measurement, name);
         let near = all.iter().filter_map(|tool| Some((Self::distance(tool.name, wanted)?, tool)));
@@ -91,7 +91,7 @@ impl<'a> MeasuredByTool<'a> {
     }
 }
 
-/// Lists reference tools without a result, `TOOL: REASON`, each once.
+/// Returns `TOOL: REASON` for each reference tool that has no result, each text once.
 fn declined(all: &[&Measurement]) -> Vec<String> {
     let tool_results = all.iter().flat_map(|m| &m.metrics).flat_map(|metric| &metric.tool_results);
     distinct(tool_results.filter_map(|tool| Some(format!("{}: {}", tool.tool, tool.reason.as_ref()?))))
@@ -104,8 +104,8 @@ impl<'a> ReplayRuns<'a> {
         Self { baseline, runs }
     }
 
-    /// Returns the measurement of `matched` in the latest run with a result, with the result of
-    /// `tool` (program and operation). Without a result, it has the reason.
+    /// Returns the measurement of `matched` in the latest run that has a result, else the reason
+    /// why none has; with the result of the tool nearest to `tool` (program and operation).
     pub(crate) fn of(&self, matched: &Matched, tool: &str) -> MeasuredPoint<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.measures_same(&m.case, run.plan.scale));
@@ -122,7 +122,7 @@ impl<'a> ReplayRuns<'a> {
         }
     }
 
-    /// Returns the best case of `points` in the latest run with any, with the result of `tool`.
+    /// Returns the best of the cases `points` in the latest run with any, and the result of `tool`.
     pub(crate) fn best(&self, points: &[&Matched], tool: &str) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
             let mut cases: Vec<MeasuredPoint<'a>> = Vec::new();
@@ -143,7 +143,7 @@ impl<'a> ReplayRuns<'a> {
     }
 
     /// Returns the best result of `tool` for `metric` in subsystem `part`, in the latest run that
-    /// has one. `of`: benchmarks whose cases count (empty: any).
+    /// has one, or else the reason. `of`: names of benchmarks to search (empty: all).
     pub(crate) fn with_tool(&self, part: &str, tool: &str, metric: &str, of: &[String]) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
             let here = run.measurements.iter().filter(|m| {
@@ -174,7 +174,7 @@ impl<'a> MeasuredPoint<'a> {
         Self { instead: Some(why.to_owned()), ..Self::default() }
     }
 
-    /// Collects results of `metric` and `tool` in a case's measurements `all`, on one node only.
+    /// Joins the samples of `metric` and the result of `tool` in a case's measurements on one node.
     fn new(run: &'a Run, all: &[&'a Measurement], metric: &str, tool: &str) -> Self {
         let has = |m: &&&&Measurement| m.metrics.iter().any(|found| found.name == metric);
         let node = all.iter().find(|m| has(&m)).or(all.first()).map(|m| m.node.as_str());
@@ -205,7 +205,7 @@ impl<'a> MeasuredPoint<'a> {
         }
     }
 
-    /// Uses the condition with the metric's name (such as CPU time) if the case has no such metric.
+    /// Takes samples from the condition with the metric's name (such as CPU time) if none has it.
     fn or_condition(self, matched: &Matched, here: &[&Measurement]) -> Self {
         let row = OwnCondition::new(matched.metric, "", "");
         let samples: Vec<f64> = here.iter().filter_map(|m| m.conditions.more.get(&row)).collect();
@@ -217,7 +217,7 @@ impl<'a> MeasuredPoint<'a> {
         self.metric.is_some() || !self.samples.is_empty()
     }
 
-    /// Returns one measurement with the mean of all; `None` if any of them has no result.
+    /// Returns one point with the mean of all means; `None` if there are none or one has no result.
     pub(crate) fn mean_of(points: Vec<Self>) -> Option<Self> {
         let means: Option<Vec<f64>> = points.iter().map(Self::mean).collect();
         let means = means.filter(|means| !means.is_empty())?;
@@ -226,7 +226,7 @@ impl<'a> MeasuredPoint<'a> {
         Some(Self { samples: vec![mean], invalid, tool: None, ..points.into_iter().next()? })
     }
 
-    /// Converts samples, limit and tool's result to the report's unit and way of counting.
+    /// Converts samples, limit and tool's result to the quantity and unit that the report counts.
     fn counted(mut self, matched: &Matched) -> Self {
         let limit = self.limit.filter(|_| !matched.is_derived());
         self.limit = limit.map(|(limit, value)| (limit, matched.as_published(value)));
@@ -257,14 +257,13 @@ impl<'a> MeasuredPoint<'a> {
         self.samples.iter().copied().reduce(|a, b| if (b < a) == lower { b } else { a })
     }
 
-    /// Returns the standard deviation of the samples; `None` for fewer than two samples.
     pub(crate) fn stdev(&self) -> Option<f64> {
         let (mean, n) = (self.mean()?, self.samples.len());
         let squares: f64 = self.samples.iter().map(|x| (x - mean).powi(2)).sum();
         (n > 1).then(|| (squares / (n - 1) as f64).sqrt())
     }
 
-    /// Returns why the limit is unknown; `None` if it is known or no limit applies.
+    /// Returns why the limit is unknown; `None` if it is known or there is no limit.
     pub(crate) fn limit_unknown(&self) -> Option<&'a str> {
         let limit = self.metric?.limit.as_ref().filter(|limit| limit.value.is_none())?;
         Some(limit.reason.as_deref().unwrap_or("no reason is given"))

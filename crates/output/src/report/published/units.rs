@@ -45,7 +45,7 @@ impl TableUnits {
         self.rows.get(row)?.as_deref()
     }
 
-    /// Returns the unit to print after today's value in this cell; empty if the table names it.
+    /// Returns the unit to print after the run's value; empty if the title, column or row has it.
     pub(super) fn today<'a>(&self, row: usize, column: usize, cell: &'a FilledCell<'_>) -> &'a str {
         let named = match self.of_row(row) {
             Some(_) => cell.figure.base.is_some() || cell.figure.unit == cell.unit.name,
@@ -54,7 +54,7 @@ impl TableUnits {
         if named || cell.part.is_share() { "" } else { &cell.unit.name }
     }
 
-    /// Returns the unit to print after the published number; empty if the table names it.
+    /// Returns the unit to print after the published number; empty if title, column or row has it.
     pub(super) fn published(&self, row: usize, column: usize, cell: &FilledCell<'_>) -> &'static str {
         let named = match self.of_row(row) {
             Some(unit) => unit.eq_ignore_ascii_case(cell.figure.unit),
@@ -76,7 +76,7 @@ fn distinct<'a, 'b: 'a>(cells: impl Iterator<Item = &'a FilledCell<'b>>) -> Vec<
     units.into_iter().map(|(unit, _)| unit.clone()).collect()
 }
 
-/// Returns the unit that the first number of a row prints; `None` if it prints none.
+/// Returns the printed unit of the first number of a row that is no share; `None` if it has none.
 fn printed(row: &[Option<FilledCell<'_>>]) -> Option<String> {
     let figure = row.iter().flatten().find(|cell| !cell.part.is_share()).map(|cell| cell.figure.unit);
     figure.filter(|unit| !unit.is_empty()).map(str::to_owned)

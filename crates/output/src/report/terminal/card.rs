@@ -17,8 +17,8 @@ const CARD_COLUMNS: usize = 110;
 const MAX_HEADLINES_PER_SUBSYSTEM: usize = 2;
 const MAX_HEADLINES: usize = 8;
 
-/// Formats a run as a short card: machine, conditions, headlines, tally, hash of the document.
-/// Fails if a number cannot be represented in JSON.
+/// Formats a run as a short card: machine, verdict, main results, conditions, counts, SHA-256 of
+/// the document. Fails if a number cannot be represented in JSON.
 pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     let host = host_or_count(run).map(|host| format!(" on {host}")).unwrap_or_default();
     let when = when(&run.started, style);
@@ -47,8 +47,8 @@ fn machine(run: &Run, first: &Measurement) -> String {
     words.join(" · ")
 }
 
-/// Returns the main headlines of a run, each with its subsystem: per benchmark the last case with a
-/// result (all CPUs, largest size), up to a limit.
+/// Returns the main results of a run as (subsystem, measurement): per benchmark the last case with
+/// a result (all CPUs, largest size), at most 2 per subsystem and 8 in all.
 pub(crate) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
     let last = |subsystem| {
         let is_own = |m: &&Measurement| m.case.subsystem() == subsystem && m.status == Status::Ok;

@@ -13,8 +13,8 @@ const LOADED: f64 = 0.5;
 /// Share of time stolen since boot from which stealing is usual.
 const STOLEN: f64 = 0.05;
 
-/// Returns notes about conditions at the start of a run (sandbox, quota, load, steal, cache). Each
-/// has the code of the warnings that it causes.
+/// Returns notes on conditions that disturb a run from its start (sandbox, quota, load, steal,
+/// shared cache). Each has the code of the warnings that it causes.
 pub(crate) fn whole(machine: &Machine) -> Vec<Note> {
     let notes = [sandbox(machine), quota(machine), busy(machine), stolen(machine), cache(machine)];
     notes.into_iter().flatten().collect()

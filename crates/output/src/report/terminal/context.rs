@@ -17,7 +17,7 @@ pub(crate) fn title(subsystem: &str) -> &str {
     plimsoll_bench::subsystem(subsystem).map_or(subsystem, |part| part.title)
 }
 
-/// Returns facts about what `first` measured of the machine (CPU, disk …), the most relevant first.
+/// Returns facts about the measured part of the machine (CPU, disk …), the most relevant first.
 pub(crate) fn context(machine: &Machine, first: &Measurement) -> Vec<String> {
     (plimsoll_bench::subsystem_of(&first.case).context)(machine, first)
 }

@@ -12,7 +12,7 @@ use crate::report::wrap::widths;
 
 const COLUMN_TITLES: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 
-/// Formats a table of compute kernels: those of the candidates `named`, or all of this architecture
+/// Formats a table of compute kernels: those of the cases `named`, or all of this architecture
 /// (`None`). Limits are for the core clock `clock_hz` in Hz; unknown for `None`.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
     let kernels: Vec<&ComputeKernel> = match named {
@@ -73,7 +73,7 @@ fn row(machine: &Machine, kernel: &ComputeKernel, clock_hz: Option<f64>) -> [Str
     [name, kernel.lanes.to_string(), each, operations, limit]
 }
 
-/// Formats integers without decimals, and other numbers with three digits.
+/// Formats integers without decimals, and other numbers with three significant digits.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { significant(value, 3) }
 }

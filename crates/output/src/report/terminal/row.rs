@@ -66,7 +66,7 @@ impl DeliveredFigure {
         Self { value: human(delivered.value, metric.unit), of_limit, cause, excluded: delivered.excluded }
     }
 
-    /// Formats it for the row of undisturbed `value`: `22.1 delivered`, with its unit if different.
+    /// Formats `22.1 delivered` for a row with undisturbed `value`; with its unit if that differs.
     pub(crate) fn short(&self, value: &str) -> String {
         let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
         let number = self.value.split(' ').next().filter(|_| unit(value) == unit(&self.value));
@@ -104,7 +104,8 @@ pub(crate) const GOOD: f64 = 0.9;
 const POOR: f64 = 0.6;
 
 impl Grade {
-    /// Rates a headline by the delivered share of its limit; unknown if it is mostly excluded.
+    /// Rates the main result by its share of the limit, interruptions included; unknown without
+    /// limit, or if more than half of the time is excluded.
     pub(crate) fn of(measurement: &Measurement) -> Self {
         let metric = measurement.metrics.first();
         let delivered = metric.zip(measurement.delivered());
@@ -186,7 +187,7 @@ impl HeadlineFigures {
         }
     }
 
-    /// Formats the value; if much less was delivered, `103 GFLOP/s undisturbed · 22.1 GFLOP/s
+    /// Formats the value; with interruptions excluded, `103 GFLOP/s undisturbed · 22.1 GFLOP/s
     /// delivered`.
     pub(crate) fn both(&self) -> String {
         let both = |of: &DeliveredFigure| format!("{} undisturbed · {} delivered", self.value, of.value);
@@ -204,7 +205,7 @@ impl HeadlineFigures {
     }
 }
 
-/// Returns the values that parameters set to `best` took.
+/// Yields the values that were chosen for parameters set to `best`.
 fn chosen(measurement: &Measurement) -> impl Iterator<Item = &str> {
     let case = &measurement.case;
     let best = case.params().iter().filter(|(name, _)| case.word(name) == Some("best"));
@@ -246,7 +247,7 @@ fn note(limit: &Limit) -> Option<String> {
 /// With percentiles, a sample's value is the mean of its operations.
 const PERCENTILES: &str = "median: over the samples' mean latencies; p50 to max: over single operations";
 
-/// Returns a remark about the sizes in rows with several threads; `None` if no size is per thread.
+/// Returns a remark that sizes are per thread if they are and the case has several; else `None`.
 fn of_each_thread(case: &Case) -> Option<&'static str> {
     let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
     let is_several = each && case.threads() > 1 && case.size().is_some();
@@ -264,7 +265,7 @@ fn tail(metric: &MetricResult) -> Option<String> {
     (!all.is_empty()).then(|| format!("{} {}", together("single operations:"), all.join(" · ")))
 }
 
-/// Formats the medians of a matrix per kind of CPU or node pair: `l3 50.0 ns (4 pairs)`.
+/// Formats a matrix's median per kind of CPU or node pair: `l3 50.0 ns (4 pairs)`; else empty.
 fn between(metric: &MetricResult) -> Vec<String> {
     let alike = metric.matrix.as_ref().map(Matrix::medians_by_label).unwrap_or_default();
     let one = |kind: &LabelMedian<'_>| {
@@ -294,12 +295,12 @@ fn percentiles_shown(metric: &MetricResult) -> Option<[String; 2]> {
     Some([of(&["p50", "p99"])?, of(&["p99"])?])
 }
 
-/// Returns how rows show a further metric; `None` if they do not.
+/// Returns how rows show `metric` besides the main metric; `None` if they do not.
 fn also_form(measurement: &Measurement, metric: &MetricResult) -> Option<Also> {
     plimsoll_bench::metric(&measurement.case, &metric.name)?.also
 }
 
-/// Formats a further metric as a phrase, `each sync 61.6 µs`; `None` if rows omit it or this value.
+/// Formats a metric besides the main one: `each sync 61.6 µs`; `None` if rows do not show it.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
     let Also { before, after, form } = also_form(measurement, metric)?;

@@ -26,7 +26,7 @@ impl Section {
         Self { title: title.to_owned(), rows: Vec::new() }
     }
 
-    /// Adds a row; returns whether no earlier row has its reason.
+    /// Adds a row; returns whether its reason (for no valid result) differs from all earlier rows'.
     pub(crate) fn add(&mut self, row: &MeasurementRow) -> bool {
         let is_new = self.rows.iter().all(|earlier| earlier.reason != row.reason);
         self.rows.push(row.clone());
@@ -34,7 +34,7 @@ impl Section {
     }
 
     /// Counts the rows with each warning, and states the largest share of time excluded: `of 4
-    /// cases: 3 preempted; medians leave out up to 64 % of the time`. `None` if there is none.
+    /// cases: 3 preempted; medians leave out up to 64 % of the time`. `None` if there is neither.
     pub(crate) fn warnings(&self) -> Option<String> {
         let names = count_warnings(self.rows.iter().map(|row| row.warnings.as_slice()), &IN_INTERVAL_COLUMN);
         let excluded = |row: &MeasurementRow| Some(row.figures.as_ref()?.delivered.as_ref()?.excluded);
@@ -46,8 +46,8 @@ impl Section {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Explains the rows: kernels, percentiles, limits, warnings, terms; each text once with the
-    /// labels of its rows, of texts that differ only in numbers the first.
+    /// Explains the rows: kernels, percentiles, limits, warnings, terms; each text once, after the
+    /// labels of its rows. Of warnings that differ only in numbers it shows the first.
     pub(crate) fn explanations(&self) -> Vec<String> {
         let labelled = |texts: fn(&MeasurementRow) -> Vec<&str>, shape: fn(&str) -> String| {
             let of = |row| texts(row).into_iter().map(|text| (row.label.as_str(), text)).collect::<Vec<_>>();
@@ -64,18 +64,18 @@ impl Section {
     }
 }
 
-/// Returns whether the warnings include that of an interval wider than requested.
+/// Returns whether a warning states that the confidence interval is wider than requested.
 pub(crate) fn is_wide(notes: &[Note]) -> bool {
     notes.iter().any(|note| note.code == NOT_CONVERGED)
 }
 
-/// Returns whether the row of the case has a mark: for any warning but that of a wide interval.
+/// Returns whether the case's row has the mark `!`: for any warning except a too wide interval.
 pub(crate) fn has_mark(measurement: &Measurement) -> bool {
     measurement.warnings.iter().any(|note| note.code != NOT_CONVERGED)
 }
 
-/// Counts the cases with each warning, whose `warnings` are given, the most frequent first: `3
-/// preempted · 1 few samples`. Leaves out the codes `without`.
+/// Counts the cases per warning, the most frequent first: `3 preempted · 1 few samples`. `warnings`
+/// yields each case's warnings; the codes `without` are left out.
 pub(crate) fn count_warnings<'a>(warnings: impl Iterator<Item = &'a [Note]>, without: &[&str]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for notes in warnings {
@@ -90,8 +90,8 @@ pub(crate) fn count_warnings<'a>(warnings: impl Iterator<Item = &'a [Note]>, wit
     stated.collect::<Vec<_>>().join(" · ")
 }
 
-/// Merges labelled texts of equal `shape` to `LABELS: TEXT`; if they differ to `LABEL (likewise
-/// LABELS): TEXT` with the text of the first.
+/// Merges (label, text) pairs whose texts have the same `shape` to `LABELS: TEXT`; if the texts
+/// differ, to `LABEL (likewise LABELS): TEXT` with the first text.
 fn merge<'a>(labelled: impl Iterator<Item = (&'a str, &'a str)>, shape: fn(&str) -> String) -> Vec<String> {
     let merged = |(_, all): (String, Vec<(&str, &str)>)| {
         let text = all.first().map_or("", |(_, text)| text);

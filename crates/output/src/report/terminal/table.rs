@@ -60,7 +60,7 @@ impl FigureLayout {
     }
 }
 
-/// Returns the columns of the interval, `± 0.20 %` or `+/- 0.20 %`, without the star after it.
+/// Returns the width of a formatted interval in columns: `± 0.20 %` or, in ASCII, `+/- 0.20 %`.
 fn interval_width(style: &Style) -> usize {
     if style.unicode { 8 } else { 10 }
 }
@@ -78,8 +78,8 @@ impl CaseTable {
         Self { layout: FigureLayout::of(&style), style, section: None, headed: false }
     }
 
-    /// Formats a row. If `title` starts a new section, the text begins with the end of the old
-    /// section and a heading of title and `context`.
+    /// Formats a row. If `title` is not the current section's, it is preceded by the end of that
+    /// section and a heading with `title` and `context`.
     pub(crate) fn row(&mut self, row: &MeasurementRow, title: &str, context: &[String]) -> String {
         let mut out = String::new();
         if self.section.as_ref().is_none_or(|section| section.title != title) {
@@ -96,7 +96,7 @@ impl CaseTable {
         out + &self.below(TextRole::Dim, "", &row.details)
     }
 
-    /// Ends the current section: formats its line of warnings, and with `--explain` explanations.
+    /// Ends the current section: returns its line of warnings and, with `--explain`, explanations.
     pub(crate) fn end(&mut self) -> String {
         let Some(section) = self.section.take() else { return String::new() };
         let warnings = section.warnings().map(|text| self.below(TextRole::Warning, "! ", &text));
@@ -152,8 +152,8 @@ impl CaseTable {
         self.placed(row, line.trim_end()) + &below
     }
 
-    /// Formats "invalid" for rows without bar, the limit's scope, the delivered value and
-    /// percentiles that fit in `room` columns, and lines below for a delivered value without room.
+    /// Returns a row's remarks after its bar that fit in `room` columns ("invalid", limit's scope,
+    /// delivered value, percentiles), and lines below for a delivered value that does not fit.
     fn remarks(&self, row: &MeasurementRow, figures: &HeadlineFigures, room: usize) -> (String, String) {
         let delivered = figures.delivered.as_ref();
         let short = delivered.map(|delivered| delivered.short(&figures.value));
@@ -176,7 +176,7 @@ impl CaseTable {
         (text, below.unwrap_or_default())
     }
 
-    /// Formats the row's label, after any warning mark, with formatted `cells` after or below it.
+    /// Formats a row: mark or blanks, label, and the formatted `cells` after or below the label.
     fn placed(&self, row: &MeasurementRow, cells: &str) -> String {
         let (lead, label) = (self.lead(row), self.style.styled(&row.label));
         let (room, indent) = match self.layout {
@@ -195,13 +195,13 @@ impl CaseTable {
         }
     }
 
-    /// Formats the indentation of a row, which has a mark if the row has warnings.
+    /// Formats the first two columns of a row: `! ` if it has warnings, else blanks.
     fn lead(&self, row: &MeasurementRow) -> String {
         let is_marked = row.warnings.iter().any(|note| !IN_INTERVAL_COLUMN.contains(&note.code.as_str()));
         if is_marked { self.style.paint(TextRole::Warning, "! ") } else { " ".repeat(INDENT) }
     }
 
-    /// Wraps a label to lines: `lead` before the first, blanks before the rest.
+    /// Wraps a label to lines: `lead` before the first, two blanks before the rest.
     fn wrapped_label(&self, lead: &str, label: &str) -> String {
         let room = self.style.width.saturating_sub(INDENT).max(1);
         let indent = " ".repeat(INDENT);
@@ -209,8 +209,8 @@ impl CaseTable {
         flowed(label, room).iter().zip(leads).map(|(line, lead)| format!("{lead}{line}\n")).collect()
     }
 
-    /// Formats the columns of the figures, and returns them with their width; without a share they
-    /// end with the limit.
+    /// Formats value, interval, limit, and if known share of the limit with a bar of `bar` columns;
+    /// also returns the width in columns.
     fn cells(&self, row: &MeasurementRow, figures: &HeadlineFigures, bar: usize) -> (String, usize) {
         let status = row.status;
         let styled = |text: &str| self.style.styled(text);
@@ -232,7 +232,7 @@ impl CaseTable {
         (cells, used)
     }
 
-    /// Formats the interval, `± 0.20 %`, with a star if it is wider than requested.
+    /// Formats the interval, `± 0.20 %`, in a fixed width, with a star if it is too wide.
     fn interval(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
         let (mut text, room) = (self.style.styled(&figures.interval), interval_width(&self.style));
         let is_wide = is_wide(&row.warnings);
@@ -250,8 +250,8 @@ impl CaseTable {
         pad(text, room) + &self.style.paint(role, text)
     }
 
-    /// Draws the share of the limit in `room` columns: delivered solid, undisturbed hatched. Empty
-    /// if the share is unknown.
+    /// Draws the share of the limit as a bar of `room` columns: delivered solid, undisturbed
+    /// hatched. Empty if the share is unknown.
     fn bar(&self, status: Status, figures: &HeadlineFigures, room: usize) -> String {
         let share = figures.of_limit.filter(|share| share.is_finite());
         let (Some(share), true) = (share, room > 0) else { return String::new() };
@@ -288,7 +288,7 @@ impl CaseTable {
         label + &self.below(colour_of_share(row.status, figures.grade), "", &text)
     }
 
-    /// Formats a text on lines below the row's label, after `lead`.
+    /// Formats a text on indented lines below the row's label, the first after `lead`.
     fn below(&self, role: TextRole, lead: &str, text: &str) -> String {
         let lead = self.style.styled(lead);
         let indent = INNER.min(self.style.width / 8);

@@ -18,9 +18,8 @@ pub(crate) struct Verdict {
     pub(crate) text: String,
 }
 
-/// Judges a run by the first of these that applies: most cases disturbed; results missing, or much
-/// less delivered than without disturbance; its results' shares of their limits. `None` if it
-/// measured nothing.
+/// Judges a run: if most cases were disturbed, results are missing or much less was delivered than
+/// undisturbed, by that; else by the results' shares of their limits. `None` without results.
 pub(crate) fn verdict(run: &Run) -> Option<Verdict> {
     let lacking = too_busy(run).or_else(|| delivered(run)).into_iter().chain(lost(run));
     match lacking.collect::<Vec<_>>().join(" ") {
@@ -53,8 +52,8 @@ fn too_busy(run: &Run) -> Option<String> {
     ))
 }
 
-/// States what the first main result that lacks more than 10 % of its time delivered, else the most
-/// disturbed case; `None` if no result lacks that much.
+/// States delivered and undisturbed value of the first main result with more than 10 % of its time
+/// excluded, else of the most disturbed case; `None` if no result lacks that much.
 fn delivered(run: &Run) -> Option<String> {
     let share = |measurement: &Measurement| {
         let delivered = measurement.delivered()?;

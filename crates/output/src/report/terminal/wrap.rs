@@ -4,7 +4,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::report::style::{Style, TextRole};
 
-/// Wraps a text to the style's width after `lead`, whose width indents the further lines.
+/// Wraps a text to the style's width; starts with `lead`, and indents further lines by its width.
 pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -> String {
     let lead = style.styled(lead);
     let indent = lead.width();
@@ -26,17 +26,17 @@ pub(crate) fn pad(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width()))
 }
 
-/// Pads `text` to `width` terminal columns, with blanks before it.
+/// Pads `text` on the left to `width` terminal columns; a wider text is unchanged.
 pub(crate) fn right(text: &str, width: usize) -> String {
     pad(text, width) + text
 }
 
-/// Pads `text` to `width` terminal columns, with blanks after it.
+/// Pads `text` on the right to `width` terminal columns; a wider text is unchanged.
 pub(crate) fn left(text: &str, width: usize) -> String {
     text.to_owned() + &pad(text, width)
 }
 
-/// Wraps to lines of at most `room` columns; keeps numbers with units, and signs with numbers.
+/// Wraps to lines of at most `room` columns, but not between a number and its unit or sign.
 pub(crate) fn flowed(text: &str, room: usize) -> Vec<String> {
     let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());
     lines.filter(|line| !line.is_empty()).collect()
@@ -44,7 +44,7 @@ pub(crate) fn flowed(text: &str, room: usize) -> Vec<String> {
 
 const GLUE: char = '\u{a0}';
 
-/// Replaces spaces after numbers, signs and flags, and before separators, by unbreakable ones.
+/// Replaces spaces after numbers, signs and `--options`, and before `·`, by unbreakable ones.
 fn glued(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut words = text.split(' ').peekable();

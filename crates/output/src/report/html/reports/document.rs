@@ -27,7 +27,7 @@ struct TableSection<'a> {
     charts: Vec<DrawnChart>,
 }
 
-/// Returns how many tables of this width, each with `charts` charts, fit in a line: 1 to 3.
+/// Returns how many tables of this width with `charts` charts fit side by side on the page: 1 to 3.
 fn count_per_line(sheet: &TableSheet, charts: usize) -> usize {
     const MAX_LETTERS: [usize; 2] = [74, 116];
     let longest = |at: usize| {
@@ -52,8 +52,8 @@ struct MachinePartTables<'a> {
     series: Vec<DrawnChart>,
 }
 
-/// Builds the document of the page's report number `index`; `folded` holds other parts of its runs'
-/// pages.
+/// Builds the part of a page for its report number `index`, and the charts to embed in the page.
+/// `folded`, other results of the report's runs, is folded at its end.
 pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup) -> (Markup, Vec<Chart>) {
     let filled = report.filled();
     let sheets = report.sheets(&filled);
@@ -103,7 +103,7 @@ pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup)
     (body, all)
 }
 
-/// Builds links to all tables and to the sections with ids `ends`: evaluation, findings, rest.
+/// Builds links to all tables and to the sections with the ids `ends`: evaluation, findings, rest.
 fn contents(parts: &[MachinePartTables<'_>], ends: &[String; 3]) -> Markup {
     let [evaluation, findings, rest] = ends.each_ref().map(|id| format!("#{id}"));
     html! {
@@ -172,7 +172,7 @@ fn parts_of<'a>(
     found
 }
 
-/// Widens tables so that each line of the page (one to three tables) is full.
+/// Sets how many tables are side by side (one to three), so that each line of the page is full.
 fn widen(sections: &mut [TableSection<'_>]) {
     let mut rest = sections;
     while let Some(first) = rest.first() {
@@ -189,7 +189,7 @@ fn anchor(index: usize, number: usize) -> String {
     format!("d{index}-table-{number}")
 }
 
-/// Returns the subsystem and chart of each time series that the plan requests.
+/// Returns subsystem and chart, or why there is none, of each time series that the plan requests.
 pub(crate) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
     let stated = StatedCases::of(run);
     let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));
@@ -255,7 +255,7 @@ fn content(section: &TableSection<'_>) -> Markup {
     }
 }
 
-/// Merges standard deviations, shares and ratios into the cells of their numbers: `103 ± 2`.
+/// Merges lines of standard deviations, shares and ratios into those of their values: `103 ± 2`.
 fn grouped(lines: &[(SheetLine, Vec<String>)]) -> SheetLines {
     let mut found = SheetLines::new();
     for (line, cells) in lines {

@@ -19,8 +19,8 @@ impl ReportLines {
         Self { columns, series: Vec::new() }
     }
 
-    /// Adds a value, or value, minimum and maximum, to line `name`, if the value is positive. Lines
-    /// break at bands and at columns with several values.
+    /// Adds the point (`x`, value) or (`x`, value, minimum, maximum) to line `name` if the value is
+    /// positive. Lines break between bands (groups of columns), and between points in one column.
     pub(super) fn add(&mut self, name: &str, role: SeriesRole, x: usize, values: &[f64], label: String) {
         if !values.first().is_some_and(|value| value.is_finite() && *value > 0.0) {
             return;
@@ -40,7 +40,7 @@ impl ReportLines {
         line.labels.push(label);
     }
 
-    /// Builds the chart with x axis `axis` and y axis `y`. Lines are sorted by role, and shifted
+    /// Builds the chart, with `axis` as name of the x axis. Lines are sorted by role, and shifted
     /// sideways against overlap.
     pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: ChartAxis) -> Chart {
         const MIN_LABEL_DISTANCE: f64 = 0.13;
@@ -73,7 +73,7 @@ impl ReportLines {
     }
 }
 
-/// Shifts series sideways to a distance of `distance` from each other; the middle one stays.
+/// Shifts series sideways by multiples of `distance`, on the x axis; the middle one stays.
 pub(super) fn shift(series: Vec<&mut ChartSeries>, distance: f64) {
     let middle = (series.len() as f64 - 1.0) / 2.0;
     for (place, one) in series.into_iter().enumerate() {

@@ -30,7 +30,8 @@ pub(super) fn points(baseline: &PublishedReport) -> impl Iterator<Item = OwnPoin
     own.filter_map(|figure| Some((figure, figure.matched.as_ref()?)))
 }
 
-/// Returns the plots of all operations and programs; `scale` is the scale of the run's plan.
+/// Returns a plot per operation of the report's own results, and per reference program whose
+/// results have no own counterpart. `scale` is the `--scale` of the run.
 pub(super) fn plots(baseline: &PublishedReport, scale: f64) -> Vec<Plot<'_>> {
     let key = |f: &PublishedFigure| [f.subsystem, f.metric, f.operation, f.pattern];
     let operations = grouped(points(baseline).map(|(figure, _)| (key(figure), figure)));
@@ -71,7 +72,7 @@ fn operation<'a>(baseline: &'a PublishedReport, mut figures: Vec<&'a PublishedFi
     Some(Plot { subsystem, metric, axis, table: table(TableKind::Own, title, rows) })
 }
 
-/// Returns the plot of a program's numbers without an own point, such as LINPACK by size.
+/// Returns the plot of a program's results without own ones; `scale` is the run's `--scale`.
 fn program<'a>([subsystem, source]: [&'static str; 2], numbers: &[OwnPoint<'a>], scale: f64) -> Plot<'a> {
     let cases: Vec<&Case> = numbers.iter().map(|(_, matched)| &matched.case).collect();
     let names = || cases.iter().take(1).flat_map(|case| case.params()).map(|(name, _)| *name);
@@ -107,7 +108,7 @@ fn table(kind: TableKind, title: String, rows: Vec<PublishedRow<'_>>) -> Publish
 }
 
 impl Plot<'_> {
-    /// Builds charts of results and efficiencies; empty if `runs` have no results of the points.
+    /// Builds charts of results and shares of limits; empty if `runs` have no results of the plot.
     pub(super) fn charts(&self, runs: &ReplayRuns<'_>) -> Vec<Chart> {
         let filled = FilledTable::new(&self.table, runs);
         let places = places(&filled, self.metric);
@@ -127,7 +128,7 @@ impl Plot<'_> {
     }
 }
 
-/// Returns precision and block size, such as `f64 4 KiB`.
+/// Returns precision and block size of a published number: `DP 4 KiB`.
 fn band(figure: &PublishedFigure) -> String {
     let block = figure.bytes.parse().map_or(String::new(), |bytes| match format_size(bytes) {
         size if size.ends_with(|c: char| c.is_ascii_digit()) => format!("{size} B"),
@@ -140,7 +141,7 @@ pub(super) fn words(figure: &PublishedFigure) -> String {
     joined(&[&band(figure), &threads(figure)], ", ")
 }
 
-/// Returns whether all properties that `figure` states are those of `point`.
+/// Returns whether properties that `figure` states (operation, size …) are those of `point`.
 fn covers(figure: &PublishedFigure, point: &PublishedFigure) -> bool {
     let pattern = if figure.pattern.starts_with("headline") { "" } else { figure.pattern };
     let same = |general: &str, own: &str| general.is_empty() || general == own;
@@ -153,8 +154,8 @@ fn covers(figure: &PublishedFigure, point: &PublishedFigure) -> bool {
         && same(figure.threads, point.threads)
 }
 
-/// Returns whether the efficiency belongs to `point`. An efficiency in the text belongs to the
-/// points with the result that the text states, or to all points if none has it.
+/// Returns whether the share of the limit `efficiency` belongs to `point`. If the prose states it,
+/// it belongs to the points with the result that the prose states, or to all points if none has it.
 fn is_of(baseline: &PublishedReport, efficiency: &PublishedFigure, point: &PublishedFigure) -> bool {
     if efficiency.source != "efficiency-own" || !efficiency.is_of_text() {
         return true;

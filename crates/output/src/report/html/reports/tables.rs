@@ -52,7 +52,7 @@ pub(crate) fn charts(filled: &FilledTable<'_>) -> Vec<DrawnChart> {
     drawn
 }
 
-/// Returns whether a cell is drawn as a point of a chart; samples and spreads are not.
+/// Returns whether a chart has a point for the cell: results, in tables of tools also samples.
 fn is_point(filled: &FilledTable<'_>, cell: &FilledCell<'_>) -> bool {
     match filled.table.kind {
         TableKind::Own => cell.part == ComparablePart::Own,
@@ -125,7 +125,7 @@ pub(super) fn figure(machine: &str, title: &str, metric: &str, places: &[ChartPl
     Ok(lines.chart(title.to_owned(), note, axis(places), y))
 }
 
-/// Adds today's result at `column` to `lines`; without a valid result, returns the reason.
+/// Adds the run's result, the tool's and the limit at `column`; returns why the result is invalid.
 fn of_today(lines: &mut ReportLines, column: usize, place: &ChartPlace<'_, '_>) -> Option<String> {
     let (today, words) = (&place.own.today, &place.words);
     let value = place.own.value();
@@ -156,20 +156,20 @@ fn of_today(lines: &mut ReportLines, column: usize, place: &ChartPlace<'_, '_>) 
     why
 }
 
-/// Returns the unit of the values: the report's, or today's if the report prints none.
+/// Returns the unit of the report's numbers, or of the run's results if the report prints none.
 fn unit(places: &[ChartPlace<'_, '_>]) -> Option<Unit> {
     let printed = places.iter().find_map(|place| Some(place.own.figure.base?.1));
     printed.or_else(|| places.iter().find_map(|place| Some(place.own.today.metric?.unit)))
 }
 
-/// Returns whether the units are equal, or operations and floating-point operations per second.
+/// Returns whether units are equal, or both operations or floating-point operations per second.
 fn is_alike(one: Unit, other: Unit) -> bool {
     let counts = |unit: Unit| matches!(unit, Unit::OpPerSecond | Unit::FlopPerSecond);
     one == other || counts(one) && counts(other)
 }
 
 /// Adds the published number in `cell` at `column` to the line of its source or of doubted numbers.
-/// If its unit does not fit `unit`, returns that as a note instead.
+/// If its unit does not fit `unit`, returns a note about that instead; else `None`.
 fn published(
     lines: &mut ReportLines,
     column: usize,
@@ -221,8 +221,8 @@ fn range(place: &ChartPlace<'_, '_>) -> Option<[f64; 2]> {
     samples().reduce(f64::min).zip(samples().reduce(f64::max)).map(|(least, most)| [least, most])
 }
 
-/// Builds the chart of the shares of the limit in percent that today's figure, the tool's and the
-/// published one reach in each place; for latencies limit ÷ measured.
+/// Builds the chart of the shares of the limit in percent that the run's result, the tool's and the
+/// published one reach at `places`; for latencies limit ÷ measured. Fails without any share.
 pub(super) fn shares(machine: &str, title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
     let mut lines = ReportLines::new(places.iter().map(|place| place.column.clone()).collect());
     for (column, place) in places.iter().enumerate() {

@@ -15,7 +15,7 @@ use crate::report::{context, joined};
 
 const CHARTED_METRICS: &[&str] = &[THROUGHPUT_METRIC, LATENCY_METRIC];
 
-/// Builds the charts of all published reports together; empty if no run replays a report.
+/// Builds charts of all published reports and `runs`; empty if no run replays a report.
 pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     if !runs.iter().any(|run| plimsoll_published::find(&run.plan.name).is_some()) {
         return Vec::new();
@@ -87,7 +87,7 @@ fn dots(name: String, role: SeriesRole, colour: usize, all: Vec<Dot>) -> ChartSe
     ChartSeries { labels, scattered: true, colour: Some(colour), ..ChartSeries::new(name, role, points) }
 }
 
-/// Returns thread count, mean and label of measured points with `is` true, each case once.
+/// Returns (threads, mean, label) of each case of `run` that a report has and `is` selects, once.
 fn measured(reports: &[PublishedReport], run: &Run, is: impl Fn(&OwnPoint<'_>) -> bool) -> Vec<Dot> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();

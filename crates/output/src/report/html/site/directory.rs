@@ -47,7 +47,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> SiteError {
     |error| SiteError::Failed(shown_path(path), error)
 }
 
-/// Creates the directory if it is missing, and opens it; `flags` decide whether a link is accepted.
+/// Creates the directory if missing, and opens it with `flags`, such as `NOFOLLOW` to refuse links.
 fn opened(path: &Path, flags: OFlags) -> Result<File, SiteError> {
     match fs::create_dir(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed(path)(e)),

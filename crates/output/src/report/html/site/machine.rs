@@ -68,7 +68,7 @@ fn changed(of: &OfMachine<'_>) -> Markup {
     }
 }
 
-/// Builds the charts of results that more than one run has, by subsystem, headlines first.
+/// Builds the charts of results that more than one run has, by subsystem, main metrics first.
 fn trends(of: &OfMachine<'_>) -> Markup {
     let (drawn, once): (Vec<&TrendSeries>, Vec<&TrendSeries>) =
         of.series.iter().partition(|series| series.trend.points.len() > 1);

@@ -33,7 +33,7 @@ pub(super) fn library(text: &str) -> String {
     format!("{}{}{}", LIBRARY[0], hash("library", &[text]), LIBRARY[1])
 }
 
-/// Returns whether relative path `name` belongs to a site; other files are not written or removed.
+/// Returns whether `name` is the relative path of an index, a page or a script of a site.
 pub(super) fn is_ours(name: &str) -> bool {
     let digits = |text: &str| {
         text.len() == NAME_DIGITS && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))

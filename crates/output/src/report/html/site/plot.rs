@@ -85,7 +85,7 @@ fn describe(point: &TrendPoint, series: &TrendSeries) -> String {
     format!("{}{share}", Quantity::new(point.median, series.trend.unit))
 }
 
-/// Builds an SVG path through the values; many values are reduced to minimum and maximum per group.
+/// Builds an SVG path through the values; if over 400, through minimum and maximum per group.
 fn line(values: &[f64], scale: &PlotScale) -> String {
     let mut path = String::new();
     let mut add = |index: usize, value: f64| {
