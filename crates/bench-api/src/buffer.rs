@@ -44,8 +44,8 @@ pub fn human(bytes: u64) -> String {
     Quantity::new(bytes as f64, Unit::Byte).to_string()
 }
 
-/// Fails if `bytes` (`None`: more than a number holds) exceed [`budget`]. In the error `needs` is
-/// the purpose and `less` the remedy, such as "a smaller --n".
+/// Fails if `bytes` (`None`: more than `u64::MAX`) exceed [`budget`]. In the error, `needs` is what
+/// is needed and `less` the remedy, such as "a smaller --n".
 pub fn check_budget(
     machine: &Machine,
     bytes: Option<u64>,

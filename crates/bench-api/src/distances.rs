@@ -117,7 +117,7 @@ impl NeighbourDistances {
     }
 
     /// Returns a warning if the CPUs moved during the case, or shared one core in all probes though
-    /// the machine shows one core for each; `None` otherwise and without a probe.
+    /// the machine shows a core for each CPU; `None` otherwise and without a probe.
     pub fn warning(&self) -> Option<MovedCpus> {
         let [near, far] = self.seen?;
         let together =

@@ -4,8 +4,8 @@ use plimsoll_model::case::Key;
 
 use crate::{Benchmark, Subsystem};
 
-/// Returns the help of `key` in the command of `part`. Meanings that differ between benchmarks
-/// have the benchmark's name, and benchmarks that do not run by default have `--only`.
+/// Returns the help of parameter `key` for the command of `part`. Meanings that differ between
+/// benchmarks follow the benchmark's name, with `--only` if it does not run by default.
 pub fn help_of(part: &Subsystem, key: &Key) -> String {
     let own = |help: &[(&str, &'static str)]| {
         help.iter().find(|(name, _)| *name == key.name).map(|(_, text)| *text)

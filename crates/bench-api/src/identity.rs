@@ -14,7 +14,7 @@ const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
 const FLOATING: [Op; 3] = [Op::FMA, Op::ADD, Op::MUL];
 
 /// Measures instruction rates and latencies on one allowed CPU per core type into
-/// `machine.cpu.capabilities`, if that is empty. Skips CPUs without pinning or a known clock.
+/// `machine.cpu.capabilities`, if empty. Skips CPUs that refuse pinning or have an unknown clock.
 pub fn measure_capabilities(machine: &mut Machine) {
     if !machine.cpu.capabilities.is_empty() {
         return;

@@ -112,8 +112,8 @@ impl Subsystem {
         words::full(benchmark.map(|benchmark| benchmark.descriptor().words).unwrap_or_default(), case)
     }
 
-    /// Returns the limits of the metric in `question`, times the number of node pairs that run at
-    /// once. Empty if the subsystem does not have the case's benchmark.
+    /// Returns the limits of the metric in `question`, times the number of pairs of machines that
+    /// run at once, if several. Empty if the subsystem does not have the case's benchmark.
     pub fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         let benchmark = self.find(question.case.benchmark());
         let limits = benchmark.map(|benchmark| benchmark.limits(question)).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Subsystem {
 pub struct Parsed(serde_json::Value);
 
 impl Parsed {
-    /// Deserializes the parameters as type `T`; fails if another benchmark made them.
+    /// Deserializes the parameters as type `T`; fails if they have another type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, CannotMeasure> {
         let wrong = |e| CannotMeasure::environment(format!("the parameters are of another benchmark: {e}"));
         T::deserialize(&self.0).map_err(wrong)
@@ -254,7 +254,7 @@ pub trait Benchmark: Sync {
         self.descriptor().name
     }
 
-    /// Returns the names of its parameters, in the order of case ids.
+    /// Returns the names of the benchmark's parameters, in the order of case ids.
     fn keys(&self) -> &'static [&'static str] {
         self.descriptor().keys
     }
@@ -290,7 +290,7 @@ pub trait Benchmark: Sync {
     /// Fails, in one line, for a value that no machine could measure (zero threads).
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String>;
 
-    /// Returns whether a sample of the case is a search that probes many sizes.
+    /// Returns whether a sample of the case is a search that probes many settings, such as depths.
     fn searches(&self, _: &Case) -> bool {
         false
     }
@@ -315,7 +315,7 @@ pub trait Benchmark: Sync {
         None
     }
 
-    /// Returns the seconds at the start of each sample that are not part of its time.
+    /// Returns the seconds at the start of each sample that do not count as part of it (`--omit`).
     fn omitted_seconds(&self, _: &Case) -> f64 {
         0.0
     }
@@ -326,7 +326,7 @@ pub trait Benchmark: Sync {
         None
     }
 
-    /// Sets a case up (memory, files, threads), untimed. `parsed` comes from [`Benchmark::cases`].
+    /// Sets a case up (memory, files, threads), untimed. `parsed` is that of [`Benchmark::cases`].
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase;
 }
 
@@ -350,10 +350,10 @@ pub trait Prepared {
         Err("the case has no place for what it would write".to_owned())
     }
 
-    /// Frees the CPUs while something else is measured.
+    /// Frees the CPUs while something else is measured; does nothing by default.
     fn pause(&mut self) {}
 
-    /// Reverts [`Prepared::pause`].
+    /// Ends a [`Prepared::pause`] before the next sample; does nothing by default.
     fn resume(&mut self) {}
 
     /// Checks the result after timing. Fails if the result is wrong
@@ -423,8 +423,8 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
     }
 }
 
-/// Returns the numbers given for parameter `key` in `group`, else `usual`; fails in one line if
-/// one of them is not between 1 and `most`.
+/// Returns the numbers given for parameter `key` in `group`, else `usual`; fails in one line if a
+/// number is not between 1 and `most`.
 pub fn counts_in_range(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<u64>, String> {
     group.numbers(key, usual).into_iter().map(|n| check_range(1..=most, key, n)).collect()
 }

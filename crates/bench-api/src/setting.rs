@@ -57,8 +57,8 @@ impl Setting {
     }
 
     /// Returns whether `figure`, a headline in the unit of `rate`, exceeds the limit too far for it
-    /// to apply: by 50 % if `is_low` (below the usual result), else by 5 %. False for I/O limits,
-    /// which hold only over slices of 0.1 s (Linux `block/blk-throttle.c`).
+    /// to apply: by 50 % if `is_low` (result below usual), else by 5 %. False for I/O limits, which
+    /// hold only over slices of 0.1 s (Linux `block/blk-throttle.c`).
     pub fn is_refuted_by(&self, figure: f64, is_low: bool) -> bool {
         let passed = if is_low { PASSED } else { PASSED_AS_USUAL };
         match self.kind {

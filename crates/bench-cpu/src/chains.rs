@@ -56,7 +56,7 @@ pub(super) struct RequestedChains {
 }
 
 impl RequestedChains {
-    /// Reads instruction sets, widths and chains. Fails for bad values, or widths without chains.
+    /// Reads `isa`, `width` and `chains` of `group`. Fails for bad values, or width without chains.
     pub(super) fn of(group: &Group) -> Result<Self, String> {
         let chains = group.asked_numbers("chains");
         let widths = group.words("width", &[FULL_WIDTH]);
@@ -85,7 +85,7 @@ impl RequestedChains {
         )
     }
 
-    /// Returns the cases of an operation and type; affinity and threads are not set yet.
+    /// Returns a `cpu.peak` case per requested kernel of `pair`, without affinity and threads.
     pub(super) fn cases(&self, pair: TypedOp) -> Result<Vec<Case>, String> {
         let named = |isa: Isa| {
             Case::of("cpu.peak")
@@ -125,7 +125,7 @@ fn of_pair(pair: TypedOp) -> impl Iterator<Item = &'static ComputeKernel> {
     kernel::chained().filter(move |kernel| (kernel.op, kernel.element) == (pair.op, pair.element))
 }
 
-/// Returns the widths that `word` requests, the widest first; `None` is the full width.
+/// Returns the widths of `pair` that `word` requests, the widest first; `None` is the full width.
 fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String> {
     Ok(match word {
         FULL_WIDTH => vec![None],
@@ -174,7 +174,7 @@ pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
     })
 }
 
-/// Returns the kernel of a `cpu.peak` case; the error is why it is missing or cannot run here.
+/// Returns the kernel of a `cpu.peak` case. Fails if the kernel is missing or cannot run here.
 pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeasure> {
     if case.number("chains").is_none() {
         let (pair, isa) = parameters(case).map_err(CannotMeasure::not_here)?;

@@ -72,7 +72,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
 
 type Bounce = fn([usize; 2], HandoverMethod, Duration) -> Result<Bounced, HandoverError>;
 
-/// Measures two CPUs for `time`. Its threads end then: hundreds of pairs would need thousands.
+/// Measures the latency between two CPUs for `time` on two new threads, which end afterwards.
 fn bounce(cpus: [usize; 2], exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
     ThreadPair::new(cpus)?.bounce(exchange, time)
 }

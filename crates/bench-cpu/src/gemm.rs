@@ -105,7 +105,7 @@ fn element(word: &str) -> Result<Element, String> {
     }
 }
 
-/// Returns the distance of columns in elements: an odd number of cache lines, no power of two.
+/// Returns the elements from one column to the next: an odd number of cache lines, no power of two.
 fn stride(rows: usize) -> usize {
     (rows.div_ceil(MAX_LINE_ELEMENTS) | 1).saturating_mul(MAX_LINE_ELEMENTS)
 }
@@ -208,8 +208,8 @@ impl<T: Real> GemmTeam<T> {
         sums
     }
 
-    /// Returns ‖C·v − A·(B·v)‖∞ ÷ (ε/4 · N^1.5), about 1 if only rounding differs: the N elements
-    /// of a row of C sum N products of at most 1/4, whose roundings add up like a random walk.
+    /// Returns ‖C·v − A·(B·v)‖∞ ÷ (ε/4 · N^1.5), v signs, about 1 if all is rounding: N elements of
+    /// a row of C sum N products of at most 1/4, whose roundings add up like a random walk.
     fn residual(&self) -> f64 {
         let (signs, wanted) = &self.check;
         let product = self.times(&self.c, signs);

@@ -59,7 +59,7 @@ impl Share {
     }
 }
 
-/// Returns the largest number of these CPUs on one core, hidden siblings included; at least 1.
+/// Returns the most of `cpus` on one core, including siblings that a hypervisor hides; at least 1.
 pub(super) fn max_threads_per_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
     let of = |number| cpu.logical(number).map_or(1, |logical| logical.siblings.common(cpus).len());
     let hidden = cpu.hidden_siblings.iter().map(|siblings| siblings.common(cpus).len());

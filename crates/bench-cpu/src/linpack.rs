@@ -139,7 +139,7 @@ impl LinpackJob {
     }
 }
 
-/// Returns the number of operations that HPL counts for `n` equations.
+/// Returns the number of floating-point operations that HPL counts for `n` equations.
 pub fn operations(n: f64) -> f64 {
     2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
 }

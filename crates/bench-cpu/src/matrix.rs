@@ -115,7 +115,7 @@ fn missing(pair: TypedOp) -> String {
     )
 }
 
-/// Returns the kernel of an operation and type; the error is why it is missing or cannot run here.
+/// Returns the kernel of an operation and type. Fails if the kernel is missing or cannot run here.
 pub(super) fn available_kernel(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, CannotMeasure> {
     let TypedOp { op, element } = pair;
     let Some(kernel) = kernel::find(op, element, isa) else {
@@ -130,7 +130,7 @@ pub(super) fn available_kernel(pair: TypedOp, isa: Isa) -> Result<&'static Compu
     Ok(kernel)
 }
 
-/// Parses `word` as a value of the parameter `key`, which the error names with the choices.
+/// Parses `word` as a value of parameter `key`. The error names `key` and the possible values.
 pub(super) fn parse_value<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,

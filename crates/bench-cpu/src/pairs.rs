@@ -43,7 +43,7 @@ pub(super) fn choose_pairs(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2
     chosen.into_iter().take(MOST_PAIRS).collect()
 }
 
-/// Returns what two CPUs share: `smt` (a core), the nearest cache (`l2`), `package`, or `None`.
+/// Returns what two CPUs share: `smt` (a core), else a cache (`l2`), else `package`, else `None`.
 pub(super) fn shared_resource(cpu: &Cpu, [a, b]: [usize; 2]) -> Option<String> {
     let (first, second) = (cpu.logical(a)?, cpu.logical(b)?);
     if first.siblings.contains(b) {

@@ -70,7 +70,7 @@ impl<L: SlicedLoad> Slices<L> {
         })
     }
 
-    /// Returns the number of cores; `None` with hidden siblings, which the host may have moved.
+    /// Returns the number of cores; `None` if a hypervisor hides that some CPUs share a core.
     pub(super) fn cores(&self) -> Option<usize> {
         self.hidden.is_empty().then_some(self.cores.max(1))
     }
@@ -87,17 +87,17 @@ impl<L: SlicedLoad> Slices<L> {
         Ok(outcome)
     }
 
-    /// Returns the rate in operations or bytes per second: undisturbed, or delivered under a quota.
+    /// Returns operations or bytes per second of undisturbed slices, under a CPU quota of all.
     pub(super) fn rate(&self, outcome: &TeamOutcome) -> f64 {
         if self.quota.is_some() { self.delivered(outcome) } else { self.undisturbed(outcome) }
     }
 
-    /// Returns the operations or bytes per second of the undisturbed slices.
+    /// Returns operations or bytes per second of the slices in which nothing disturbed the threads.
     pub(super) fn undisturbed(&self, outcome: &TeamOutcome) -> f64 {
         outcome.turns_per_second() * self.turns.counted as f64
     }
 
-    /// Returns the operations or bytes per second including disturbed slices.
+    /// Returns operations or bytes per second of all slices, including disturbed slices.
     fn delivered(&self, outcome: &TeamOutcome) -> f64 {
         outcome.delivered_turns_per_second * self.turns.counted as f64
     }
@@ -139,7 +139,7 @@ impl<L: SlicedLoad> Slices<L> {
         facts.warnings.extend(self.sliced.clock_unknown().map(|why| CpuWarning::ClockUnknown(why).into()));
     }
 
-    /// Returns `seconds` rounded up to whole quota periods, so that samples have equal shares.
+    /// Returns `seconds` rounded up to whole periods of the CPU quota, for equal shares per sample.
     fn whole_periods(&self, seconds: f64) -> Duration {
         let period = self.quota.as_ref().map_or(0.0, |quota| quota.period_us as f64 * 1e-6);
         let seconds = seconds.clamp(0.0, MAX_SECONDS);

@@ -13,7 +13,7 @@ pub(crate) fn distribution(metric: &str, times: &Times) -> sample::Histogram {
     sample::Histogram { metric: metric.to_owned(), buckets: times.buckets() }
 }
 
-/// Returns the path of the target device, or else "a test file in DIR", for messages.
+/// Returns, for messages, the path of the device to test or, without one, "a test file in DIR".
 pub(crate) fn path_of(cx: &Context<'_>) -> String {
     match &cx.options.target {
         Some(target) => plimsoll_units::text::shown_path(&target.device),

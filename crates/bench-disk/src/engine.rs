@@ -22,35 +22,35 @@ use queue::Queue;
 
 /// An I/O engine: `depth` slots, each with a buffer of one block.
 pub(crate) trait Engine {
-    /// Returns the kind of engine; for io_uring with its polling.
+    /// Returns which engine this is, such as psync or mmap; for io_uring, also what it polls.
     fn kind(&self) -> DiskEngine;
 
-    /// Returns the queue depth, which is the number of slots and buffers.
+    /// Returns the queue depth: the number of slots, each with a buffer and at most one transfer.
     fn depth(&self) -> usize;
 
-    /// Returns the time in ns, by the clock that stamps completions; its origin is arbitrary.
+    /// Returns the time in ns of the clock that timestamps completions; the origin is arbitrary.
     fn now_ns(&self) -> u64;
 
-    /// Returns the buffer of `slot`; `None` while its transfer is in flight, or beyond the depth.
+    /// Returns the buffer of `slot`; `None` if its transfer is in flight, or there is no such slot.
     fn buffer(&mut self, slot: usize) -> Option<&mut [u8]>;
 
-    /// Queues a transfer. Fails if its slot is in use, or its bytes exceed the buffer.
+    /// Queues a transfer. Fails if its slot is in use or its range exceeds the slot's buffer.
     fn push(&mut self, request: Request) -> Result<(), RingError>;
 
     /// Submits the queued transfers to the kernel. Fails if the kernel refuses the call.
     fn submit(&mut self) -> Result<(), RingError>;
 
-    /// Submits queued transfers and, if any are in flight, waits for a completion until `patience`
-    /// ends. Completions that arrived before an error remain available.
+    /// Submits queued transfers and, if any are in flight, waits until one or more complete, at
+    /// most for `patience`. [`Engine::done`] returns the completed transfers, also after an error.
     fn wait(&mut self, patience: WaitEnd) -> Result<(), RingError>;
 
-    /// Returns the completions of the last wait; valid until the next push.
+    /// Returns the transfers completed in the last [`Engine::wait`]; valid until the next push.
     fn done(&self) -> &[Completion];
 
-    /// Unmaps the file pages of the mmap engine, so that they can leave the page cache.
+    /// Unmaps file pages so that they can leave the page cache; only the mmap engine has any.
     fn release_pages(&mut self) {}
 
-    /// Describes a refused kernel feature (registered buffers) and its remedy; `None` without one.
+    /// Describes a refused kernel feature (registered buffers) and its remedy; `None` if none was.
     fn remark(&self) -> Option<String> {
         None
     }
@@ -87,17 +87,14 @@ macro_rules! with_engine {
 pub(super) use with_engine;
 
 impl AnyEngine {
-    /// Returns the kind of engine; for io_uring with its polling.
     pub(crate) fn kind(&self) -> DiskEngine {
         with_engine!(self, engine => engine.kind())
     }
 
-    /// Describes a refused kernel feature (registered buffers) and its remedy; `None` without one.
     pub(crate) fn remark(&self) -> Option<String> {
         with_engine!(self, engine => engine.remark())
     }
 
-    /// Returns the engine as a trait object, for code outside the measured loop.
     pub(crate) fn as_dyn(&mut self) -> &mut dyn Engine {
         with_engine!(self, engine => engine)
     }
@@ -110,8 +107,8 @@ pub(crate) struct Opened {
     pub(crate) fell_back: Option<String>,
 }
 
-/// Opens an engine on `file` with `depth` buffers of `block` bytes; falls back to psync if the
-/// kernel refuses it. Fails without memory for the buffers, or if a number is 0 or too large.
+/// Opens engine `kind` on `file` with `depth` buffers of `block` bytes; if the kernel refuses it, a
+/// fallback, mostly psync. Fails without memory for the buffers, or if a size is 0 or too large.
 pub(crate) fn open(
     kind: DiskEngine,
     file: &Arc<TestFile>,
@@ -121,8 +118,8 @@ pub(crate) fn open(
     open_on(kind, std::slice::from_ref(file), depth, block, AccessOrder::Sequential, TickClock::system())
 }
 
-/// Like [`open`], on several files (`Request::file` is the index). `access` is the expected order,
-/// a hint for mmap; `clock` stamps the completions.
+/// Like [`open`], on several files (`Request::file` is the index in `files`). `access` is the
+/// expected order of offsets, a hint for mmap; `clock` timestamps completions.
 pub(crate) fn open_on(
     kind: DiskEngine,
     files: &[Arc<TestFile>],

@@ -125,14 +125,15 @@ struct CommitSpan {
 }
 
 impl CommitSpan {
-    /// Returns the timed ns of this thread, one of `threads`. With several threads restarts are
-    /// included, because the other threads have the journal to themselves during them.
+    /// Returns the ns of the span in a case of `threads` threads; only with one are restarts of the
+    /// log file excluded: other threads have the journal to themselves during a restart.
     fn counted_ns(self, threads: usize) -> u64 {
         let all = self.end_ns.saturating_sub(self.start_ns);
         if threads == 1 { all.saturating_sub(self.aside_ns) } else { all }
     }
 
-    /// Returns the timed seconds from the first start to the last end of all threads' `spans`.
+    /// Returns the seconds from the first start to the last end of `spans`, one for each thread;
+    /// for a single thread without restarts of the log file.
     fn whole(spans: &[Self]) -> f64 {
         let ns = match spans {
             [alone] => alone.counted_ns(1),
@@ -183,7 +184,8 @@ impl Log {
         Ok(log)
     }
 
-    /// Commits until `amount` is done, as one of `threads` threads; returns the time span.
+    /// Appends and syncs blocks until `amount` (seconds or commits) is done; returns the time span.
+    /// `threads` is the number of threads of the case.
     fn commits(&mut self, amount: SampleAmount, threads: usize) -> Result<CommitSpan, CannotMeasure> {
         if let Some(why) = self.file.facts.low_space_message(&self.file) {
             return Err(CannotMeasure::environment(why));
@@ -207,8 +209,8 @@ impl Log {
         Ok(span)
     }
 
-    /// Appends a block and calls fdatasync(2); returns the time of both in ns. A failed sync is
-    /// final: the data may be lost, yet a retry would succeed.
+    /// Appends a block and calls fdatasync(2); returns the time of both calls in ns. After a failed
+    /// sync the data may be lost although a retry would succeed, so the failure is final.
     fn commit(&mut self) -> Result<u64, CannotMeasure> {
         let begun = monotonic_ns();
         let mut written = 0;
@@ -226,7 +228,7 @@ impl Log {
         Ok(monotonic_ns().saturating_sub(begun))
     }
 
-    /// Reads the last commit back; fails with a wrong answer if its data differs.
+    /// Reads the last committed block back, if any. Fails if it cannot be read or its data differs.
     fn verify(&self) -> Result<(), CannotMeasure> {
         let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
         let mut found = vec![0; self.block.len()];

@@ -18,7 +18,7 @@ pub(crate) const MAX_THREADS: u64 = 128;
 /// Most bytes of buffers of a case.
 const MAX_BUFFERS: u64 = 4 << 30;
 
-/// Converts a case to a job and checks the bounds of its parameters; the error is one line.
+/// Parses a case and checks the bounds and combination of its parameters; the error is one line.
 pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
     let job = DiskTransfers::try_from(case)?;
     if job.blocks.smallest() == 0 || job.blocks.largest() > MAX_BLOCK {
@@ -153,7 +153,7 @@ fn is_in_place(operation: DiskOperation) -> bool {
     matches!(operation, DiskOperation::Read | DiskOperation::Write | DiskOperation::Mixed { .. })
 }
 
-/// Explains that a parameter typed in `group` has no effect on the job; `None` if all have one.
+/// Returns an error line if `group` has only a random `pattern` and `job` appends; else `None`.
 pub(crate) fn ineffective_parameter(job: &DiskTransfers, group: &Group) -> Option<String> {
     let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
     let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));
@@ -162,7 +162,7 @@ pub(crate) fn ineffective_parameter(job: &DiskTransfers, group: &Group) -> Optio
     is_unused.then(|| why.to_owned())
 }
 
-/// Returns the largest depth (at least 1) per thread whose buffers of `block` bytes fit in 4 GiB.
+/// Returns the largest depth (at least 1) with `threads` × depth × `block` bytes of at most 4 GiB.
 pub(crate) fn max_depth(block: u64, threads: u64) -> u64 {
     (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
 }

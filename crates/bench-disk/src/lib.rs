@@ -32,9 +32,9 @@ use plimsoll_bench_api::{Candidate, RequestedSize};
 use plimsoll_machine::Machine;
 use plimsoll_model::sample::CannotMeasure;
 
-/// Checks, without creating anything, that the file of each case fits into `dir` (for tmpfs, into
-/// the memory of `machine`). Returns the facts about `dir`. The cause of a failure is `Unsafe` if
-/// another user could redirect the path.
+/// Checks, without creating anything, that the test file of each case, one at a time, fits into
+/// `dir` (on tmpfs, into the memory of `machine`). Returns file system and free space of `dir`. The
+/// cause of a failure is `Unsafe` if another user could redirect the path.
 pub fn check<'a>(
     dir: &Path,
     machine: &Machine,
@@ -47,7 +47,7 @@ pub fn check<'a>(
     Ok(facts)
 }
 
-/// Returns the size of the test file that a case requests; `None` if the case uses no file.
+/// Returns the size of the test file that the candidate needs; `None` if it uses no file.
 pub fn file_of(candidate: &Candidate) -> Option<RequestedSize> {
     SUBSYSTEM.find(candidate.case.benchmark()).and_then(|of| (of.descriptor().file)(&candidate.parsed))
 }

@@ -74,29 +74,30 @@ pub(crate) enum Portion {
 
 /// A load of transfers from one source. Errors contain the first failed transfer with its offset.
 pub(crate) trait DiskLoad {
-    /// Limits the transfers in flight to `limit`, from 1 to the engine's depth.
+    /// Limits the transfers in flight to `limit`, from 1 to the engine's queue depth.
     fn set_limit(&mut self, limit: usize);
 
-    /// Counts `portion`. For a time, keeps the load up and returns the counts since the last call,
-    /// or since the queue was full; for transfers, those from the first start to the last
-    /// completion. `next` is cleared and takes the later counts.
+    /// Runs `portion` and returns its counts. [`Portion::Time`]: since the last call or, if the
+    /// load was down, since the queue was full; the load stays up. [`Portion::Transfers`]: from the
+    /// first start to the last completion. `next` is cleared and takes the later counts.
     fn count(&mut self, portion: Portion, next: TransferTally) -> Result<TransferTally, LoadError>;
 
-    /// Keeps a running load going until its next completion, between intervals; else does nothing.
+    /// If the load is up, runs it to its next completion, so that no gap is between two counts.
     fn keep_up(&mut self) -> Result<(), LoadError>;
 
-    /// Returns the ns since the last interval ended; `None` if the load is not running.
+    /// Returns the ns since the last [`DiskLoad::count`] ended; `None` if the load is not running.
     fn unasked_ns(&self) -> Option<u64>;
 
     /// Ends the load: waits for all transfers in flight and discards their counts.
     fn stop(&mut self) -> Result<(), LoadError>;
 
-    /// Verifies the last transfers, or all blocks with a ledger; fails at a sector with wrong data.
+    /// Verifies the data of the last transfer of each slot or, with a [`Ledger`] (versions of all
+    /// blocks), of every block. Fails at the first sector with wrong data.
     fn verify(&mut self) -> Result<(), LoadError>;
 }
 
-/// Creates a load on `engine` with transfers from `source`. `noise` fills the buffers of writes,
-/// `manner` has flushes, schedule and checks, `tally` takes the first counts.
+/// Creates a load, not yet started, of transfers from `source` on `engine`. `noise` makes the data
+/// of writes, `manner` has flushes, schedule and checks, `tally` takes the first counts.
 pub(crate) fn create_load(
     engine: AnyEngine,
     source: TransferSource,
@@ -260,8 +261,8 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// Fills the queue; starts the tally after as many completions as fit in the queue, so that
-    /// transfers are at different stages, or on a slow device after `ns`.
+    /// Starts the load and fills the queue; starts the tally after as many completions as the queue
+    /// holds, when transfers are at different stages, or at the first completion after `ns` ns.
     fn open(&mut self, ns: u64) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
         self.tally.clear();
@@ -279,7 +280,7 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// Returns the engine time in ns at which the tally will have lasted `ns`, renewals excluded.
+    /// Returns the engine's time, ns, when the tally will have lasted `ns` without excluded time.
     fn deadline_ns(&self, ns: u64) -> u64 {
         (self.tally.from_ns + self.tally.excluded_ns).saturating_add(ns)
     }
@@ -299,7 +300,8 @@ impl<E: Engine> Loop<E> {
         tally
     }
 
-    /// Submits transfers and waits for a completion; returns its engine time in ns.
+    /// Starts transfers and waits until some finish (counted if `counting`); returns the completion
+    /// time of the last of them, in ns of the engine's clock.
     #[inline(always)]
     fn step(&mut self, counting: TallyMode) -> Result<u64, LoadError> {
         self.step_within(u64::MAX, counting)
@@ -347,8 +349,8 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Queues the next transfer on an idle slot; returns whether it starts another pass over the
-    /// file. `intended_ns` is its scheduled start in an open loop.
+    /// Queues the next transfer on an idle slot; returns whether the file was prepared for another
+    /// pass before. `intended_ns`: scheduled start in ns, in an open loop only.
     #[inline(always)]
     fn push_next(&mut self, intended_ns: Option<u64>) -> Result<bool, LoadError> {
         let next = self.source.draw();
@@ -364,7 +366,7 @@ impl<E: Engine> Loop<E> {
         Ok(renews)
     }
 
-    /// Waits for all transfers, then prepares the file for another pass. This time is not counted.
+    /// Waits for all transfers, then prepares the file for another pass, which the tally excludes.
     #[cold]
     fn renew(&mut self) -> Result<(), LoadError> {
         self.drain(TallyMode::Yes)?;
@@ -387,7 +389,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Waits for all transfers in flight and syncs the file; returns the engine time in ns.
+    /// Waits for all transfers in flight and syncs the file; returns the engine's time then, ns.
     #[cold]
     fn flush(&mut self) -> Result<u64, LoadError> {
         self.drain(TallyMode::Yes)?;
@@ -410,12 +412,11 @@ impl<E: Engine> Loop<E> {
     }
 }
 
-/// Returns the CPU time of this process in ns, including kernel threads of its io_uring.
+/// Returns the CPU time of this process in ns, including the kernel threads of its io_uring.
 pub(crate) fn cpu_of_this_process_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 
-/// Returns the CPU time of the calling thread in ns.
 pub(crate) fn cpu_of_this_thread_ns() -> u64 {
     clock_ns(ClockId::ThreadCPUTime)
 }

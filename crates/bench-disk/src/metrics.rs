@@ -31,7 +31,7 @@ pub(crate) const WRITE: &str = "write";
 pub(crate) const READ_LATENCY: &str = "read-latency";
 pub(crate) const WRITE_LATENCY: &str = "write-latency";
 
-/// Returns the metric of a time in seconds.
+/// Returns a metric `name` in seconds, lower is better, with the description `about`.
 pub(crate) const fn seconds(name: &'static str, about: &'static str) -> Metric {
     Metric::new(name, Unit::Second, Better::Lower).about(about)
 }

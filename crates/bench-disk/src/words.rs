@@ -12,7 +12,7 @@ pub(super) const CURVES: &[Curve] = &[
     Curve { x: THREADS_METRIC, x_unit: "", log: true, y: RATE_METRIC, y_unit: "IO/s" },
 ];
 
-/// Formats a point of a search: `depth 8 ×2 250 kIOPS` (2 threads); `None` if a value is missing.
+/// Formats a point of a depth search: `depth 8 ×2 250 kIOPS` (2 threads); `None` if incomplete.
 pub(super) fn point(point: &CurvePoint) -> Option<String> {
     let (threads, depth, rate) =
         (*point.get(THREADS_METRIC)?, *point.get(DEPTH_METRIC)?, *point.get(RATE_METRIC)?);
@@ -20,7 +20,7 @@ pub(super) fn point(point: &CurvePoint) -> Option<String> {
     Some(format!("depth {depth}{times} {}", Quantity::new(rate, Unit::IoPerSecond)))
 }
 
-/// Describes the result of a latency search: "p99 ≤ 1 ms up to depth 16"; `None` without a target.
+/// Describes the result of a latency search: "p99 ≤ 1 ms up to depth 16"; `None` if there is none.
 pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
     let target = format!("{} ≤ {}", target.percentile(), target.time());
@@ -37,7 +37,7 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Describes the saturation point: "at depth 8 on 2 threads"; `None` if none was found.
+/// Describes the saturation point of a measurement: "at depth 8 on 2 threads"; `None` without one.
 pub(super) fn saturation(measurement: &Measurement) -> Option<String> {
     let (depth, threads) =
         (measurement.achieved.get(&DEEPEST_QUEUE)??, measurement.achieved.get(&fact::FIGURE_THREADS)?);

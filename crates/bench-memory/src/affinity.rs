@@ -15,8 +15,8 @@ use plimsoll_model::job::MemorySite;
 
 const NODE: &str = "node";
 
-/// Returns every combination of the requested affinities and NUMA nodes, as cases with these
-/// parameters; without a node each thread uses memory of its own. Fails if one cannot be used here.
+/// Returns a case for each combination of `affinity` and NUMA `node` that `group` requests. Without
+/// `node`, each thread uses memory of its own node. Fails if this machine lacks a requested value.
 pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Case>, String> {
     let known: Vec<String> = machine.memory.nodes.iter().map(|node| node.id.to_string()).collect();
     match group.numbers(NODE, &[]).iter().find(|node| !known.contains(&node.to_string())) {
@@ -37,7 +37,6 @@ pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Case>, 
     Ok(places.iter().flat_map(|place| nodes.iter().map(|node| node.clone().with_params_of(place))).collect())
 }
 
-/// Returns the bytes of memory per thread, as `usize`.
 pub(super) fn bytes_per_thread(site: &MemorySite) -> usize {
     usize::try_from(site.size).unwrap_or(usize::MAX)
 }
@@ -46,7 +45,7 @@ pub(super) fn team(site: &MemorySite, machine: &Machine) -> Result<Team, CannotM
     team_on(&site.threads.cpus(machine))
 }
 
-/// Checks that machine and node have enough free memory; fails if too little or none is free.
+/// Fails unless the machine and, if `site` has one, the NUMA node have enough free memory for it.
 pub(super) fn check_free_memory(site: &MemorySite, machine: &Machine) -> Result<(), CannotMeasure> {
     let threads = site.threads.count as u64;
     fits_in(machine, threads, site.size, site.pages)?;
@@ -81,7 +80,7 @@ fn fits_on(site: &MemorySite, machine: &Machine, id: usize, threads: u64) -> Res
     )))
 }
 
-/// Runs `work`; memory that this thread first touches in it comes from `node`, if given.
+/// Runs `work` so that memory first touched by this thread in it is on NUMA node `node`, if given.
 pub(super) fn allocate_on_node<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
     match node {
         Some(node) => on_node(node, work).map_err(CannotMeasure::not_here),
@@ -89,8 +88,8 @@ pub(super) fn allocate_on_node<T>(node: Option<usize>, work: impl FnOnce() -> T)
     }
 }
 
-/// Records the nodes that `memory` is on, and warns if they differ from the node `asked`; does
-/// nothing if that is `None`.
+/// Records in `facts` the NUMA nodes that `memory` is on, and a warning if they are not the node
+/// `asked`; does nothing if `asked` is `None`.
 pub(super) fn note_memory_nodes<'a>(
     facts: &mut Facts,
     asked: Option<usize>,
@@ -102,7 +101,7 @@ pub(super) fn note_memory_nodes<'a>(
     note_elsewhere(facts, wanted, &found);
 }
 
-/// Returns the number of pages of `memory` per node; empty if the kernel does not show it.
+/// Returns the number of pages of `memory` per NUMA node; empty if the kernel does not show it.
 pub(super) fn pages_by_node<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();
     for (node, pages) in memory.filter_map(|bytes| resident_pages_by_node(bytes).ok()).flatten() {

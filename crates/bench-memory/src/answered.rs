@@ -4,8 +4,8 @@ use plimsoll_model::measurement::Measurement;
 /// Share of its limit from which on a figure is attributed to the cache of that limit.
 const ATTRIBUTED_LIMIT_SHARE: f64 = 0.5;
 
-/// Returns the level that the working set fits in: "L2", or "L2-sized" if the figure is not near
-/// the limit of that cache. A guest may have only a part of a cache, or share it.
+/// Returns the level that the working set fits in: "memory", "L2" or, if the result is below half
+/// of that cache's limit, "L2-sized": a guest may have only a part. `None` if none is recorded.
 pub(super) fn answering_level(measurement: &Measurement) -> Option<String> {
     let level = measurement.achieved.get(&LEVEL)?;
     let share = measurement.metrics.first().and_then(|m| m.of_limit);
@@ -13,7 +13,7 @@ pub(super) fn answering_level(measurement: &Measurement) -> Option<String> {
     Some(if level == "memory" || near { level } else { format!("{level}-sized") })
 }
 
-/// Returns the level in brackets, `(L2)`; `None` for memory.
+/// Returns [`answering_level`] in brackets, `(L2)`; `None` also for memory.
 pub(super) fn level_in_brackets(measurement: &Measurement) -> Option<String> {
     answering_level(measurement).filter(|level| level != "memory").map(|level| format!("({level})"))
 }

@@ -72,8 +72,8 @@ impl ArrayMemory {
 }
 
 impl ThreadArrays {
-    /// Maps the arrays of `job`; each thread of `team` touches and fills its own arrays first, with
-    /// numbers that depend on `seed`. If `alone`, each thread has a CPU of its own.
+    /// Allocates the arrays of `job`; each thread of `team` touches and fills its own arrays first,
+    /// with numbers that depend on `seed`. `alone`: whether each thread has a CPU of its own.
     pub(super) fn new(
         team: &mut Team,
         job: &MemoryStream,
@@ -98,7 +98,8 @@ impl ThreadArrays {
         parts.into_iter().zip(&mut self.tallies).collect()
     }
 
-    /// Runs the work of all threads, lap by lap, from the end of the last call.
+    /// Runs `kernel` on all threads from the end of the last call on, in the laps of `schedule`,
+    /// which the threads start together. Returns times and core clock.
     pub(super) fn run_laps(
         &mut self,
         team: &mut Team,
@@ -148,7 +149,7 @@ impl ThreadArrays {
         .map(Buffer::bytes)
     }
 
-    /// Completes the pass, then checks every element and checksum; the error names the CPU.
+    /// Completes the pass, then checks all elements and checksums; the error names the faulty CPU.
     pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         self.end_pass(team)?;
         let checked =

@@ -80,8 +80,8 @@ struct BatchPart {
     drawing: Duration,
 }
 
-/// Combines the parts that the threads did of one batch; `None` without parts. `overhead` (s) is
-/// subtracted from the time. If `alone`, each thread has its own CPU.
+/// Combines the parts of a batch that the threads did; `None` without parts. `overhead`: seconds to
+/// subtract from the time. `alone`: whether each thread has its own CPU.
 fn batch(parts: &[&BatchPart], alone: bool, overhead: f64) -> Option<Lap> {
     let spans: Vec<ThreadSpan> = parts.iter().map(|part| part.span).collect();
     let lap = Lap::of(parts.iter().map(|part| part.blocks).sum(), &spans, alone)?;
@@ -121,7 +121,7 @@ fn blocks_in(seconds: f64, block_seconds: f64) -> u64 {
 }
 
 impl Batches {
-    /// Allocates and fills a region per thread, by default on its own node; chooses a kernel.
+    /// Allocates and fills a region per thread, by default on its NUMA node, and chooses a kernel.
     pub(super) fn new(job: &BlockJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let &BlockJob { op, order, block, fixed, ref variant, ref site } = job;
         let block = usize::try_from(block).unwrap_or(usize::MAX);
@@ -170,7 +170,7 @@ impl Batches {
         Ok(batches)
     }
 
-    /// Chooses the kernel called `variant`; for [`BEST_VARIANT`] the fastest of all.
+    /// Chooses the kernel `variant` for blocks of `block` bytes; for [`BEST_VARIANT`], the fastest.
     fn choose(&mut self, op: BlockOp, block: usize, variant: &str) -> Result<(), CannotMeasure> {
         let mut kernels = candidates(op, block);
         if variant != BEST_VARIANT {
@@ -195,7 +195,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Returns the shortest time of a block in seconds if each thread does `blocks` blocks.
+    /// Runs `blocks` blocks on each thread; returns the seconds per block of the fastest batch.
     fn quickest_block(&mut self, kernel: BlockKernel, blocks: u64) -> Result<f64, CannotMeasure> {
         let per_batch = self.per_batch(blocks);
         let mut left = vec![blocks; self.arrays.len()];
@@ -213,7 +213,7 @@ impl Batches {
         if self.random { wanted.clamp(1, MOST_DRAWN) } else { wanted.max(1) }
     }
 
-    /// Runs at most `batches` batches of `per_batch` blocks per thread; subtracts from `left`.
+    /// Runs up to `batches` batches of `per_batch` blocks; reduces `left`, the blocks per thread.
     fn run_batches(
         &mut self,
         kernel: BlockKernel,

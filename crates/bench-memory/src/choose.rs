@@ -18,8 +18,8 @@ const EXTRA_ROUNDS: usize = 6;
 const AGAIN_NEAR: f64 = 0.03;
 const AGAIN_SECONDS: f64 = 1.5;
 
-/// Returns each of `works` with each of its kernels that `group` requests: those `built` or, for
-/// `all`, that can run here. Fails for a kernel that none has; `known` are suggested.
+/// Returns each of `works` with the names of its kernels that `group` requests: `best`, for `all`
+/// those `available` here, or a name that is `built`. Else fails, with the nearest `known` name.
 pub(super) fn variants<W: Copy>(
     group: &Group,
     works: &[W],
@@ -59,8 +59,8 @@ pub(super) struct Chosen<K = LoadedStream> {
     pub(super) pass_seconds: f64,
 }
 
-/// Returns the kernels called `variant` that this CPU can run. For `best` these are all kernels,
-/// portable ones only if there is no faster kind.
+/// Returns the kernels of `op` called `variant` that this CPU can run. For `best` these are all
+/// kernels, but portable kernels only if there is no faster kind.
 pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     let all: Vec<LoadedStream> = stream::available(op).collect();
     let better = |kernel: &LoadedStream| kernel.kernel().isa != Isa::Portable;
@@ -71,8 +71,8 @@ pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     }
 }
 
-/// Returns the fastest of `kernels`, or `None` if there are none. `lap` times one lap of a kernel,
-/// which has `passes` passes, and returns the seconds per pass.
+/// Returns the fastest of `kernels`, `None` if there are none, by several calls of `lap`, which
+/// runs `passes` passes of a kernel over its data and returns the seconds per pass.
 pub(super) fn quickest<K: Copy, E>(
     kernels: Vec<K>,
     passes: f64,

@@ -38,7 +38,7 @@ const GROUP: usize = 64 * 4096;
 /// Bytes of an area, and seconds per load in it.
 type AreaTime = (u64, f64);
 
-/// Measures the last-level cache of the default CPU; `None` if it is small or that failed.
+/// Measures the last-level cache of the default CPU; `None` if it is small or cannot be measured.
 pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     let cpu = *spread_cpus(machine, 1).first()?;
     let shown = levels(machine, cpu).pop()?.bytes;
@@ -59,7 +59,7 @@ pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     })
 }
 
-/// Returns whether a cache of `nominal` bytes for `sharers` CPUs is large enough to be measured.
+/// Returns whether `nominal` bytes of cache are over 64 MiB per sharing CPU or 1/8 of the memory.
 fn is_worth_measuring(nominal: u64, sharers: u64, available: u64) -> bool {
     nominal / sharers.max(1) > LARGE || nominal > available / PART_OF_MEMORY
 }
@@ -70,7 +70,7 @@ fn sharers(machine: &Machine, cpu: usize) -> u64 {
     instance.map_or(1, |set| set.common(&machine.cpu.allowed).len() as u64)
 }
 
-/// Returns the load times in areas up to `largest` bytes, and the highest fill rate in B/s.
+/// Times loads in areas of 8, 16 … MiB up to `largest` bytes; returns also the best fill rate, B/s.
 fn time_areas(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
     let (begun, on_cpu) = (Instant::now(), thread_cpu_time());
     let (mut steps, mut rate) = (Vec::new(), None::<f64>);
@@ -92,7 +92,7 @@ fn time_areas(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
     (steps, rate)
 }
 
-/// Times loads of a chase through every line of an area, beginning with the lines set up first.
+/// Returns the median time of dependent loads of every line in an area; `None` if out of memory.
 fn time_area(bytes: u64) -> Option<AreaTime> {
     const STEPS: u64 = 4096;
     let shape = ChaseShape {
@@ -116,7 +116,7 @@ fn time_area(bytes: u64) -> Option<AreaTime> {
 }
 
 /// Returns the bytes of the first area with loads slower than the geometric mean of fastest and
-/// slowest. If all are equally fast, returns the first area for memory, `None` for a cache.
+/// slowest. If all are equally fast, returns the first area if as slow as memory, else `None`.
 fn first_slow_area(steps: &[AreaTime]) -> Option<u64> {
     let least = steps.iter().map(|(_, seconds)| *seconds).reduce(f64::min)?;
     let most = steps.iter().map(|(_, seconds)| *seconds).reduce(f64::max)?;

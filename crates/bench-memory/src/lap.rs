@@ -53,7 +53,8 @@ pub(super) struct CountedLaps {
 }
 
 impl CountedLaps {
-    /// Counts the laps disturbed for at most `tolerated` (0 to 1) of their time, else the least so.
+    /// Adds laps: counts those disturbed for at most `tolerated` (0 to 1) of their time or, if
+    /// there are none, the least disturbed.
     pub(super) fn add(&mut self, laps: &[Lap], tolerated: f64) {
         let least = laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
         let (counted, disturbed): (Vec<&Lap>, Vec<&Lap>) =
@@ -71,15 +72,15 @@ impl CountedLaps {
         if self.all_seconds > 0.0 { (1.0 - self.seconds / self.all_seconds).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Returns the share of all time off the CPU in laps that are not counted.
+    /// Returns the share of the time of all laps that was off the CPU in laps that are not counted.
     pub(super) fn off_cpu(&self) -> f64 {
         if self.all_seconds > 0.0 { self.off_seconds / self.all_seconds } else { 0.0 }
     }
 }
 
 impl LapSchedule {
-    /// Returns the lengths of the laps in parts of a pass, if the first lap starts at part `at`:
-    /// windows that end with the pass, or whole passes after the rest of the current one.
+    /// Returns the lengths of the laps in parts of a pass ([`PASS`] is all), if the first starts at
+    /// part `at`: pieces of one pass, or whole passes after the rest of the started pass.
     pub(super) fn laps(self, at: u64) -> Vec<u64> {
         let per_lap = if self.per_lap >= PASS { self.per_lap / PASS * PASS } else { self.per_lap.max(1) };
         let (mut at, mut left, mut laps) = (at % PASS, self.parts, Vec::new());
@@ -99,8 +100,8 @@ impl LapSchedule {
 }
 
 impl LapRound {
-    /// Combines the spans and core clocks of all threads, which did laps of the lengths `laps` (in
-    /// parts of a pass). If `alone`, each thread has its own CPU.
+    /// Combines `turns`, the spans and core clock (Hz) of each thread, over laps of the lengths
+    /// `laps` (in parts of a pass). `alone`: whether each thread has its own CPU.
     pub(super) fn of_all(laps: &[u64], turns: &[(Vec<ThreadSpan>, Option<f64>)], alone: bool) -> Self {
         let laps = laps.iter().enumerate().filter_map(|(index, parts)| {
             let spans: Vec<ThreadSpan> = turns.iter().filter_map(|turn| turn.0.get(index)).copied().collect();
@@ -118,7 +119,7 @@ impl LapRound {
     }
 }
 
-/// Returns the share of work in laps [`SLOW_LAP_FACTOR`] slower than the median; 0 for few laps.
+/// Returns the share of work in laps over [`SLOW_LAP_FACTOR`] × the median time; 0 below 8 laps.
 fn slow_share(laps: &[&Lap]) -> f64 {
     let all: u64 = laps.iter().map(|lap| lap.parts).sum();
     let Some(usual) = median(laps.iter().map(|lap| lap.seconds_per_pass()).collect()) else { return 0.0 };
@@ -145,15 +146,15 @@ impl Lap {
     }
 }
 
-/// Returns how many parts of a pass take `seconds`, at least one; more than a pass is rounded up to
-/// whole passes. `pass_seconds`, the time of a pass, is 0 if the timer did not advance.
+/// Returns how many parts of a pass ([`PASS`] is all) take `seconds`, at least one; more than a
+/// pass is rounded up to whole passes. A pass takes `pass_seconds`, 0 if the timer did not advance.
 pub(super) fn parts_in(seconds: f64, pass_seconds: f64) -> u64 {
     let passes = (seconds / pass_seconds.max(1e-9)).clamp(0.0, 1e12);
     let parts = (passes * PASS as f64).ceil().max(1.0) as u64;
     if parts > PASS { parts.next_multiple_of(PASS) } else { parts }
 }
 
-/// Returns the parts in a lap of at least `seconds`: whole passes (of `pass_seconds`), or a window.
+/// Returns the parts in a lap of `seconds` or more: part of a pass (`pass_seconds`), or passes.
 pub(super) fn parts_per_lap(seconds: f64, pass_seconds: f64) -> u64 {
     match (pass_seconds / seconds).floor() {
         windows if windows >= 1.0 => PASS.div_ceil((windows as u64).min(PASS)),

@@ -43,7 +43,7 @@ pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<MemoryLevel> {
 }
 
 /// Returns the nearest cache level that holds `size` bytes for a thread on each of `cpus`; `None`
-/// if only memory does. A cache with unknown sharers counts as shared by all.
+/// if only memory does. A cache with unknown sharers counts as shared by all CPUs.
 pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<u8> {
     let first = cpus.first()?;
     let holds = |level: u8| {
@@ -60,12 +60,12 @@ pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<
     levels(machine, *first).into_iter().map(|level| level.number).find(|level| holds(*level))
 }
 
-/// Returns the level that answers if a thread per CPU works on `size` bytes of `arrays` arrays.
+/// Returns the level that answers a thread on each of `cpus` with `size` bytes in `arrays` arrays.
 pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64) -> AnsweringLevel {
     answers_lines(machine, cpus, [size, size], arrays)
 }
 
-/// Like [`answers`], but threads touch only lines of `lines` bytes among their `size` bytes.
+/// Like [`answers`], if each thread touches only cache lines of `lines` bytes in total.
 pub(crate) fn answers_lines(
     machine: &Machine,
     cpus: &[usize],

@@ -112,7 +112,7 @@ pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
     Some(working_set::caches(machine, &cpus))
 }
 
-/// Returns whether caches cannot answer `bytes`, the sum over all threads of a case.
+/// Returns whether `bytes`, of all threads of a case, are too many for caches to answer them.
 pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
     bytes >= working_set::least_of(machine, case, 1)
 }
@@ -123,7 +123,7 @@ fn note_caches(facts: &mut Facts, machine: &Machine) {
     }
 }
 
-/// Records the measured size of the last-level cache of the first CPU, if it is smaller than shown.
+/// Records the measured size of the first CPU's last-level cache if it is below the kernel's value.
 fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     let Some(first) = cpus.first() else { return };
     let (Some(effective), Some(last)) = (machine.cpu.effective_cache, levels(machine, *first).pop()) else {
@@ -136,7 +136,7 @@ fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     }
 }
 
-/// Warns if a CPU's node has no memory, so that another is measured; not if a node was `asked`.
+/// Warns if a CPU's NUMA node has no memory, so that another is used; not if one was `asked` for.
 fn note_nodes(facts: &mut Facts, machine: &Machine, asked: Option<usize>, cpus: &[usize]) {
     if asked.is_some() {
         return;
@@ -165,7 +165,7 @@ fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(
     }
 }
 
-/// Rounds bytes up to pages; with [`Pages::Thp`] to whole huge pages. `None` on overflow.
+/// Rounds `size` up to pages of 64 KiB for [`Pages::Small`], else of 2 MiB. `None` on overflow.
 fn rounded_to_pages(size: u64, pages: Pages) -> Option<u64> {
     size.checked_next_multiple_of(if pages == Pages::Small { SMALL_PAGE } else { HUGE_PAGE })
 }
@@ -181,7 +181,7 @@ fn pages_for(threads: u64, size: u64, page: u64) -> u64 {
     size.div_ceil(page).saturating_mul(threads)
 }
 
-/// Checks that the pool of pages of `page` bytes in sysfs directory `place` has `needed` left.
+/// Fails unless `needed` reserved pages of `page` bytes are free; `place` is the sysfs directory.
 fn check_page_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(), CannotMeasure> {
     let pool = pools.iter().find(|pool| pool.size_bytes == page);
     let free = pool.and_then(|pool| pool.free).unwrap_or(0);
@@ -200,14 +200,13 @@ fn team_on(cpus: &[usize]) -> Result<Team, CannotMeasure> {
     Team::new(cpus).map_err(CannotMeasure::environment)
 }
 
-/// Returns a seed that depends on the run's seed and the case id (FNV-1a).
+/// Returns a seed that depends on the run's seed and the case's name (FNV-1a).
 fn seed(cx: &Context<'_>, case: &Case) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ cx.options.seed;
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     case.id().as_str().bytes().fold(start, step)
 }
 
-/// Returns the error for blocks whose contents differ from the written data.
 fn wrong_blocks(origin: WrongAnswerSource, wrong: &WrongBlocks) -> CannotMeasure {
     let WrongBlocks { what, blocks } = wrong;
     let answer = WrongAnswer::new(origin, "memory blocks", "a wrong checksum");

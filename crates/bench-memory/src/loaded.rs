@@ -122,8 +122,7 @@ impl Benchmark for LoadedLatency {
     }
 }
 
-/// Formats bandwidth of the load and latency at one point of the curve: `20 GB/s 110 ns`; `None`
-/// if it lacks one.
+/// Formats a point of the curve, load and latency: `20 GB/s 110 ns`; `None` if either is missing.
 fn in_words(point: &CurvePoint) -> Option<String> {
     let (latency, load) = (*point.get(LATENCY_METRIC)?, *point.get(BANDWIDTH_METRIC)?);
     let latency = Quantity::new(latency, Unit::Second);
@@ -192,7 +191,7 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
     }
 }
 
-/// Returns the bytes per loading thread, of which there are `threads` − 1: all exceed the caches.
+/// Returns the bytes for each of `threads` − 1 loading threads; together they exceed the caches.
 fn region_bytes(machine: &Machine, threads: u64) -> u64 {
     let loading = threads.saturating_sub(1).max(1);
     let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
@@ -221,7 +220,7 @@ struct MemoryLoad {
 struct ThreadBytes(AtomicU64);
 
 impl MemoryLoad {
-    /// Allocates regions of the loading threads on their own nodes, and chooses a kernel.
+    /// Allocates a region per loading thread, on its own node, and chooses the fastest kernel.
     fn new(job: &LoadedJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let &LoadedJob { draws: op, site: MemorySite { ref threads, pages, .. }, .. } = job;
         let cpus: Vec<usize> = threads.cpus(cx.machine).into_iter().skip(1).collect();
@@ -256,7 +255,7 @@ impl MemoryLoad {
         Ok(())
     }
 
-    /// Runs `measure` under load, `delay` after each burst; returns its result, the load in B/s.
+    /// Runs `measure` under load, with a `delay` after each 4 KiB; returns its result and the B/s.
     fn measure_under_load<T>(
         &mut self,
         delay: Duration,

@@ -123,7 +123,7 @@ pub(super) fn with_memory(machine: &Machine) -> Vec<usize> {
     nodes.filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).map(|node| node.id).collect()
 }
 
-/// Returns the nodes with CPUs that this process may use, each with these CPUs.
+/// Returns the NUMA nodes with CPUs that this process may use, each with these CPUs.
 fn with_cpus(machine: &Machine) -> Vec<(usize, Vec<usize>)> {
     let cpus = |node: &NumaNode| node.cpus.common(&machine.cpu.allowed).iter().collect();
     let rows = machine.memory.nodes.iter().map(|node| (node.id, cpus(node)));
@@ -142,7 +142,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     )))
 }
 
-/// Returns the default bytes per node, beyond its caches; for `latency`, of touched lines.
+/// Returns the default bytes per node, beyond its caches; four times that if `op` is `latency`.
 fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
     let each = with_cpus(machine).into_iter();
     let one = each.map(|(_, cpus)| working_set::default_total_bytes(machine, &cpus, 1)).max();
@@ -223,7 +223,8 @@ impl NodePairs {
         Ok(Self { rows, columns, machine: cx.machine.clone(), kernel, facts })
     }
 
-    /// Measures one pair of nodes (indices) for `time`: seconds per load, or bytes per second.
+    /// Measures for `time` from CPUs of node `row` to memory of node `column` (indices); returns
+    /// median seconds per load, or bytes per second.
     fn measure_pair(&mut self, row: usize, column: usize, time: Duration) -> Result<f64, CannotMeasure> {
         let kernel = self.kernel;
         let (Some((_, team)), Some((_, memory))) = (self.rows.get_mut(row), self.columns.get_mut(column))
@@ -245,7 +246,7 @@ impl NodePairs {
         }
     }
 
-    /// Returns `local` or the SLIT distance between nodes `row` and `column`: `distance 21`.
+    /// Returns `local` for one node, else the SLIT distance, `distance 21`; `None` if unknown.
     fn mark(&self, row: usize, column: usize) -> Option<String> {
         if row == column {
             return Some("local".to_owned());
@@ -285,7 +286,7 @@ fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
     slices
 }
 
-/// Reads the blocks of the region in laps for `time`; returns the span of this thread in each lap.
+/// Reads `region` for `time` in laps that all threads start together; returns this thread's spans.
 fn blocks(
     region: &mut Region,
     kernel: BlockKernel,
@@ -305,7 +306,7 @@ fn blocks(
     (0..laps).map(|_| timed(BLOCKS_A_LAP)).collect()
 }
 
-/// Returns the seconds of the laps that all threads started together; without any, of all laps.
+/// Returns the seconds of the undisturbed laps, else of the least disturbed; `laps` is per thread.
 fn lap_seconds(laps: &[Vec<ThreadSpan>]) -> Vec<f64> {
     let count = laps.iter().map(Vec::len).min().unwrap_or(0);
     let windows = (0..count).filter_map(|lap| {

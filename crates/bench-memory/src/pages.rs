@@ -19,14 +19,14 @@ impl RequestedPages {
         Self { pages: Pages::Small, word: small_page_name(machine.memory.page_bytes) }
     }
 
-    /// Returns small pages if both are defaults and `size` bytes per thread fill no huge page.
+    /// Returns small pages if `group` has no pages and size, and `size` bytes fill no huge page.
     pub(super) fn fitting(self, machine: &Machine, group: &Group, size: u64) -> Self {
         let usual = !group.asked("pages") && !group.asked("size");
         if usual && size < HUGE_PAGE && self.pages == Pages::Thp { Self::small(machine) } else { self }
     }
 }
 
-/// Returns the requested page sizes; by default THP if it is usual, else small pages.
+/// Returns the requested pages; by default transparent huge pages (if usual), else small pages.
 pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<RequestedPages>, String> {
     let small = RequestedPages::small(machine).word;
     let usual = if thp_is_usual(machine) { THP } else { small };
@@ -38,7 +38,7 @@ pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<RequestedPag
     group.words("pages", &[usual]).iter().map(read).collect()
 }
 
-/// Fails if the case names ordinary pages of another size than this kernel's.
+/// Fails if `named` are ordinary pages of another size than this kernel's.
 pub(super) fn are_here(machine: &Machine, named: RequestedPages) -> Result<(), CannotMeasure> {
     let own = RequestedPages::small(machine);
     match named.pages == Pages::Small && named != own {
@@ -50,8 +50,8 @@ pub(super) fn are_here(machine: &Machine, named: RequestedPages) -> Result<(), C
     }
 }
 
-/// Returns whether transparent huge pages are on and at most 2 MiB: kernels with base pages of 16
-/// or 64 KiB have some of 32 or 512 MiB.
+/// Returns whether transparent huge pages are on and have at most 2 MiB; on kernels with base pages
+/// of 16 or 64 KiB they have 32 or 512 MiB.
 fn thp_is_usual(machine: &Machine) -> bool {
     let given = machine.memory.transparent_huge_pages.as_deref().is_some_and(|setting| setting != "never");
     given && machine.memory.transparent_huge_page_bytes.is_none_or(|bytes| bytes <= HUGE_PAGE)

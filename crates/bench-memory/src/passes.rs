@@ -43,7 +43,7 @@ pub(super) struct Passes {
 }
 
 impl Passes {
-    /// Allocates and fills the arrays, by default on each thread's own memory node.
+    /// Allocates and fills the arrays, by default on each thread's own NUMA node.
     pub(super) fn new(job: &MemoryStream, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let MemoryStream { op, ref site, .. } = *job;
         let (pages, node) = (site.pages, site.node);

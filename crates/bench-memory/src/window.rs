@@ -33,9 +33,9 @@ impl ThreadSpan {
 }
 
 impl Lap {
-    /// Combines the spans of all threads, which did `parts` together; `None` without spans. If
-    /// `alone` (each thread has its own CPU), a late start is a disturbance; threads that share a
-    /// CPU start when it is free.
+    /// Combines the spans of all threads, which together did `parts` parts of the work; `None`
+    /// without spans. If `alone` (each thread has its own CPU), a late start counts as a
+    /// disturbance; threads that share a CPU start when it is free.
     pub(super) fn of(parts: u64, spans: &[ThreadSpan], alone: bool) -> Option<Self> {
         let first = spans.iter().map(|span| span.start).min()?;
         let late = spans.iter().map(|span| span.start).max()?.saturating_duration_since(first);

@@ -21,12 +21,12 @@ const SECONDS: [f64; 2] = [1.75, 6.0];
 /// 293 of 32 and 283 of 512 MiB (github.com/SpareCores/sc-inspector-data, c7g.metal, bw_mem).
 const LEAST_EACH: u64 = 32 << 20;
 
-/// Returns the bytes of the caches of `cpus`: the last level plus level 2; assumed if unknown.
+/// Returns the bytes of the last-level and level-2 caches of `cpus` in total; 64 MiB if unknown.
 pub(super) fn caches(machine: &Machine, cpus: &[usize]) -> u64 {
     all_caches(machine, cpus, false)
 }
 
-/// Like [`caches`], but in a guest with the chip's own size if `possibly` that is larger.
+/// Like [`caches`]; in a guest, if `possibly`, with the chip's own last level if that is larger.
 fn all_caches(machine: &Machine, cpus: &[usize], possibly: bool) -> u64 {
     let set: CpuSet = cpus.iter().copied().collect();
     let Some(shown) = machine.cpu.last_level_of(&set) else { return ASSUMED_LAST_LEVEL };
@@ -41,7 +41,7 @@ fn all_caches(machine: &Machine, cpus: &[usize], possibly: bool) -> u64 {
     last.saturating_add(machine.cpu.level_2_of(&set))
 }
 
-/// Returns (bytes, number) of the last-level caches: the `shown` ones, or the chip's if larger.
+/// Returns (total bytes, number) of the last-level caches: as `shown`, or the chip's if larger.
 fn possible(machine: &Machine, cpus: &[usize], shown: (u64, u64)) -> (u64, u64) {
     let Some(chip) = chip_caches(machine, cpus) else { return shown };
     let instances = chip.instances.max(shown.1);
@@ -68,21 +68,21 @@ pub(super) fn chip_caches(machine: &Machine, cpus: &[usize]) -> Option<ChipCache
     Some(ChipCaches { bytes, instances })
 }
 
-/// Returns the total bytes from which on `arrays` arrays count as memory: each four times the
-/// caches. Non-temporal stores leave the caches to the arrays that are read (triad on a Zen 4 with
-/// 32 MiB: 111 GB/s with 128 MiB, 88 with 1.5 GiB).
+/// Returns the least total bytes of `arrays` arrays to measure memory: each four times the caches.
+/// Non-temporal stores leave the caches to the arrays that are read (triad on a Zen 4 with 32 MiB:
+/// 111 GB/s with 128 MiB, 88 with 1.5 GiB).
 pub(super) fn least(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
     caches(machine, cpus).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(arrays)
 }
 
-/// Returns the desired total bytes of a default: enough for the largest caches that the machine may
-/// have, and at least [`LEAST_EACH`] per array and thread.
+/// Returns the desired total bytes of `arrays` arrays by default: beyond the largest caches that
+/// the machine may have, and at least [`LEAST_EACH`] per array and thread.
 pub(super) fn default_total_bytes(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
     let beyond_caches = all_caches(machine, cpus, true).saturating_mul(TIMES_LAST_LEVEL);
     beyond_caches.max(LEAST_EACH.saturating_mul(cpus.len() as u64)).saturating_mul(arrays)
 }
 
-/// Returns the default bytes for each of `threads`, which work on `arrays` arrays.
+/// Returns the default bytes per thread, all its `arrays` arrays together, for `threads` threads.
 pub(super) fn default_size(machine: &Machine, group: &Group, threads: u64, arrays: u64) -> u64 {
     let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
     bytes_per_thread(machine, group, threads, default_total_bytes(machine, &cpus, arrays))
@@ -93,8 +93,8 @@ pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
     least(machine, &cpus_of_case(machine, case), arrays)
 }
 
-/// Returns `total` ÷ `threads` in whole huge pages, at most what half of the free memory and the
-/// case's time allow; in small pages if that is less than a huge page.
+/// Returns `total` ÷ `threads` in whole huge pages, at most what half of the available memory and
+/// the time of a case allow; in small pages if that is less than a huge page.
 pub(super) fn bytes_per_thread(machine: &Machine, group: &Group, threads: u64, total: u64) -> u64 {
     let threads = threads.max(1);
     let half = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 2);
@@ -103,8 +103,8 @@ pub(super) fn bytes_per_thread(machine: &Machine, group: &Group, threads: u64, t
     total.div_ceil(threads).next_multiple_of(HUGE_PAGE).min(bound / page * page).max(SMALL_PAGE)
 }
 
-/// Rounds down to 2^n or 1.5 × 2^n: available memory varies from start to start, and sizes are part
-/// of case names that should repeat in the next run.
+/// Rounds down to 2^n or 1.5 × 2^n bytes: available memory varies from start to start, and sizes
+/// are part of case names that should repeat in the next run.
 fn snapped(bytes: u64) -> u64 {
     let power = 1 << bytes.max(1).ilog2();
     if bytes - power.min(bytes) >= power / 2 { power + power / 2 } else { power.min(bytes) }

@@ -20,7 +20,7 @@ pub(super) fn check(group: &Group) -> Result<(), String> {
     }
 }
 
-/// Returns the messages per sample that `volume` or `count` fixes; `None` without either.
+/// Returns the messages per sample, of all streams, that `volume` or `count` fixes; else `None`.
 pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     let scaling = scaling(case)?;
     let bytes = case.number("message").unwrap_or(1).max(1);
@@ -85,8 +85,8 @@ impl FixedTransfer {
     }
 }
 
-/// Returns the amount to request for a sample: the `fixed` one if given, else the `wanted` one, but
-/// at least one message per stream.
+/// Returns the amount to request for a sample: `fixed` if given, else `wanted`, but at least one
+/// message per stream.
 pub(super) fn amount_of_sample(
     fixed: Option<FixedTransfer>,
     wanted: SampleAmount,

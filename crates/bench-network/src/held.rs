@@ -41,8 +41,8 @@ struct RateBound {
 }
 
 impl RateBounds {
-    /// Returns the rate limits of a case over `interface`: `near`, set by this kernel, and those of
-    /// the `server` if given.
+    /// Returns the rate limits of a case over `interface`: `near`, set by this machine's kernel,
+    /// and those of the `server` if given.
     pub(super) fn of(job: &NetworkJob, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
         RateBounds {
             direction: job.direction,

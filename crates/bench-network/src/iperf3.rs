@@ -101,7 +101,7 @@ const fn stream_id(place: usize) -> usize {
     if place == 0 { 1 } else { place + 2 }
 }
 
-/// Reads a state, a length, or at most [`MAX_JSON_BYTES`] of results.
+/// Reads `length` bytes of the control connection: a state, a length, or results.
 fn read(control: &mut TcpStream, length: u32) -> io::Result<Vec<u8>> {
     let mut all = vec![0; length as usize];
     read_whole(control, &mut all, Instant::now() + RESULTS)?;

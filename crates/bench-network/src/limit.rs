@@ -13,7 +13,7 @@ use plimsoll_model::limit::device::{Burstable, NetworkPromise};
 use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 
-/// Returns the limits of goodput or message rate; `framed` is the payload share on the wire.
+/// Returns the limits of goodput or message rate; `framed` is the payload share of frames.
 pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
     let goodput = || match question.condition(&PATH_LOOPBACK) {
         Some(loopback) if loopback > 0.5 => {
@@ -87,7 +87,7 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     rest_on_shown_speed(framed_limit(question, framed, share, LimitSource::Derived, speed), question.machine)
 }
 
-/// Returns the limit that follows from the rate `rate` of a link, of which payload takes `share`.
+/// Returns the limit of payload, bit/s, over a link of rate `rate`, of which payload has `share`.
 fn framed_limit(
     question: &Question<'_>,
     framed: &Framed,
@@ -102,7 +102,7 @@ fn framed_limit(
     Limit::fixed(LimitKind::Ceiling, source, value, &formula, inputs)
 }
 
-/// Returns the payload rate promised for the instance type; `None` for an interface without a line.
+/// Returns the payload rate promised for the cloud instance type; `None` without such a promise.
 fn promised_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     question.condition(&PATH_LINE).filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;

@@ -38,7 +38,7 @@ pub struct Address {
 
 impl Address {
     /// Parses `HOST[:PORT]` or `[ADDRESS]:PORT`. An IPv6 address may end with `%INTERFACE`. The
-    /// error follows the name of the option.
+    /// error text is to follow the name of the option.
     pub fn parse(text: &str) -> Result<Self, String> {
         Address::parse_with(text, PORT)
     }

@@ -120,7 +120,7 @@ impl ServerSession {
         self.second_session()
     }
 
-    /// Starts the transfer that was requested before. Fails if the connection is lost.
+    /// Starts the transfer of [`ServerSession::begin`]. Fails if the connection is lost.
     pub(super) fn go(&mut self) -> Result<(), CannotMeasure> {
         self.channel.send(&Message::Go).map_err(|e| self.lost("a request", &e.into()))
     }
@@ -130,8 +130,8 @@ impl ServerSession {
         self.process.as_ref().map(ServerProcess::pid)
     }
 
-    /// Connects `count` further streams with the options `sockets`, from the address `from` if
-    /// given. Fails if the server allows fewer or the kernel refuses an option.
+    /// Connects `count` further streams with the options `sockets`. Fails if the server allows
+    /// fewer or the kernel refuses an option.
     pub fn join(&mut self, count: u16, sockets: &Sockets) -> Result<(), CannotMeasure> {
         if self.streams.len() + usize::from(count) > usize::from(self.welcome.max_streams) {
             return Err(CannotMeasure::server_failed(format!(
@@ -233,7 +233,7 @@ impl ServerSession {
         opened.map_err(|e| self.lost("the opening of UDP sockets", &e))
     }
 
-    /// Ends the round trips. Returns the server's report.
+    /// Ends the echoes of round trips. Returns the server's report on them.
     pub fn finish_trips(&mut self) -> Result<Echoed, WireError> {
         let deadline = Instant::now() + RESULTS;
         self.channel.send(&Message::Enough)?;
@@ -277,7 +277,7 @@ impl ServerSession {
         lost_links(self.ledger.lost_links(), &self.server_links)
     }
 
-    /// Returns the error for the server's refusal `why`; its kind depends on whose limits apply.
+    /// Returns the error for the server's refusal `why`, a fault of this machine if it is private.
     fn refusal(&self, why: &str) -> CannotMeasure {
         if self.process.is_some() {
             let why = format!("the server that plimsoll started here refused: {why}");
@@ -335,7 +335,7 @@ impl ServerSession {
     }
 
     /// Opens a new session to find the fault: server restarted, link lost, or, if `is_silent`
-    /// (nothing arrived any more), an interruption. `None` if no fault is found.
+    /// (nothing arrived any more), an interruption that has ended. `None` if no fault is found.
     fn probe_after_loss(&self, is_silent: bool) -> Option<PathFault> {
         let (_, stream) = connect_to_first(&[self.address], self.from).ok()?;
         let (_, welcome) = open_session(stream, &self.key, None).ok()?;

@@ -65,14 +65,14 @@ impl NetworkSetup {
     }
 }
 
-/// Returns the cases with each number of streams in `group`.
+/// Returns each of `cases` with each number of `streams` in `group`, 1 to 64.
 pub(super) fn with_streams(cases: Vec<Case>, group: &Group) -> Result<Vec<Case>, String> {
     const MAX_STREAMS: u64 = 64;
     let counts = counts_in_range(group, "streams", &[1], MAX_STREAMS)?;
     Ok(Case::with_each(cases, "streams", counts.into_iter().map(Value::Count)))
 }
 
-/// Returns a candidate per case, with its job; `usual` is the default size of a message, bytes.
+/// Returns a candidate per case with its parsed [`NetworkJob`]; `usual`: default message bytes.
 pub(super) fn candidates(machine: &Machine, cases: Vec<Case>, usual: u32) -> Result<Vec<Candidate>, String> {
     let candidate = |case: Case| {
         let is_latency = case.benchmark() == NetworkLatency.name();

@@ -41,8 +41,8 @@ impl StreamCase {
         Ok(StreamCase { session, placement: setup.placement.clone(), path, fixed, held, watch })
     }
 
-    /// Judges a transfer that started at `began` by the arrivals and the overall rate, bit/s, of
-    /// each direction. Sets the sustained rate in `sample`; each message has `bits` bits.
+    /// Judges a transfer that started at `began` by `ways`, arrivals and overall rate (bit/s) of
+    /// each direction. Sets the rate after a burst in `sample`; each message has `bits` bits.
     pub(super) fn judge(
         &mut self,
         mut sample: Sample,
@@ -62,14 +62,14 @@ impl StreamCase {
         (sample, judged.unwrap_or_else(whole), self.watch.is_spoilt(ways))
     }
 
-    /// Adds to `sample`, whose rates per direction are `came`, what is known of the rate limits.
+    /// Records `came`, the rates per direction in bit/s, and adds what limits them to `sample`.
     pub(super) fn record(&mut self, sample: &mut Sample, came: &[f64]) {
         self.held.add_rates(came);
         sample.conditions.more.add(self.held.conditions());
         sample.conditions.more.add(self.watch.condition());
     }
 
-    /// Returns the facts of the case, with the warnings about `foreign` datagrams and its `search`.
+    /// Returns the facts of the case, with warnings of `foreign` datagrams and of the `search`.
     pub(super) fn facts(&self, foreign: Option<Note>, search: Option<Note>) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.session.address);
         facts.warnings.extend(foreign);
@@ -89,11 +89,11 @@ pub(super) trait StreamTransfers {
 
     fn transfer(&mut self, amount: SampleAmount) -> Result<JudgedSample, CannotMeasure>;
 
-    /// Returns whether the transfers so far, and further ones that prove it, show a token bucket.
-    /// If so, discards the rates recorded before.
+    /// Returns whether the transfers so far, and further ones that prove it, show a new token
+    /// bucket. If so, discards the rates recorded before.
     fn detect_bucket(&mut self) -> bool;
 
-    /// Takes a sample; repeats it after a new bucket was found, and while a burst covers it.
+    /// Takes a sample; repeats it after a new token bucket was found, and while a burst covers it.
     fn settled(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let (mut sample, mut came, mut spoilt) = self.transfer(amount)?;
         let found = self.detect_bucket();

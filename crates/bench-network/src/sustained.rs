@@ -79,8 +79,8 @@ impl BucketDetector {
         self.found[0].is_some() || self.found[1].is_some()
     }
 
-    /// Returns whether recorded transfers show a new token bucket that further ones prove.
-    /// `transfer` performs one of the given ns, at most `most`, and returns arrivals per direction.
+    /// Returns whether recorded transfers show a new token bucket, which further transfers prove.
+    /// `transfer` transfers for the given ns, at most `most`, and returns arrivals per direction.
     pub(super) fn detect_bucket(
         &mut self,
         most: u64,
@@ -118,8 +118,8 @@ impl BucketDetector {
         self.spoilt += usize::from(spoilt);
     }
 
-    /// Returns each direction's rate after its burst, bit/s; `timelines` has its arrivals and
-    /// overall rate. `None` without a token bucket, or if its tokens lasted most of the transfer.
+    /// Returns each direction's rate after a token bucket's burst, bit/s; `timelines` has arrivals
+    /// and overall rates. `None` without a bucket, or if the burst lasted for most of the transfer.
     pub(super) fn sustained(&self, timelines: &[(&ArrivalTimeline, f64)]) -> Option<Vec<f64>> {
         if !self.is_found() {
             return None;
@@ -139,7 +139,7 @@ impl BucketDetector {
         self.is_found() && self.sustained(timelines).is_none()
     }
 
-    /// Returns the sum of the base rates, bit/s, as a condition; empty until each is found.
+    /// Returns the sum of each direction's base rate, bit/s, as a condition; empty until all known.
     pub(super) fn condition(&self) -> Numbers {
         let found: Vec<f64> = self.found.iter().flatten().map(|bucket| bucket.base).collect();
         let is_whole = found.len() == self.direction.count();
@@ -189,8 +189,8 @@ fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
     (time >= MIN_BURST_SECONDS.max(2.0 * burst).min(MAX_BURST_SECONDS)).then(|| Duration::from_secs_f64(time))
 }
 
-/// Returns each direction's base rate, bit/s; `None` unless this transfer proves it, and also the
-/// earlier one, if any, whose result is `before`.
+/// Returns each direction's base rate, bit/s; `None` unless this transfer proves it, as did the
+/// transfer before, if any (`before`: its result).
 fn proven_base_rates(
     steps: &[Option<Bucket>; 2],
     timelines: &[ArrivalTimeline],

@@ -22,7 +22,7 @@ struct CipherBurst {
     expected: Arc<[Sealed]>,
 }
 
-/// Returns one maker of bursts per operation, each with `inputs` blocks.
+/// Returns a [`BurstMaker`] per crypto operation, whose bursts take turns with `inputs` blocks.
 pub(crate) fn ciphers(inputs: u64) -> Result<Vec<BurstMaker>, CannotMeasure> {
     let maker = |(_, op)| -> Result<BurstMaker, CannotMeasure> {
         let expected: Arc<[_]> = (0..inputs).map(|input| sealed(op, input)).collect::<Result<_, _>>()?;

@@ -6,7 +6,7 @@ use plimsoll_units::quantity::percent;
 
 const WORTH_TELLING: f64 = 0.8;
 
-/// Returns a finding for each operation on a node that hidden instructions would speed up.
+/// Returns a finding per machine and operation whose CPU instructions the hypervisor hides.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let mut reported: Vec<(&str, &str)> = Vec::new();
     let mut findings = Vec::new();

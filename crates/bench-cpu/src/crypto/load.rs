@@ -55,7 +55,7 @@ impl Blocks {
         Self { op, means, cipher, initial, memory, place, left, refused: false, results, deviant: None }
     }
 
-    /// Checks the slices on CPU `cpu` against the reference; `proven` collects checked results.
+    /// Checks the results of CPU `cpu` by the reference, except those in `proven`; adds them there.
     pub(super) fn verify(&self, cpu: usize, proven: &mut Vec<Left>) -> Result<(), CannotMeasure> {
         if self.refused {
             let wrong = WrongAnswer::new(WrongAnswerSource::Cpu(cpu), self.op.name(), "a rejected block");

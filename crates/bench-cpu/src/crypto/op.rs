@@ -100,8 +100,8 @@ impl<'a> Cipher<'a> {
         Ok(Self { setup, by })
     }
 
-    /// Runs call `number` on the block in place and returns its tag. Fails for too long a block. A
-    /// digest overwrites the start of the block, so calls are dependent.
+    /// Runs call `number` on the block in place; returns its tag or digest. Fails if the block is
+    /// too long. A digest overwrites the start of the block, so calls are dependent.
     pub(super) fn call(&mut self, number: u64, block: &mut [u8]) -> Result<Tag, Unspecified> {
         let mut left = [0; 32];
         match &mut self.by {
@@ -159,7 +159,7 @@ const MEANS: &[(CryptoOp, &[&str], CryptoInstructions)] = &[
 ];
 
 impl CryptoInstructions {
-    /// Returns the instructions that speed `op` up on this CPU; `None` if none do.
+    /// Returns the special instructions for `op` that this CPU shows; `None` if it has none.
     pub(super) fn of(op: CryptoOp, cpu: &Cpu) -> Option<Self> {
         let has = |features: &[&str]| features.iter().all(|feature| cpu.flags.contains(*feature));
         MEANS.iter().find(|(of, features, _)| *of == op && has(features)).map(|(.., means)| *means)

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::op::{Cipher, CryptoOp, CryptoSetup, KEY_BYTES, Tag};
 use plimsoll_model::sample::CannotMeasure;
 
-/// Applies `op` to the block `calls` times and returns the last tag. Fails for too long a block.
+/// Applies `op` to the block `calls` times; returns the last tag. Fails if the block is too long.
 pub(super) fn apply_calls(
     op: CryptoOp,
     setup: CryptoSetup<'_>,
@@ -196,7 +196,7 @@ fn filled<const N: usize>(text: &str) -> [u8; N] {
     filled
 }
 
-/// Checks the measured implementation of `op`; the error names the failing test vector.
+/// Checks the measured implementation of `op` with published vectors; the error names a wrong one.
 pub(super) fn check_vectors(op: CryptoOp) -> Result<(), String> {
     for vector in VECTORS.iter().filter(|vector| vector.op == op) {
         let (key, start, aad) = (filled(vector.key), filled(vector.start), bytes(vector.aad));

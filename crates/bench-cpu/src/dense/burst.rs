@@ -35,14 +35,14 @@ fn available() -> impl Iterator<Item = Isa> {
     isas().filter(|isa| isa.available().is_ok())
 }
 
-/// Returns one maker of bursts per type and instruction set, each with `inputs` pairs of factors.
+/// Returns a [`BurstMaker`] per type and instruction set, for products of `inputs` matrix pairs.
 pub(crate) fn products(inputs: u64) -> Vec<BurstMaker> {
     let f64s: Arc<[_]> = (0..inputs).map(|input| known_product::<f64>(input, 1 << 20)).collect();
     let f32s: Arc<[_]> = (0..inputs).map(|input| known_product::<f32>(input, 1 << 8)).collect();
     available().flat_map(|isa| [product("f64", isa, &f64s), product("f32", isa, &f32s)]).collect()
 }
 
-/// Computes a product of integers below `bound`, by the definition.
+/// Returns pair `input` of matrices of integers below `bound` in size, with their exact product.
 fn known_product<T: Real>(input: u64, bound: i64) -> KnownProduct<T> {
     let number = |at: usize| {
         let mixed = (at as u64 + 1 + input * 2 * ELEMENTS as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -69,7 +69,7 @@ fn product<T: Real>(element: &'static str, isa: Isa, known: &Arc<[KnownProduct<T
     })
 }
 
-/// Describes the first element of a column-major matrix or vector that is not the right one.
+/// Fails with the first element of `got`, a vector or column-major matrix, other than in `right`.
 fn compare<T: PartialEq + Debug>(got: &[T], right: &[T]) -> Result<(), WrongBurst> {
     match got.iter().zip(right).enumerate().find(|(_, (got, right))| got != right) {
         None => Ok(()),
@@ -80,7 +80,7 @@ fn compare<T: PartialEq + Debug>(got: &[T], right: &[T]) -> Result<(), WrongBurs
     }
 }
 
-/// Returns `number` with one of its upper bits inverted, or another number.
+/// Returns `number` with one of its upper bits, selected by `random`, inverted (f32: then rounded).
 fn inverted<T: Real>(number: T, random: u64) -> T {
     T::from_f64(f64::from_bits(number.to_f64().to_bits() ^ 1 << (32 + random % 32)))
 }
@@ -126,8 +126,8 @@ struct SystemBurst {
     expected: Arc<[f64]>,
 }
 
-/// Returns one maker of bursts per instruction set. The right answer is the first one, on the
-/// calling thread, which must be pinned to CPU `cpu`; its residual must be small.
+/// Returns a [`BurstMaker`] per instruction set, for the solution of a linear system. The right
+/// answer is computed on the calling thread, which must be pinned to CPU `cpu`.
 pub(crate) fn systems(cpu: usize) -> Result<Vec<BurstMaker>, String> {
     let sequence = Sequence::new();
     let mut matrix = vec![0.0; ELEMENTS + ORDER];

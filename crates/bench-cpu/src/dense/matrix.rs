@@ -45,8 +45,8 @@ impl Sequence {
         }
     }
 
-    /// Fills `numbers` with entries of `column` of a system of `rows` equations, from row `row`
-    /// down. Column number `rows` is the right-hand side.
+    /// Fills `numbers` with column number `column` of HPL's system of `rows` equations, from row
+    /// `row` down. Column number `rows` is the right-hand side.
     pub(crate) fn column(&self, rows: usize, row: usize, column: usize, numbers: &mut [f64]) {
         self.fill(row as u64 + column as u64 * rows as u64, numbers);
     }
@@ -60,7 +60,7 @@ fn greatest(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     std::array::from_fn(|norm| greater(a[norm], b[norm]))
 }
 
-/// Returns ‖Ax − b‖∞, ‖A‖∞ and ‖b‖∞ over the `count` rows from `row` on.
+/// Returns ‖Ax − b‖∞, ‖A‖∞ and ‖b‖∞ of the system by `sequence`, over `count` rows from `row` on.
 fn norms_of_rows(sequence: &Sequence, x: &[f64], row: usize, count: usize) -> [f64; 3] {
     let rows = x.len();
     let (mut products, mut sums) = ([0.0_f64; TOGETHER], [0.0_f64; TOGETHER]);

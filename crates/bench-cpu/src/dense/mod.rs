@@ -28,7 +28,7 @@ const MAX_THREADS: u64 = 1 << 12;
 const ROUND: u64 = 240;
 const SAMPLES_OF_A_BUDGET: f64 = 9.0;
 
-/// Returns each requested affinity with each number of threads, as a case with these parameters.
+/// Returns a case for each combination of `affinity` and `threads` that `group` requests.
 pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<Case>, String> {
     let threads = counts_in_range(group, "threads", defaults, MAX_THREADS)?;
     check_affinities(machine, group)?;
@@ -53,8 +53,8 @@ pub(super) const METRICS: [Metric; 3] = [
         .shown_between("residual", ""),
 ];
 
-/// Returns the sample of `operations` that took `elapsed` seconds on the CPUs of `team`, which are
-/// of `kinds` and had these `clocks`.
+/// Returns the sample of `operations` operations in `elapsed` seconds with this `residual` (error);
+/// `clocks` of the threads of `team` give the mean clock, and that of each of `kinds` of cores.
 pub(super) fn sample(
     [operations, elapsed, residual]: [f64; 3],
     team: &Team,
@@ -91,14 +91,14 @@ pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
     Ok(distinct(isas))
 }
 
-/// Removes what stands earlier in the list already.
+/// Removes elements that are equal to an earlier element.
 pub(super) fn distinct<T: Copy + Eq + std::hash::Hash>(mut all: Vec<T>) -> Vec<T> {
     let mut seen = std::collections::HashSet::new();
     all.retain(|one| seen.insert(*one));
     all
 }
 
-/// Returns the matrix order that takes the `wanted` seconds, lowered to fit time budget and memory.
+/// Returns the matrix order for about the `wanted` seconds, less if time budget or memory is short.
 pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: OrderTarget) -> u64 {
     let cpus = machine.cpu_capacity().max(1.0);
     let assumed_rate = match isa {
@@ -165,7 +165,7 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
     }
 }
 
-/// Fails if the `residual` of `operation` on `cpus`, which is `what`, is not below [`THRESHOLD`].
+/// Fails unless the `residual` of `operation` on `cpus` (called `what`) is below [`THRESHOLD`].
 pub(super) fn check_residual(
     cpus: &[usize],
     operation: &str,

@@ -96,8 +96,8 @@ fn name(measurement: &Measurement) -> String {
     crate::SUBSYSTEM.label(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
 }
 
-/// Returns latency, throughput and their product, the steps in flight (Little's law); `most` is the
-/// highest rate in steps per cycle. `None` if the first point is not limited by latency.
+/// Returns latency (cycles), throughput (steps per cycle) and their product, the steps in flight
+/// (Little's law); `most` is the highest throughput. `None` if latency does not limit `first`.
 fn little(first: &ChainsPoint<'_>, most: Option<f64>) -> Option<[f64; 3]> {
     let (few, throughput) = (first.steps?, most?);
     let latency = first.chains as f64 / few;

@@ -11,7 +11,7 @@ const NO_FASTER: f64 = 1.1;
 const SURELY: f64 = 1.25;
 const OTHERWISE: &[&str] = &[Warning::CROWDED, Warning::QUOTA];
 
-/// Returns a finding per node where two undisturbed `cpu.peak` threads are never faster than one.
+/// Returns a finding per machine whose two undisturbed `cpu.peak` threads are no faster than one.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let all = run.compared();
     let pair = |c: &&Compared<'_>| {

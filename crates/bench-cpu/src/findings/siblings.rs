@@ -10,7 +10,7 @@ use plimsoll_model::measurement::MeasuredEntry;
 const WITHIN_A_CORE: f64 = 12.5e-9;
 const MAX_NAMED_SIBLINGS: usize = 4;
 
-/// Returns a finding per case with pairs of CPUs as near as siblings but not shown as siblings.
+/// Returns a finding per case with pairs of CPUs as near as SMT siblings but not shown as such.
 pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(CoreToCore.name()).filter_map(hidden).collect()
 }

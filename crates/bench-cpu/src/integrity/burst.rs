@@ -10,17 +10,17 @@ pub(crate) trait Burst: Send {
     /// Returns the name of the kernel or operation.
     fn name(&self) -> &str;
 
-    /// Works on input number `input`; the answer stays here.
+    /// Computes the answer for input number `input` and keeps it for [`Burst::compare`].
     fn run(&mut self, input: u64);
 
-    /// Inverts one bit of the answer, which `random` chooses.
+    /// Inverts one bit, which `random` selects, of the kept answer: a fault to be found.
     fn invert_bit(&mut self, random: u64);
 
-    /// Compares the answer of input number `input` with the right one, by value.
+    /// Compares the kept answer with the right answer for input `input`; fails if they differ.
     fn compare(&self, input: u64) -> Result<(), WrongBurst>;
 
-    /// Computes the right answer of input number `input` again without the kernel. Returns whether
-    /// it is the known one.
+    /// Computes the right answer for input number `input` again without the kernel; returns whether
+    /// it equals the right answer used so far.
     fn confirm(&mut self, input: u64) -> bool;
 }
 
@@ -42,7 +42,7 @@ impl WrongBurst {
     }
 }
 
-/// Iterations of a kernel in a burst; few for divisions and roots, which take many cycles.
+/// Returns the iterations of a kernel in a burst: few for divisions and roots, which are slow.
 fn turns(kernel: &ComputeKernel) -> u64 {
     if [Op::DIV, Op::SQRT].contains(&kernel.op) { 16 } else { 128 }
 }
@@ -54,7 +54,7 @@ struct KernelBurst {
     states: Arc<[AccumulatorSnapshot]>,
 }
 
-/// Returns one maker of bursts per kernel of this CPU, each with `inputs` states.
+/// Returns a [`BurstMaker`] per kernel that this CPU can run, with `inputs` different start states.
 pub(super) fn kernels(inputs: u64) -> Vec<BurstMaker> {
     let full: Vec<&ComputeKernel> = kernel::kernels().collect();
     // Vectors narrower than the instruction set's, with the most chains.
@@ -135,8 +135,8 @@ struct MemoryBurst {
     answer: Vec<u64>,
 }
 
-/// Returns one maker of bursts per cache level: working sets that fit the level and not the one
-/// before it, with twice the level-2 cache for the level after it.
+/// Returns a [`BurstMaker`] per cache level: working sets that fit the level and not the one before
+/// it, with twice the level-2 cache for level 3.
 pub(super) fn memory(caches: CoreCaches) -> Vec<BurstMaker> {
     let first = caches.first / 2;
     let second = (caches.second / 2).max(2 * caches.first);
@@ -152,7 +152,7 @@ pub(super) fn memory(caches: CoreCaches) -> Vec<BurstMaker> {
     sizes.into_iter().map(maker).collect()
 }
 
-/// Returns the word at `index` in pass number `pass`: constant, alternating bits, or one set bit.
+/// Returns the word to write at `index` in pass `pass`: constant, alternating, one bit, or mixed.
 fn pattern(pass: usize, index: usize) -> u64 {
     match pass % 6 {
         0 => 0,

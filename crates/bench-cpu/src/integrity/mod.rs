@@ -124,8 +124,8 @@ struct IntegrityJob {
     threads: Threads,
 }
 
-/// Returns the makers of all bursts, with their right answers. They are computed on CPU `cpu`, to
-/// which the calling thread is pinned.
+/// Returns the makers of all bursts, with their right answers, which are computed here on CPU
+/// `cpu`; the calling thread must be pinned to it.
 fn makers(cpu: usize, caches: plimsoll_metal::gemm::CoreCaches) -> Result<Vec<BurstMaker>, CannotMeasure> {
     let mut all = burst::kernels(INPUTS_PER_KERNEL);
     all.extend(crypto::ciphers(INPUTS_PER_KERNEL)?);
@@ -142,7 +142,7 @@ struct ProofBatch {
     share: f64,
 }
 
-/// Returns the batches of `cpus`: all of them and, if some are siblings, one CPU of each core.
+/// Returns sets of `cpus` to test together: all and, if cores are shared, one CPU of each core.
 fn batches(cpu: &Cpu, cpus: &[usize]) -> Vec<ProofBatch> {
     let all: CpuSet = cpus.iter().copied().collect();
     let rank = |number: &usize| cpu.siblings_of(*number).common(&all).iter().position(|one| one == *number);
@@ -172,7 +172,7 @@ impl ProofTeam {
         self.proofs.first().map_or(0, |proof| proof.bursts.len())
     }
 
-    /// Returns the wrong answer of the kernel with most of them, repeated; `None` if all are right.
+    /// Returns the wrong answer of the kernel with most wrong answers; `None` if all are right.
     fn wrong(&self) -> Result<Option<WrongAnswer>, CannotMeasure> {
         let all = self.team.cpus().iter().zip(&self.proofs);
         let all = all.flat_map(|(cpu, proof)| proof.wrong.iter().map(move |wrong| (*cpu, wrong)));
@@ -180,7 +180,7 @@ impl ProofTeam {
         self.blame(cpu, wrong).map(Some)
     }
 
-    /// Repeats the kernel on `cpu` and another core and computes the right answer again there.
+    /// Repeats the kernel and the right answer on `cpu` and another core; describes what was wrong.
     fn blame(&self, cpu: usize, wrong: &WrongKernel) -> Result<WrongAnswer, CannotMeasure> {
         let (wrong_there, mut is_confirmed) = self.trial(cpu, wrong)?;
         let other = self.cpu.on_another_core(cpu).or_else(|| self.cpu.allowed.iter().find(|it| *it != cpu));
@@ -212,7 +212,7 @@ impl ProofTeam {
         Ok(WrongAnswer { count: wrong.count + wrong_there, repeated: Some(repeated), ..made })
     }
 
-    /// Describes a right answer that was computed wrongly before the bursts, as `other` shows.
+    /// Describes a right answer that was itself computed wrongly, as a repetition on `other` shows.
     fn wrong_reference(&self, wrong: &WrongKernel, other: Option<usize>) -> WrongAnswer {
         let known = self.team.cpus().first().copied().unwrap_or_default();
         let operation = format!("the portable reference of {}", wrong.kernel);
@@ -230,7 +230,7 @@ impl ProofTeam {
     }
 
     /// Runs the kernel of a wrong answer on one CPU. Returns the number of wrong answers, and
-    /// whether the right answer, computed again there, is the known one.
+    /// whether the right answer, computed again there, equals the known right answer.
     fn trial(&self, cpu: usize, wrong: &WrongKernel) -> Result<(u64, bool), CannotMeasure> {
         let mut team = Team::new(&[cpu]).map_err(CannotMeasure::environment)?;
         let (seed, maker) = (self.seed, &self.makers[wrong.index..=wrong.index]);

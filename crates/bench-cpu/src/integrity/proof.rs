@@ -72,7 +72,7 @@ impl CpuProof {
         Ok(Self { cpu, bursts, order, random, passes: 0, wrong: Vec::new() })
     }
 
-    /// Runs `bursts` bursts of each kernel, rounded up to whole visits, in random order.
+    /// Runs `bursts` bursts of each kernel in random order, [`BURSTS_PER_VISIT`] at a time.
     pub(super) fn run(&mut self, bursts: u64) {
         for _ in 0..bursts.div_ceil(BURSTS_PER_VISIT) {
             let condition = match self.passes {
@@ -94,12 +94,12 @@ impl CpuProof {
         }
     }
 
-    /// Computes the right answer of an input again. Returns whether it is the known one.
+    /// Recomputes the right answer of kernel `index` for `input`; returns whether it is unchanged.
     pub(super) fn confirm(&mut self, index: usize, input: u64) -> bool {
         self.bursts[index].confirm(input)
     }
 
-    /// Runs `bursts` bursts of the kernel with this index.
+    /// Runs `bursts` bursts of kernel number `index`; records wrong answers with `condition`.
     pub(super) fn visit(&mut self, index: usize, bursts: u64, condition: BurstCondition) {
         let burst = &mut self.bursts[index];
         for input in 0..bursts {

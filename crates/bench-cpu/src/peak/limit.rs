@@ -130,7 +130,7 @@ fn fact(units: &PeakUnits, kernel: &ComputeKernel) -> String {
 }
 
 /// Returns the limit of cores that start `instructions` of the kernel per cycle, at the clock of
-/// each sample; `from` is the source of that number.
+/// each sample; `share` has the number of cores, `from` is the source of `instructions`.
 fn at_the_clock(
     question: &Question<'_>,
     kernel: &ComputeKernel,
@@ -162,7 +162,7 @@ fn at_the_clock(
 }
 
 /// Returns the limit from the capability measured before the run, for chips without listed rates;
-/// empty if not measured. It never casts doubt on a result.
+/// empty if not measured. A result may exceed it.
 pub(crate) fn capabilities(question: &Question<'_>) -> Vec<Limit> {
     limits_by_core_sharing(question, |question| capability(question).ok_or(())).unwrap_or_default()
 }
@@ -229,7 +229,7 @@ fn compiled_by_us(kernel: &ComputeKernel) -> Result<(), UnknownChip> {
     Err(UnknownChip(why.to_owned()))
 }
 
-/// Returns the units of these CPUs' cores, all of one kind, with at most `threads` per core.
+/// Returns what a core of `cpus`, all of one kind, can do of `kernel` with `threads` threads on it.
 fn units(
     machine: &Machine,
     cpus: &CpuSet,

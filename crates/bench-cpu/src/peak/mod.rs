@@ -158,7 +158,7 @@ impl PeakJob {
     }
 }
 
-/// Returns the fastest of the equivalent kernels on the first of `cpus`; else `kernel` itself.
+/// Returns the fastest kernel that is equivalent to `kernel` on the first of `cpus`, else `kernel`.
 fn quickest_on(kernel: &'static ComputeKernel, cpus: &[usize]) -> &'static ComputeKernel {
     let first = cpus.get(..1).unwrap_or_default();
     let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| fastest_variant(kernel)).ok());
@@ -200,7 +200,7 @@ pub const STEPS_PER_CYCLE: OwnCondition =
     OwnCondition::new("chain_steps_per_cycle", "1", "steps of all chains in a cycle of one core");
 
 impl Prepared for PeakTeam {
-    /// Samples without a work count: a fixed duration keeps the budget even under steal.
+    /// Takes a sample without a count of work, so that all have a fixed time, even under steal.
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let outcome = self.slices.measure(amount)?;
         let mut conditions = self.slices.conditions(&outcome);

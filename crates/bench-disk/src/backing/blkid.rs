@@ -36,7 +36,7 @@ enum BlkidAnswer {
 }
 
 /// Describes the data found on a device or file of `bytes` bytes, such as "ext4 (blkid -p)"; `None`
-/// if the device counts as empty. Fails if it cannot be read.
+/// if the device counts as empty. Fails if its first or last MiBs cannot be read.
 pub(crate) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String>> {
     // The page cache may be older than the device.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
@@ -86,8 +86,8 @@ fn query_blkid(file: &File, places: &[&str]) -> BlkidAnswer {
     run_blkid(file, places).map_or(BlkidAnswer::Unknown, |(code, out, err)| parse_answer(code, &out, &err))
 }
 
-/// Runs blkid, the first trusted program of the paths `places`, on `file`. Returns exit status,
-/// output and error output; `None` if no program could be run.
+/// Runs blkid on `file` for at most 20 s: the first of `places` that no other user can change.
+/// Returns exit status, output and error output; `None` if blkid does not start or is killed.
 fn run_blkid(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     let trust = Trust::here();
     let program = places.iter().find_map(|place| trust.program(Path::new(place)).ok())?;
@@ -114,9 +114,8 @@ fn run_blkid(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     Some((output.status.code()?, text(&output.stdout), text(&output.stderr)))
 }
 
-/// Interprets blkid's exit status `code`, output and error output. A partition's entry in the table
-/// of its disk (`PART_ENTRY_…`) is no data. A device that blkid cannot open gives the status of
-/// "nothing found" with an error message.
+/// Interprets blkid's exit status `code`, output and error output. The entry of a partition in its
+/// disk's table (`PART_ENTRY_…`) is no data; "nothing found" with an error message is no answer.
 fn parse_answer(code: i32, out: &str, err: &str) -> BlkidAnswer {
     let value = |key: &str| out.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     let found = |what: &str| BlkidAnswer::Found(format!("{what} (blkid -p)"));

@@ -28,8 +28,8 @@ pub enum RawError {
 }
 
 impl RawError {
-    /// Converts to the failure of a case: `Unsafe` if the device is in use, holds data or lacks
-    /// consent, else `Environment`.
+    /// Returns this as the error of a case: with the cause `Unsafe` if the device is in use, holds
+    /// data or lacks consent, else `Environment`.
     pub fn cannot(&self) -> CannotMeasure {
         match self {
             RawError::Refused(_) => CannotMeasure::refused(self.to_string()),
@@ -69,9 +69,8 @@ pub(super) fn probe_device(device: &Path) -> Result<ProbedDevice, RawError> {
     Ok(ProbedDevice { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
 }
 
-/// Explains why `user` cannot open a device (`errno`: EPERM or EACCES), with a remedy. The device
-/// cgroup returns EPERM to every user (cgroup-v1/devices.rst); root gets EACCES only on a file
-/// system mounted with nodev (open(2)).
+/// Explains why a device refuses `user` (`errno`: EPERM or EACCES), with a remedy. EPERM comes from
+/// the device cgroup (cgroup-v1/devices.rst); root gets EACCES only on a nodev mount (open(2)).
 fn explain_open_error(errno: Errno, user: Uid) -> &'static str {
     match (errno, user.is_root()) {
         (Errno::PERM, _) => {

@@ -36,8 +36,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Checks that device `name` is unused and without data; fails if it is not. `open`, called
-    /// between the checks, opens it exclusively. Returns the file from `open`, and the claim.
+    /// Claims device `name`, probed as `looked`; fails if it is in use or holds data. `open`,
+    /// called between the checks, must open it exclusively. Returns the opened file and the claim.
     pub(crate) fn acquire(
         root: &Root,
         name: &str,
@@ -65,12 +65,12 @@ impl Claim {
         Ok((file, claim))
     }
 
-    /// Checks again that the device (`file`) is unused and unchanged; fails if it is not.
+    /// Fails if the device (open as `file`, `name` in errors) is in use or changed since the claim.
     pub(crate) fn recheck(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
         self.found_unused(root, name, file).map(drop)
     }
 
-    /// Returns the devices below an unused, unchanged device, and what is unknown about its users.
+    /// Like [`Claim::recheck`]; returns the devices below, and a remark if some users are unknown.
     fn found_unused(
         &self,
         root: &Root,
@@ -100,8 +100,8 @@ fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<DeviceUse, Ra
     }
 }
 
-/// Opens `below` exclusively against mounts; `None` if `below` is a file, has no path here, or may
-/// not be opened by this user. Fails if `below` is in use; `name` is the device above it.
+/// Opens `below`, a device that stores bytes of device `name`, so that it cannot be mounted. `None`
+/// if `below` is a file, has no path or may not be opened by this user. Fails if `below` is in use.
 fn claim_lower_device(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
     let (FileOrDevice::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
     match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
@@ -119,8 +119,8 @@ fn claim_lower_device(name: &str, below: &LowerDevice) -> Result<Option<File>, R
     }
 }
 
-/// Fails if a process has device `name`, or a device that stores its bytes, still open after 10 s.
-/// Returns a remark if this user cannot inspect all processes, else `None`.
+/// Waits up to 10 s until no process has device `name` or a device that stores its bytes (`found`)
+/// open; then fails. Returns a remark if this user cannot inspect all processes, else `None`.
 fn check_not_open(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<String>, RawError> {
     let begun = Instant::now();
     loop {
@@ -137,8 +137,8 @@ fn check_not_open(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<S
     }
 }
 
-/// Returns the refusal if, according to `seen`, a process has device `name` open, or may have it
-/// open through io_uring; else `None`.
+/// Returns an error text if, according to `seen`, a process has device `name` open, or may have it
+/// open through io_uring; else `None`. `found` names the devices that were searched for.
 fn open_refusal(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
     if let Some((opener, place)) = &seen.holder {
         let what = match found.watched[*place].name.as_str() {
@@ -159,9 +159,8 @@ fn open_refusal(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<St
     ))
 }
 
-/// Searches all of `below` for data if device `name` shows only a part of it, such as a loop device
-/// with an offset. Fails if `below` holds a file system, partition table or volume manager, or
-/// cannot be read. If `name` shows the whole of `below`, checks nothing.
+/// Fails if device `name` shows only a part of `below` (such as a loop device with an offset) and a
+/// file system, partition table or volume manager is anywhere on `below`, or it cannot be read.
 fn check_no_data_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
     if !below.partial {
         return Ok(());
@@ -183,7 +182,7 @@ fn check_no_data_below(name: &str, below: &LowerDevice) -> Result<(), RawError> 
     }
 }
 
-/// Opens `path` for reading; returns file and size in bytes. Fails if `path` is no longer `thing`.
+/// Opens `path` to read; returns file and size in bytes. Fails if it is no longer `thing`.
 fn open_unchanged(path: &Path, thing: FileOrDevice) -> std::io::Result<(File, u64)> {
     let mut file =
         File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;

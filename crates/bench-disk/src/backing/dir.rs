@@ -43,8 +43,8 @@ pub struct FileSize {
 /// Least free space that is never used, in bytes; also a tenth. A full file system hurts all users.
 const RESERVE: u64 = 1 << 30;
 
-/// Checks, creating nothing, that `dir` can hold test files; returns file system and free space.
-/// The cause is `Unsafe` if another user could redirect the path.
+/// Checks, creating nothing, that `dir` can hold test files; returns its file system and free
+/// space. The cause of a failure is `Unsafe` if another user could redirect the path.
 pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
     let name = shown_path(dir);
     let refused = |why: &str| CannotMeasure::environment(format!("--dir {name}{why}"));
@@ -104,7 +104,7 @@ pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
     })
 }
 
-/// Returns the file system kind at `path`. An overlay with its upper directory in memory is memory.
+/// Returns the kind of file system at `path`. An overlay with its upper part in memory is memory.
 fn file_system(path: &Path) -> Result<FileSystemKind, Errno> {
     let of = |path: &Path| {
         let magic = rustix::fs::statfs(path)?.f_type;
@@ -131,8 +131,8 @@ fn may_create(dir: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Returns the highest parent of `path` on the same device and, if the kernel reports mount ids, on
-/// the same mount, because a bind mount has the same device.
+/// Returns the mount point of `path`: the highest parent on the same device and, if the kernel
+/// reports mount ids, on the same mount, because a bind mount has the same device.
 fn mount_point(path: &Path) -> PathBuf {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
     let place = |path: &Path| {
@@ -146,8 +146,8 @@ fn mount_point(path: &Path) -> PathBuf {
 }
 
 impl DirFacts {
-    /// Limits the free space of a file system in memory to the available memory of `machine`: a
-    /// full tmpfs gets processes killed. Other file systems are unchanged.
+    /// Returns these facts with the free space of a file system in memory limited to the available
+    /// memory of `machine`, because a full tmpfs gets processes killed.
     #[must_use]
     pub fn within_memory(self, machine: &Machine) -> Self {
         let in_memory = self.file_system.medium == Some(Medium::Memory);
@@ -155,8 +155,8 @@ impl DirFacts {
         DirFacts { available: bytes.map_or(self.available, |bytes| self.available.min(bytes)), ..self }
     }
 
-    /// Returns the size of the test file: the requested maximum, or what a reserve (a tenth, at
-    /// least 1 GiB) and `RLIMIT_FSIZE` leave. Fails if that is less than the requested minimum.
+    /// Returns the size of a test file: the most of `size`, or what the free space without a tenth
+    /// (at least 1 GiB) and `RLIMIT_FSIZE` allow. Fails if that is less than the least of `size`.
     pub fn file_size(&self, size: RequestedSize) -> Result<FileSize, CannotMeasure> {
         let (least, most) = match size {
             RequestedSize::Exactly(bytes) => (bytes, bytes),
@@ -186,8 +186,8 @@ impl DirFacts {
         Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
     }
 
-    /// Returns a message if less than 512 MiB are free: other programs fill the file system, so the
-    /// test file must go. `None` if enough is free, and for a device.
+    /// Returns an error text if less than 512 MiB are free on the file system of `file`: other
+    /// programs fill it, so the test file must go. `None` if enough is free, and for a device.
     pub fn low_space_message(&self, file: impl AsFd) -> Option<String> {
         if self.file_system == FileSystemKind::NO_FILE_SYSTEM {
             return None;

@@ -60,8 +60,8 @@ impl FileSystemKind {
     pub const NO_FILE_SYSTEM: FileSystemKind =
         FileSystemKind { name: Some("block device"), medium: Some(Medium::Device), magic: 0 };
 
-    /// Returns the name and medium for `magic`, the `f_type` of statfs(2), such as 0xef53 (ext4);
-    /// both are `None` for an unknown number.
+    /// Returns name and medium of the file system whose `f_type` (statfs(2)) is `magic`, such as
+    /// 0xef53 (ext4); both are `None` for an unknown number.
     pub fn from_magic(magic: u32) -> Self {
         match TABLE.iter().find(|(known, ..)| *known == magic) {
             Some((_, name, medium)) => FileSystemKind { name: Some(name), medium: Some(*medium), magic },

@@ -45,14 +45,14 @@ pub struct RawDevice {
 }
 
 impl RawDevice {
-    /// Checks again that a device claimed for writing is unused and unchanged; else fails.
+    /// Fails if the device was claimed for writing and is in use or has changed since.
     pub fn recheck(&self, root: &Root) -> Result<(), RawError> {
         self.claim.as_ref().map_or(Ok(()), |claim| claim.recheck(root, &self.name, &self.file))
     }
 }
 
-/// Opens the device of `target`, read-only unless it has consent. For writing, all checks must
-/// pass, and an exclusive claim keeps the device from being mounted or built on.
+/// Opens the device of `target` read-only or, with `--destroy-data-on`, for writing: then it must
+/// be the device of that option, unused and empty, and is claimed exclusively against mounts.
 pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<RawDevice, RawError> {
     let name = shown_path(&target.device);
     let looked = probe_device(&target.device)?;
@@ -73,8 +73,8 @@ pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<Raw
     Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
 }
 
-/// Fails if the device of `target` (`looked`) is read-only, or if `consent` has another device or
-/// another serial number (size in bytes if the device has no serial number).
+/// Fails if the device of `target`, probed as `looked`, is read-only, or if `consent` has another
+/// device or serial number (the size in bytes if the device has no serial number).
 fn check_consent(
     target: &RawTarget,
     root: &Root,
@@ -128,8 +128,8 @@ fn open_error(name: &str, error: std::io::Error) -> RawError {
     }
 }
 
-/// Fails if `case` may not run on the device: it writes without consent, or needs files (append,
-/// copy, and all benchmarks except `disk.io`).
+/// Fails if `case` may not run on the device of `target`: it writes without `--destroy-data-on`, or
+/// needs files (append, copy, and all benchmarks except `disk.io`).
 pub fn check_permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
     let name = shown_path(&target.device);
     let needs_a_file = |what: &str| {

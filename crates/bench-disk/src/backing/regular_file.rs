@@ -64,8 +64,8 @@ impl TestFile {
     }
 
     /// Creates an empty file without a name in the directory of `facts`, with O_DIRECT if `cache`
-    /// is direct. The cause of a failure is `NotHere` if O_DIRECT is refused, `Unsafe` if another
-    /// user could interfere.
+    /// is [`PageCacheMode::Direct`]. The cause of a failure is `NotHere` if O_DIRECT is refused,
+    /// `Unsafe` if another user could interfere.
     pub(crate) fn create(facts: &DirFacts, cache: PageCacheMode) -> Result<Self, CannotMeasure> {
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
@@ -94,8 +94,8 @@ impl TestFile {
         Ok(file)
     }
 
-    /// Creates a test file that is `device`, and keeps its claim. Fails if the device cannot be
-    /// opened again with `cache` (no /proc), or refuses O_DIRECT.
+    /// Returns `device` as a test file, opened again with `cache` as its use of the page cache; the
+    /// device stays claimed. Fails without /proc, or if O_DIRECT is refused.
     pub(crate) fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, CannotMeasure> {
         let facts = DirFacts {
             path: device.name.clone().into(),
@@ -121,7 +121,6 @@ impl TestFile {
         self.kind != TestFileKind::Device(Access::Read)
     }
 
-    /// Whether the test file is a block device instead of a regular file.
     pub(crate) fn is_device(&self) -> bool {
         self.kind != TestFileKind::File
     }
@@ -248,7 +247,6 @@ fn failure(what: &str, facts: &DirFacts, errno: Errno) -> CannotMeasure {
     CannotMeasure::environment(format!("the test file on {mount} cannot be {what}: {errno}{hint}"))
 }
 
-/// Returns the error that the file system of `facts` refused O_DIRECT.
 pub(crate) fn direct_refused(facts: &DirFacts) -> CannotMeasure {
     CannotMeasure::not_here(format!(
         "{} on {} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir",

@@ -4,7 +4,7 @@ use crate::metrics::AWAIT;
 use plimsoll_machine::{DeviceLink, Disk, DiskKind, Machine};
 use plimsoll_model::measurement::Measurement;
 
-/// Whether a single local disk worked for the case alone: all samples have a mean request time.
+/// Whether one local disk worked for the case and nothing else: all samples have metric [`AWAIT`].
 pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     let Some(storage) = &machine.storage else { return false };
     let is_single = storage.layers.is_empty() && storage.disks.len() == 1;

@@ -49,7 +49,8 @@ pub(crate) struct DeviceWork {
 }
 
 impl Busy {
-    /// Returns a watch on the one disk below the file system, else on the topmost devices.
+    /// Selects the devices to watch: the test directory's disk if it is the only device below, else
+    /// those that its file system is on, such as a RAID.
     pub(crate) fn behind(machine: &Machine) -> Self {
         let Some(storage) = &machine.storage else { return Busy { devices: Vec::new() } };
         let devices = match storage.disks.as_slice() {
@@ -73,7 +74,7 @@ impl Busy {
 
 impl Counters {
     /// Sums the counters of `devices` in `counters`, the text of /proc/diskstats; the busy time is
-    /// their mean. `None` without devices, or if one is missing.
+    /// the mean. `None` without devices, or if one is missing in the text.
     fn of_all(counters: &str, devices: &[String]) -> Option<Self> {
         let all: Vec<Self> =
             devices.iter().map(|device| Self::of(counters, device)).collect::<Option<_>>()?;
@@ -114,8 +115,8 @@ impl DeviceWork {
         (self.passed_ms > 0.0).then(|| (self.counted.busy_ms as f64 / self.passed_ms).min(1.0))
     }
 
-    /// Returns the mean seconds per request if the device moved only the case's `bytes`; `None` if
-    /// it moved other bytes as well, or the time is too short to measure.
+    /// Returns the mean seconds per request. `None` unless the device moved about as many bytes as
+    /// the case did, `bytes` (± 2 %), in at least 10 ms of request time.
     pub(crate) fn request_seconds(&self, bytes: u64) -> Option<f64> {
         let Counters { requests, sectors, taken_ms, .. } = self.counted;
         let moved = sectors.saturating_mul(COUNTER_UNIT_BYTES) as f64;

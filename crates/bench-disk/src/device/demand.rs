@@ -9,7 +9,7 @@ pub(crate) enum DemandUnit {
 }
 
 impl DemandUnit {
-    /// Returns the bytes per unit: 1, or those of a transfer.
+    /// Returns the bytes per unit: 1 for `Bytes`, the block size for `Transfers`.
     pub(crate) fn bytes(self) -> f64 {
         match self {
             DemandUnit::Bytes => 1.0,
@@ -17,12 +17,11 @@ impl DemandUnit {
         }
     }
 
-    /// Returns the unit of a rate: "B/s" or "IO/s".
     pub(crate) fn unit(self) -> &'static str {
         if self == DemandUnit::Bytes { "B/s" } else { "IO/s" }
     }
 
-    /// Returns the text that converts a formula in bytes to this unit: empty, or " ÷ block".
+    /// Returns what turns a formula of a rate in bytes into this unit: nothing, or " ÷ block".
     pub(crate) fn suffix(self) -> &'static str {
         if self == DemandUnit::Bytes { "" } else { " ÷ block" }
     }
@@ -36,8 +35,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of reads and writes per byte of throughput: (1, 0) for reads, (1, 1) for
-    /// a copy. Fails for trims, which move no data.
+    /// Returns bytes read and written per byte of throughput: (1, 0) for reads, (0.7, 0.3) for a
+    /// mix with 70 % reads, (1, 1) for a copy. Fails for trims, which move no data.
     pub(crate) fn of(operation: DiskOperation) -> Result<Shares, String> {
         let (read, write) = match operation {
             DiskOperation::Read => (1.0, 0.0),
@@ -52,8 +51,8 @@ impl Shares {
         Ok(Shares { read, write })
     }
 
-    /// Returns the highest total rate if reads are limited to `read` and writes to `write`; `None`
-    /// if the limit of a direction in use is unknown.
+    /// Returns the highest throughput with reads limited to `read` and writes to `write`, in their
+    /// unit; `None` if the limit of a direction in use is unknown.
     pub(crate) fn max_rate_by_limits(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
         let ways = [(self.read, read), (self.write, write)];
         let ways = ways.iter().filter(|(share, _)| *share > 0.0);
@@ -61,8 +60,8 @@ impl Shares {
             .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
     }
 
-    /// Returns the highest total rate if both directions together have `bound` per second, or each
-    /// of them if `duplex` is true.
+    /// Returns the highest throughput, in the unit of `bound`, over a link that carries `bound` in
+    /// each direction if `duplex`, else in both together.
     pub(crate) fn max_rate_on_link(self, bound: f64, duplex: bool) -> f64 {
         bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
     }
@@ -84,7 +83,7 @@ pub(crate) struct DeviceDemand {
 }
 
 impl DeviceDemand {
-    /// Returns the demand of a job: shares of directions, mean block, queue depth. Fails for trims.
+    /// Returns the shares of directions, mean block and queue depth of `job`. Fails for trims.
     pub(crate) fn of(job: &DiskTransfers) -> Result<Self, String> {
         Ok(Self {
             shares: Shares::of(job.operation)?,
@@ -95,7 +94,7 @@ impl DeviceDemand {
         })
     }
 
-    /// Returns transfers of the case's mean block as the unit; `None` if the block is unknown.
+    /// Returns the unit of IO/s: transfers of the mean block size; `None` if that size is unknown.
     pub(crate) fn transfer_unit(&self) -> Option<DemandUnit> {
         self.block.map(|block| DemandUnit::Transfers { block })
     }

@@ -30,7 +30,7 @@ pub(crate) struct DirectionBytes {
 
 impl DirectionBytes {
     /// Returns the bytes that `device` has read and written since it appeared (Linux
-    /// `Documentation/block/stat.rst`); `None` if it does not count them.
+    /// `Documentation/block/stat.rst`); `None` if the kernel does not count them.
     pub(crate) fn of(root: &Root, device: DeviceNumber) -> Option<DirectionBytes> {
         let place = format!("sys/dev/block/{device}");
         if root.number(format!("{place}/queue/iostats")) == Ok(0) {
@@ -46,7 +46,7 @@ impl DirectionBytes {
         })
     }
 
-    /// Sums the bytes over `devices`; `None` if one has no counters, or without devices.
+    /// Sums the bytes over `devices`; `None` if there are none, or one has no counters.
     fn of_all(root: &Root, devices: &[DeviceNumber]) -> Option<DirectionBytes> {
         let add = |sum: DirectionBytes, one: DirectionBytes| DirectionBytes {
             read: sum.read + one.read,
@@ -63,8 +63,8 @@ impl DirectionBytes {
         }
     }
 
-    /// Returns the smaller of the shares of claimed reads and claimed writes that these bytes cover
-    /// (1: all); `None` if nothing was claimed.
+    /// Returns `self` ÷ `claimed`, of reads or of writes, whichever is less (1: the devices moved
+    /// all that the case claims to have transferred); `None` if `claimed` is empty.
     fn share_of(self, claimed: DirectionBytes) -> Option<f64> {
         let shares = [(self.read, claimed.read), (self.written, claimed.written)];
         let shares = shares.iter().filter(|(_, claimed)| *claimed > 0);
@@ -109,8 +109,8 @@ impl DeviceCounts {
 }
 
 impl DeviceCheck {
-    /// Starts to count the transfers of the devices in `storage` below `file`. The case uses the
-    /// first `bytes` of the file. Without `storage`, only the page cache is checked.
+    /// Reads the byte counters of the devices in `storage` below `file`, for a later comparison;
+    /// the case uses the first `bytes` of the file. Without `storage`, checks only the page cache.
     pub(crate) fn new(root: Root, storage: Option<&Storage>, file: Arc<TestFile>, bytes: u64) -> Self {
         let disks = storage.map_or(&[][..], |storage| &storage.disks);
         let numbers: Vec<DeviceNumber> = disks.iter().filter_map(|disk| disk.number).collect();
@@ -136,8 +136,9 @@ impl DeviceCheck {
         Self { root, file, bytes, near, far }
     }
 
-    /// Compares the counters since [`DeviceCheck::new`] with the bytes that the case claims.
-    /// Returns shares on the device and in the page cache, warnings, and why a result is invalid.
+    /// Compares what the devices moved since [`DeviceCheck::new`] with `claimed`, the bytes that
+    /// the case transferred. Returns the share of them seen on the devices, the share of the file
+    /// in the page cache, warnings, and why the result is invalid, if it is.
     pub(crate) fn judge(&self, claimed: DirectionBytes) -> DeviceTraffic {
         let mut reported = DeviceTraffic::default();
         if claimed == DirectionBytes::default() {

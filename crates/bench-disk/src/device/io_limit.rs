@@ -14,8 +14,8 @@ use plimsoll_units::quantity::{Quantity, Unit};
 /// Share of the floor below which a latency shows that fewer transfers were in flight.
 const REFUTED_FLOOR_SHARE: f64 = 0.95;
 
-/// Returns the cgroup I/O limit on the headline metric of a measurement, in its unit (B/s, IO/s, or
-/// s for a latency); `None` without a limit.
+/// Returns the cgroup I/O limit of the headline metric of a measurement, in the metric's unit (B/s,
+/// IO/s, or s for a latency); `None` without such a limit.
 pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: DeviceDemand) -> Option<Setting> {
     let (kind, unit) = (setting::SettingKind::IoLimit, measurement.headline()?.unit);
     let most = |counted| ceiling(machine, demand, counted)?.value;
@@ -34,8 +34,8 @@ pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: Devi
     }
 }
 
-/// Returns the tightest I/O limit of this process's cgroups, in units of `counted` per second;
-/// `None` without a limit, or if transfers stay in the page cache.
+/// Returns the tightest I/O limit of this process's cgroups for `demand`, in units of `counted` per
+/// second; `None` without a limit, or if transfers stay in the page cache.
 pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUnit) -> Option<Limit> {
     let storage = machine.storage.as_ref().filter(|_| demand.reaches_the_device)?;
     let block = demand.block?;
@@ -47,8 +47,8 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUn
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
 
-/// Returns the least mean latency in s of a full queue with `most` transfers per second; `None` if
-/// the queue is not kept full, or the samples in `question` are clearly faster.
+/// Returns the least mean latency in s if at most `most` transfers per second are possible; `None`
+/// if the queue is not always full, or samples in `question` are faster (so fewer were in flight).
 pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) -> Option<Limit> {
     let value = least_latency(demand, most.value?)?;
     let came =
@@ -61,14 +61,14 @@ pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) 
     holds.then_some(Limit { reason: most.reason, ..floor })
 }
 
-/// Returns the least mean seconds of a transfer at `rate` transfers per second: transfers in flight
-/// ÷ `rate`; `None` if the queue is not kept full.
+/// Returns the mean seconds per transfer at `rate` transfers per second, by Little's law: transfers
+/// in flight ÷ `rate`; `None` if the queue is not always full.
 fn least_latency(demand: DeviceDemand, rate: f64) -> Option<f64> {
     (rate > 0.0 && demand.is_kept_full).then(|| demand.in_flight / rate)
 }
 
-/// Returns sets of device numbers: the file system's own devices, each layer below, the disks. Each
-/// transfer passes one device of each set. Ends at a loop device, whose file may be cached.
+/// Returns sets of device numbers (`8:0`): the file system's devices, each layer below, the disks.
+/// Each transfer passes one device of each set. Ends at a loop device, whose file may be cached.
 fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     if storage.file_system.as_ref().is_some_and(|fs| fs.medium != Medium::Device) {
         return BTreeSet::new();
@@ -104,9 +104,9 @@ const IO_LIMIT_FIELDS: [IoLimitField; 4] = [
     ("writes", "io.max wiops, blkio.throttle.write_iops_device", true, true, |limit| limit.writes),
 ];
 
-/// Returns the ceiling of a limit, summed over `devices` (`8:0`), on the total rate in units of
-/// `counted`, for transfers of `block` bytes; `None` if a device has no limit, or the case no
-/// transfers in this direction.
+/// Returns the ceiling that a cgroup limit, summed over `devices` (`8:0`), sets on reads and writes
+/// together, in units of `counted` per second, for transfers of `block` bytes. `None` if a device
+/// has no such limit, or the case has no transfers in its direction.
 fn field_limit(
     &(name, files, is_write, is_transfers, value): &IoLimitField,
     machine: &Machine,

@@ -12,15 +12,15 @@ use plimsoll_metal::uring::transfer_buffer;
 pub(crate) trait Transfer {
     const ENGINE_KIND: DiskEngine;
 
-    /// Reads at `offset` of file number `file` into `buffer`; returns the bytes read, 0 at end of
-    /// file.
+    /// Reads at byte `offset` of file number `file` into `buffer`; returns the bytes read, 0 at the
+    /// end of the file.
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Writes `bytes` at `offset` of file number `file`; `op` requests the durability of O_DSYNC or
-    /// O_SYNC. Returns the bytes written.
+    /// Writes `bytes` at byte `offset` of file number `file`, durably as with O_DSYNC or O_SYNC if
+    /// `op` requires it. Returns the bytes written.
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: RequestKind) -> Result<usize, Errno>;
 
-    /// Unmaps the pages of a mapping; other kinds have none.
+    /// Unmaps the pages of a mapping; other kinds have none and do nothing.
     fn release_pages(&mut self) {}
 
     /// Returns file number `file`, for syncs and trims. Fails if there is none.

@@ -25,8 +25,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Reads a block, which fails if the device cannot poll. An empty file needs no device access,
-    /// so a block is written first and cut off again; writes beyond the end are not polled.
+    /// Fails if the device of `files` cannot poll for completions, by reading a block. An empty
+    /// file needs no device access, so a block is written first and cut off again.
     fn show_polling(&mut self, files: &[Arc<TestFile>]) -> Result<(), RingError> {
         let mut outcome = self.first_block(RequestKind::Read)?;
         let writable = files.first().filter(|file| file.is_writable());

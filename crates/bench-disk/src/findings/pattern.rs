@@ -22,8 +22,8 @@ struct PatternPair<'a> {
     most: f64,
 }
 
-/// Returns at most one finding for each operation of `transfers` (`disk.io`): the random case
-/// furthest below its sequential counterpart.
+/// Returns, for each operation of benchmark `transfers` (`disk.io`), a finding on the random case
+/// furthest below its sequential counterpart, if it reaches clearly less than 80 %.
 pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<PlainFinding> {
     let mut furthest: Vec<PatternPair<'_>> = Vec::new();
     for pair in run.of(transfers.name()).filter_map(|random| pair(random, run, transfers)) {
@@ -55,8 +55,8 @@ fn pair<'a>(
     (ratio.is_finite() && ratio > 0.0).then_some(PatternPair { job, random, sequential, metric, ratio, most })
 }
 
-/// Returns the first judged metric for which higher is better (the headline may be a latency);
-/// `None` without one.
+/// Returns the first metric for which higher is better and that is not only informative (the
+/// headline may be a latency); `None` if there is none.
 fn rate<'a>(measurement: &'a Measurement, transfers: &dyn Benchmark) -> Option<&'a MetricResult> {
     let rows = transfers.metrics(&measurement.case);
     let is_judged = |name: &str| !rows.iter().any(|row| row.role == Role::Informative && row.name == name);

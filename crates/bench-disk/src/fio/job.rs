@@ -60,8 +60,8 @@ pub(super) struct FioWorkload {
 }
 
 impl FioWorkload {
-    /// Whether `other` is another thread of the same load: equal parameters (except the total
-    /// rate), equal time of start and compatible files.
+    /// Whether both jobs are threads of one load: equal parameters (with the rate per thread),
+    /// equal and known time of start, and compatible files.
     pub(super) fn joins(&self, other: &FioWorkload) -> bool {
         let like = self.lists.keys().eq(other.lists.keys())
             && self.lists.iter().all(|(key, value)| *key == "rate" || other.lists.get(key) == Some(value))
@@ -78,7 +78,7 @@ impl FioWorkload {
         like && files && how && self.place == other.place && self.delay == other.delay && self.delay.is_some()
     }
 
-    /// Whether both jobs use the same range of their named file, or disjoint ranges.
+    /// Whether both jobs use equal or disjoint ranges of their named file; false if unknown.
     fn shares_space(&self, other: &FioWorkload) -> bool {
         let (Some(own), Some(its)) = (self.files.offset, other.files.offset) else { return false };
         if own == its {
@@ -132,7 +132,7 @@ struct JobLoad {
 }
 
 impl JobLoad {
-    /// Returns which values of a list `reads,writes,trims` apply; reads and writes for a mix.
+    /// Returns the indices of a list `reads,writes,trims` that apply; 0 and 1 for a mix.
     fn directions(self) -> &'static [usize] {
         match self.op {
             "read" => &[0],
@@ -152,8 +152,8 @@ struct JobReader<'a> {
     wrong: Vec<Mistake>,
 }
 
-/// Converts the options of a job; errors and unsupported options go to `wrong`. `around` answers
-/// for devices, `before` has the names of the jobs above.
+/// Converts the options of a job section; appends errors and unsupported options to `wrong`.
+/// `around` knows the machine's devices, `before` has the names of the jobs above.
 pub(super) fn read(
     section: &JobSection,
     around: &dyn JobEnvironment,
@@ -209,7 +209,7 @@ impl<'a> JobReader<'a> {
         self.own_options();
     }
 
-    /// Returns the last occurrence of the option with fio's main name `name`.
+    /// Returns the last occurrence in the job of the option with fio's main name `name`, or `None`.
     fn get(&self, name: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == name)
     }
@@ -247,7 +247,7 @@ impl<'a> JobReader<'a> {
         self.came_from(key, self.get(from));
     }
 
-    /// Records `given` as the option that parameter `key` comes from; `None` is a default of fio.
+    /// Records `given` as the origin of parameter `key`; nothing if `None`, a default of fio.
     fn came_from(&mut self, key: &'static str, given: Option<&GivenOption>) {
         if let Some(given) = given {
             self.job.given.insert(key, given.clone());
@@ -304,8 +304,8 @@ impl<'a> JobReader<'a> {
         time.filter(|us| *us > 0).map(Duration::from_micros)
     }
 
-    /// Returns the value of `given`, a list `reads,writes,trims`, for each direction of the load;
-    /// `None` for an empty value.
+    /// Returns the value for each direction (reads, writes) of the load from `given`, whose value
+    /// is a list `reads,writes,trims`; `None` for an empty value.
     fn values_per_direction(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
         let value = |direction: &usize| value::value_for_direction(&given.value, *direction);
         self.load.directions().iter().map(value).collect()

@@ -57,7 +57,7 @@ impl Mistake {
         self.kind == MistakeKind::RefusedJob
     }
 
-    /// Formats a remark: `FILE:LINE: ignored: WHY`, or `job left out` for a whole job.
+    /// Formats a remark that an option is ignored, `FILE:LINE: ignored: WHY`, or its job left out.
     pub(super) fn ignored(&self) -> String {
         let what = if self.takes_the_job() { "job left out" } else { "ignored" };
         format!("{}:{}: {what}: {}", self.line.file, self.line.number, self.why)

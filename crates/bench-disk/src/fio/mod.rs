@@ -56,8 +56,8 @@ pub struct JobFile {
     pub writes: Option<String>,
 }
 
-/// Whether the file at path `name` is an fio job file: by its ending `.fio`, or by its content. A
-/// file that ends in `.toml` is a plan.
+/// Whether the file at path `name` is an fio job file: by its ending `.fio`, or by its content
+/// unless it ends in `.toml`, as plans do.
 pub fn is_job_file(name: &str) -> bool {
     // A pipe can be read only once.
     let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|about| about.is_file());
@@ -66,7 +66,7 @@ pub fn is_job_file(name: &str) -> bool {
         || (!name.ends_with(".toml") && is_file(Path::new(name)) && has_jobs(Path::new(name)))
 }
 
-/// Whether a text starts with a section that has an fio option (plans: `[[group]]`, `[limit]`).
+/// Whether a text starts with a section that has an fio option; that of a plan is `[[group]]`.
 fn is_job_text(text: &str) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
@@ -80,17 +80,17 @@ fn is_job_text(text: &str) -> bool {
     is_section && lines.any(is_option)
 }
 
-/// Reads the job file at `path` with this machine's variables and devices, and includes from its
-/// folder. `unsupported`: whether options that plimsoll lacks are errors or ignored. Fails with one
-/// line per error, in the order of the text.
+/// Reads the fio job file at `path`, with environment variables and devices of this machine, and
+/// included files from its folder. Fails with one line per error, in the order of the text; an
+/// option that plimsoll lacks is an error or ignored, as `unsupported` requires.
 pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String>> {
     let file = shown_path(path);
     let text = read_small(path, MAX_BYTES).map_err(|why| vec![format!("job file {file}: {why}")])?;
     parse(&file, &text, &Here { folder: path.parent().unwrap_or(Path::new("")).to_owned() }, unsupported)
 }
 
-/// Parses the text of a job file like [`read`]. `file` is only its name in errors; `around` answers
-/// for variables, includes and devices.
+/// Parses the text of a job file like [`read`]. `file` is only its name in errors; `around`
+/// provides variables, included files and devices.
 pub fn parse(
     file: &str,
     text: &str,
@@ -141,8 +141,8 @@ pub fn parse(
     Ok(JobFile { plan, place, writes })
 }
 
-/// Merges equal jobs that run at the same time, and records different ones in `wrong` (ignored ones
-/// run in turn): fio runs all jobs at once that do not wait for those above.
+/// Merges jobs that are threads of one load. Different jobs that fio runs at the same time (those
+/// that do not wait for jobs above) are errors in `wrong` or, with ignored errors, run in turn.
 fn merge_concurrent(
     jobs: Vec<FioWorkload>,
     unsupported: Unsupported,
@@ -251,8 +251,8 @@ fn group(job: &FioWorkload, file: &str) -> Group {
     }
 }
 
-/// Reads the text of `path`, relative to `folder`. Refuses links that lead out of the folder, where
-/// the author of the job file might have no access.
+/// Reads the text of `path`, relative to `folder`. Refuses links that lead out of the folder, to
+/// files that the author of the job file might not be allowed to read.
 fn read_in_folder(folder: &Path, path: &Path) -> Result<String, String> {
     let why = |error: Errno| match error {
         Errno::XDEV => "it is a link that leads out of the folder of the job file".to_owned(),
@@ -267,7 +267,7 @@ fn read_in_folder(folder: &Path, path: &Path) -> Result<String, String> {
     read_small_file(found.into(), MAX_BYTES)
 }
 
-/// Replaces characters that plan names cannot have by `-`; keeps 100. A blank name becomes "job".
+/// Returns the first 100 characters, with `-` for those not allowed in plan names; "job" if blank.
 pub fn plan_name(name: &str) -> String {
     let one = |c: char| if c.is_ascii_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
     let name: String = name.chars().take(100).map(one).collect();

@@ -39,7 +39,7 @@ impl FioOption {
         SWITCHES.split(' ').any(|name| name == self.name) || self.takes_any_number()
     }
 
-    /// Whether the option is a boolean for which any number but 0 means true; the rest take 0 or 1.
+    /// Whether the option is a boolean with any number but 0 for true; other booleans are 0 or 1.
     pub fn takes_any_number(&self) -> bool {
         FLAGS.split(' ').any(|name| name == self.name)
     }
@@ -225,12 +225,12 @@ pub static OPTIONS: LazyLock<Vec<FioOption>> = LazyLock::new(|| {
 static UNKNOWN_OPTION: FioOption =
     FioOption { name: "an unknown option", aliases: Vec::new(), means: OptionMeaning::Unknown };
 
-/// Returns the option with this name or alias; one with the meaning `Unknown` if fio has none.
+/// Returns the option with this name or alias; if fio has none, a row with the meaning `Unknown`.
 pub fn find(name: &str) -> &'static FioOption {
     OPTIONS.iter().find(|row| row.name == name || row.aliases.contains(&name)).unwrap_or(&UNKNOWN_OPTION)
 }
 
-/// Returns the error for option `name`, unknown to fio and `engine`, with the nearest known name.
+/// Returns the error for option `name`, which fio and its engine lack, with the most similar name.
 pub fn unknown(name: &str, engine: &str) -> String {
     let names = OPTIONS.iter().flat_map(|row| std::iter::once(&row.name).chain(&row.aliases)).copied();
     let near = nearest(name, names).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();

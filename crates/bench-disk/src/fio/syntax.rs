@@ -60,8 +60,8 @@ pub(super) struct JobSection {
     pub(super) options: Vec<GivenOption>,
 }
 
-/// Parses the sections of a text and its included files; returns the jobs, each with the options of
-/// the global sections above it. `file` is the name in errors, which go to `wrong`.
+/// Parses the sections of a text and of files it includes; returns the jobs, each with the options
+/// of the global sections above it. `file` names the text in errors, which are added to `wrong`.
 pub(super) fn sections(
     file: &str,
     text: &str,
@@ -74,7 +74,7 @@ pub(super) fn sections(
     reader.jobs
 }
 
-/// Whether fio misreads `value` because it starts with a blank; fio accepts numbers and file names.
+/// Whether fio misreads `value` of option `row` because it starts with a blank (no number does so).
 fn is_misread(row: &FioOption, value: &str) -> bool {
     let is_number = value.trim().bytes().all(|byte| byte.is_ascii_digit());
     value.starts_with(char::is_whitespace)
@@ -197,8 +197,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Expands `${VARIABLE}` and fio's keywords (`$ncpus`); returns the result and the first unset
-    /// variable. Fails if the result is too long or has several lines.
+    /// Expands `${VARIABLE}` and fio's keywords (`$ncpus`); returns the result and the name of the
+    /// first unset variable, if any. Fails if the result is too long or has several lines.
     fn expanded(&self, value: &str) -> Result<(String, Option<String>), &'static str> {
         let (mut out, mut unset) = (String::new(), None);
         let mut rest = value;

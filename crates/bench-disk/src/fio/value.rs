@@ -11,8 +11,8 @@ pub(super) enum Base {
 
 const PREFIXES: &[u8] = b"kmgtpe";
 
-/// Parses a whole number with an optional unit: `4k`, `4KiB`, `0x1000`, `512b`. `base`: whether `k`
-/// is 1024 (fio's default) or 1000. `None` for other text or overflow.
+/// Parses a whole number with an optional unit: `4k`, `4KiB`, `0x1000`, `512b`. With `base`
+/// [`Base::Compatible`] `k` is 1024, else 1000. `None` for other text or overflow.
 pub(super) fn size(text: &str, base: Base) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (number, unit) = number(&lower)?;
@@ -30,7 +30,7 @@ pub(super) fn size(text: &str, base: Base) -> Option<u64> {
     number.checked_mul(thousand.checked_pow(power)?)
 }
 
-/// Splits a leading decimal or `0x` number from the trimmed rest: `4 k` gives (4, `k`).
+/// Splits a leading decimal or `0x` number from the rest: `4 k` gives (4, `k`); `None` without one.
 fn number(text: &str) -> Option<(u64, &str)> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
@@ -42,7 +42,7 @@ pub(super) fn count(text: &str) -> Option<u64> {
     number(text.trim()).filter(|(_, unit)| unit.is_empty()).map(|(number, _)| number)
 }
 
-/// Parses a time such as `500ms` to microseconds; `unit`: microseconds of a number without a unit.
+/// Parses a time, `500ms`, in µs; `None` for other text. `unit`: µs of a number without a unit.
 pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (number, suffix) = number(&lower)?;
@@ -61,7 +61,7 @@ pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
 
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// Parses `0` or `1`, with `is_flag` any number (true except 0); `None` for words, as in fio.
+/// Parses `0` or `1` or, if `is_flag`, any number (true unless 0); `None` for words, as in fio.
 pub(super) fn switch(text: &str, is_flag: bool) -> Option<bool> {
     count(text).filter(|n| is_flag || *n <= 1).map(|n| n > 0)
 }

@@ -20,7 +20,7 @@ pub(super) fn of_transfers(question: &Question<'_>) -> Vec<Limit> {
     limits(question, DiskTransfers::has_one_in_flight)
 }
 
-/// Like [`of_transfers`], for a case whose depth is searched for: none of its transfers is lone.
+/// Like [`of_transfers`], if the depth is searched for: without limits of a lone transfer.
 pub(crate) fn of_a_search(question: &Question<'_>) -> Vec<Limit> {
     limits(question, |_| false)
 }
@@ -94,8 +94,8 @@ fn block_input(counted: DemandUnit) -> Option<Input> {
     Some(Input::new("block", block, "B", "the case"))
 }
 
-/// Returns the sum of the makers' ratings of `disks` in units of `counted` per second, for these
-/// shares of reads and writes; `None` unless all disks have a rating.
+/// Returns the sum of the makers' ratings of `disks`, in units of `counted` per second, for loads
+/// with these shares of reads and writes; `None` unless all disks have a rating.
 fn rated_limit(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
     let mut sum = 0.0;
     let mut inputs = Vec::new();
@@ -149,7 +149,8 @@ fn instance_limit(
     Some(limit)
 }
 
-/// Returns the lower bounds of the mean latency in s, from cgroup I/O limits and access times.
+/// Returns lower bounds of the mean latency in s, from cgroup I/O limits and, if `is_lone` (one
+/// transfer in flight), disk access times; an unknown limit if there is none.
 fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Limit> {
     let of_device = access(question, job, is_lone);
     let of_groups = DeviceDemand::of(job).ok().and_then(|demand| {
@@ -163,8 +164,8 @@ fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Li
     all
 }
 
-/// Returns the lower bound of the mean latency of a lone random read from spinning disks: half a
-/// turn, in seconds. For other jobs and disks, returns an unknown limit.
+/// Returns the lower bound of the mean latency, s, of random reads from spinning disks if `is_lone`
+/// (one in flight): half a turn. For other jobs and disks, returns an unknown limit.
 fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit {
     let unknown = || Limit::unknown(LimitKind::Floor, "no vendor documents the access time");
     let is_lone = is_lone && job.operation == DiskOperation::Read && job.order == BlockOrder::Random;
@@ -191,7 +192,7 @@ fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit 
     Limit::fixed(LimitKind::Floor, LimitSource::Derived, 60.0 / turns / 2.0, formula, inputs)
 }
 
-/// Returns the disks behind the test directory, or why they set no limit (such as a page cache).
+/// Returns the disks below the test directory, or why they set no limit (such as a page cache).
 fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Disk>, String> {
     if job.cache == CacheMode::Buffered {
         return Err("the page cache is between the program and the device".to_owned());
@@ -245,7 +246,6 @@ fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a
     disks.iter().map(link).collect()
 }
 
-/// Explains why `disk`, whose link is unknown, has no limit.
 fn no_link_reason(disk: &Disk) -> String {
     let name = &disk.name;
     match disk.kind {

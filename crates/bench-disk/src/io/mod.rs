@@ -192,7 +192,7 @@ impl Benchmark for DiskIo {
     }
 }
 
-/// Returns an error in one line if `group` has `read-share` or `sync` and no candidate uses it.
+/// Returns an error line if `group` sets `read-share` or `sync` and none of `candidates` uses it.
 fn unused_parameter_error(group: &Group, candidates: &[Candidate]) -> Option<String> {
     const FOR: &[(&str, &str)] = &[("read-share", "mixed"), ("sync", "write, append, mixed or copy")];
     let is_unused = |(key, _): &&(&str, &str)| {
@@ -202,7 +202,8 @@ fn unused_parameter_error(group: &Group, candidates: &[Candidate]) -> Option<Str
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
-/// Returns a case per combination of values in `group`; missing parameters come from a preset.
+/// Returns a case per combination of the values in `group`; missing parameters come from the preset
+/// (operation, pattern, block in bytes, depth) or are omitted.
 fn combine_parameters(
     benchmark: &DiskIo,
     (op, pattern, block, depth): (&str, &str, u64, u64),
@@ -238,8 +239,8 @@ fn combine_parameters(
     cases.into_iter().map(stated).collect()
 }
 
-/// Returns `case` with values that follow from other parameters (cache of mmap, depth of psync)
-/// unless `group` has them, and without meaningless ones.
+/// Returns `case`, parsed as `job`, with values that follow from other parameters (cache of mmap,
+/// depth of psync) unless `group` sets them, and without meaningless ones (sync of reads).
 fn resolve_parameters(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
     let mixed = match job.operation {
         DiskOperation::Mixed { read_share } => Some(Value::Count(u64::from(read_share))),

@@ -25,8 +25,8 @@ pub(crate) struct Reached {
     pub(crate) flushed: bool,
 }
 
-/// Returns a warning, with the cause, if the mean depth of `samples` is clearly below the job's.
-/// `kind` is the engine in use, perhaps a fallback.
+/// Returns a warning with the cause if the mean depth of `samples` is clearly below the depth of
+/// `job`; `kind` is the engine in use, perhaps a fallback.
 pub(crate) fn depth_missed(
     job: &DiskTransfers,
     kind: DiskEngine,
@@ -55,7 +55,7 @@ pub(crate) fn depth_missed(
     })
 }
 
-/// Returns a warning if `samples` clearly miss `per_second`, the target rate of all `threads`.
+/// Returns a warning if `samples` clearly miss the rate `per_second` of all `threads` together.
 pub(crate) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<DiskWarning> {
     let thread_seconds: f64 = samples.iter().map(|sample| sample.thread_seconds).sum();
     let done = samples.iter().map(|sample| sample.transfers).sum::<u64>() as f64;

@@ -27,8 +27,8 @@ fn search_largest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -
     Ok((good > 0).then_some(good))
 }
 
-/// Probes, and once more if the percentile is above `ns`, because disturbances only slow down;
-/// returns the faster probe.
+/// Calls `probe`, and once more if its latency percentile is above `ns` ns, because disturbances
+/// only slow down; returns the faster result.
 fn probe_confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.percentile_ns <= ns {
@@ -70,7 +70,7 @@ pub(crate) struct Deepest {
 }
 
 impl Deepest {
-    /// Creates a search for the deepest queue that meets `target`, up to the engine's depth.
+    /// Creates a search for the deepest queue (up to the engine's depth) that meets `target`.
     pub(crate) fn new(transfers: Transfers, target: LatencyTarget) -> Self {
         let (asked, most) = (transfers.job.depth, transfers.reachable_depth());
         let within = TargetTally::default();
@@ -100,8 +100,9 @@ pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> CurvePoint
     ])
 }
 
-/// Returns the deepest queue after samples with the share `within` of their transfers in the bound,
-/// and a warning if they missed the target or the search is inconclusive.
+/// Returns the deepest queue that meets `target` (`None`: none does), and a warning if the samples
+/// or the search contradict it. `found`: deepest queue by the search, which goes up to depth
+/// `most`; `within`: share (0 to 1) of the samples' transfers that meet the time of `target`.
 fn conclude(
     target: &LatencyTarget,
     most: u64,

@@ -20,7 +20,7 @@ pub(crate) struct SaturationSweep {
 }
 
 impl SaturationSweep {
-    /// Creates a sweep over `teams`, one per number of threads, each up to its own depth.
+    /// Creates a search for the saturation point; each of `teams` has another number of threads.
     pub(crate) fn new(teams: Vec<Transfers>) -> Self {
         SaturationSweep { teams, chosen: None, curve: Vec::new() }
     }
@@ -51,7 +51,7 @@ impl SaturationSweep {
 }
 
 /// Probes depths 1, 2, 4 … up to `deepest` until the rate stops growing; probes the best depth
-/// again if its rate is below `enough` transfers/s. Returns all probes.
+/// again if its rate is below `enough` transfers/s. Returns all probes by depth.
 fn probe_doubling_depths<E>(
     deepest: u64,
     enough: f64,
@@ -74,8 +74,8 @@ fn probe_doubling_depths<E>(
     Ok(probes)
 }
 
-/// Probes, and once more if the rate is below `enough` transfers/s, because disturbances only slow
-/// down; returns the better probe.
+/// Calls `probe`, and once more if its rate is below `enough` transfers/s, because disturbances
+/// only slow down; returns the result with the higher rate.
 fn probe_confirmed<E>(enough: f64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.rate >= enough { Ok(first) } else { Ok(better(first, probe()?)) }
@@ -85,8 +85,8 @@ fn better(one: Probe, other: Probe) -> Probe {
     if other.rate > one.rate { other } else { one }
 }
 
-/// Returns the point of `curve` with the fewest transfers in flight near the highest rate, among
-/// equals the one with the lowest latency; `None` if `curve` is empty.
+/// Returns the point with the fewest transfers in flight among those with at least 95 % of the
+/// highest rate, of equals the one with the lowest latency; `None` if `curve` is empty.
 fn saturation(curve: &[CurvePoint]) -> Option<&CurvePoint> {
     let most = curve.iter().map(|point| point[metrics::RATE_METRIC]).fold(0.0, f64::max);
     let near = curve.iter().filter(|point| point[metrics::RATE_METRIC] >= SATURATION_SHARE * most);

@@ -27,8 +27,8 @@ use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskEngine, DiskOperation
 use plimsoll_model::sample::Writable;
 use plimsoll_model::warning::Note;
 
-/// Returns the seconds of a probe: `wanted`, reduced to 1/32 of `left_ns`, the rest of the time
-/// budget, but not below 0.05 s.
+/// Returns the seconds of a probe: `wanted`, but at most 1/32 of the ns left in the time budget
+/// (`left_ns`) or, if that is less, 0.05 s.
 fn probe_seconds(wanted: f64, left_ns: u64) -> f64 {
     const PROBE_SHARE: f64 = 1.0 / 32.0;
     const MIN_PROBE_SECONDS: f64 = 0.05;
@@ -70,7 +70,7 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Prepares the files and threads of a job; `id` makes its random numbers differ between cases.
+    /// Prepares files and threads of a job; `id` makes random numbers differ between cases.
     pub(crate) fn new(id: &str, job: DiskTransfers, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let case_files = CaseFiles::of(&job, cx)?;
         let each = case_files.extents.iter().map(|extent| extent.bytes);
@@ -131,8 +131,8 @@ impl Transfers {
         if self.kind.is_one_at_a_time() { 1 } else { self.job.depth }
     }
 
-    /// Measures at `depth` transfers in flight per thread, for `amount` (shortened if the time
-    /// budget requires). `share` selects the latency percentile: 0.99 for p99.
+    /// Measures with up to `depth` transfers in flight per thread for `amount` (shortened if the
+    /// time budget requires). `share` selects the latency percentile in the result: 0.99 for p99.
     pub(crate) fn probe(
         &mut self,
         depth: u64,
@@ -189,8 +189,8 @@ impl Transfers {
         left.map_or(u64::MAX, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(LEAST_NS))
     }
 
-    /// Records in `facts`, for a fixed amount, the mean transfers and bytes of a sample per thread
-    /// (of all threads with strong scaling), and a warning if samples were cut.
+    /// Records in `facts`, if samples have a fixed amount, its mean in transfers and bytes, per
+    /// thread or, with strong scaling, of all threads; and a warning if the time limit cut samples.
     fn note_amount(&self, facts: &mut Facts) {
         let (Some(wanted), false) = (self.job.fixed_transfers(), self.reached.is_empty()) else { return };
         let mean = self.mean(|sample| sample.transfers as f64);
@@ -209,7 +209,7 @@ impl Transfers {
         self.reached.iter().map(of).sum::<f64>() / self.reached.len().max(1) as f64
     }
 
-    /// Records in `facts` the mean depth, the rate of an open loop, and warnings if one fell short.
+    /// Records in `facts` the mean depth and, of an open loop, the rate; warns if it fell short.
     fn note_reached(&self, facts: &mut Facts) {
         let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
         facts.achieved.set(&fact::QUEUE_DEPTH, depth / self.job.threads as f64);
@@ -227,7 +227,7 @@ impl Transfers {
     }
 }
 
-/// Returns what the load of thread number `thread` of case `id` needs besides an engine.
+/// Returns options, transfers and test data for the load of thread number `thread` of case `id`.
 fn prepare_load(
     job: &DiskTransfers,
     files: Vec<Arc<TestFile>>,
@@ -248,9 +248,9 @@ fn prepare_load(
     (manner, source, TestData::new(seed, &own))
 }
 
-/// Opens the engine of a thread; call it on that thread. If io_uring is refused (as in containers),
-/// direct transfers of depth 2 or more use libaio. Returns also which engine it is, with the reason
-/// if another was requested.
+/// Opens the engine of a thread, on which it must be called. If io_uring is refused (as in
+/// containers), direct transfers of depth 2 or more use libaio, all else psync. Returns also which
+/// engine it is, and the reason if that is another than requested.
 fn open_engine(
     job: &DiskTransfers,
     files: &[Arc<TestFile>],
@@ -283,7 +283,7 @@ fn open_engine(
 }
 
 /// Converts the failure of a load on `path` to that of a case. Wrong data is a wrong answer, unless
-/// `shared`: a reference tool may have written there.
+/// the file is `shared` with a reference tool, which may have written it.
 fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
     let remark = match error {
         DriverError::Load(LoadError::Examined(_)) if shared => {
@@ -302,7 +302,8 @@ fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
     WrongAnswer::new(origin, "verify", wrong.how.word()).detail(text).into()
 }
 
-/// Returns a ledger per extent (`None` without `--verify`). Fails if it needs too much memory.
+/// Returns a [`Ledger`] of expected contents per extent, each `None` without `--verify`. Fails if
+/// one needs too much memory.
 fn ledgers(job: &DiskTransfers, extents: &[WalkExtent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
     let ledger = |extent: &WalkExtent| {
         let made = job.verify.then(|| Ledger::new(extent.start, extent.bytes, extent.unit)).transpose();

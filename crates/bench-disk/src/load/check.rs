@@ -6,8 +6,8 @@ use crate::load::{SECTOR_BYTES, SectorError, WrongSector};
 use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
 impl<E: Engine> Loop<E> {
-    /// Verifies the last transfer of each slot, or the whole extent if there is a ledger. Fails at
-    /// the first sector that has wrong data or cannot be read.
+    /// Verifies the data of the last transfer of each slot or, with a ledger of expected contents,
+    /// of the whole extent. Fails at the first sector that has wrong data or cannot be read.
     pub(super) fn check_data(&mut self) -> Result<(), LoadError> {
         self.end()?;
         if self.manner.ledger.is_some() {
@@ -41,7 +41,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Reads the range of transfer `last` into the buffer of `slot`.
+    /// Reads the range of the transfer `last` into the buffer of `slot`, and waits for it.
     pub(super) fn read_back(&mut self, slot: usize, last: Whole) -> Result<(), LoadError> {
         let mut next = Some(Whole { op: RequestKind::Read, ..last }.request(slot));
         while let Some(request) = next {

@@ -13,8 +13,8 @@ const REREAD_NS: u64 = 60_000_000_000;
 const LEAST_NS: u64 = 1_000_000_000;
 
 impl<E: Engine> Loop<E> {
-    /// Queues transfer `whole` on `slot`. If it is a write, its data gets sector addresses, or
-    /// seals if there is a ledger.
+    /// Queues transfer `whole` on `slot`. If it is a write, first puts sector addresses into its
+    /// data or, with a ledger of expected contents, seals (address, version, checksum).
     #[inline(always)]
     pub(super) fn push(&mut self, slot: usize, whole: Whole) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = whole;
@@ -36,7 +36,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Records the finished write of `slot` in the ledger (if any), or verifies its finished read.
+    /// With a ledger of expected contents, records the finished write of `slot` or checks its read.
     pub(super) fn check(&mut self, slot: usize) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = self.slots[slot].whole;
         let Some(ledger) = &mut self.manner.ledger else { return Ok(()) };
@@ -51,7 +51,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Reads and verifies every block once, for at most [`REREAD_NS`] and roughly the time budget.
+    /// Reads and verifies every block once, for at most [`REREAD_NS`] or what the budget leaves.
     pub(super) fn reread(&mut self) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
         let extent = self.source.walk.extent;

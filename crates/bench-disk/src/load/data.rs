@@ -103,8 +103,8 @@ impl std::fmt::Display for WrongSector {
 /// Last byte of a boot sector or DOS partition table, 55 aa (UEFI specification §5.2.1).
 const BOOT_MARK_ENDS: u8 = 0xaa;
 
-/// Changes bytes of `buffer`, to be written at `offset`, that end a sector like a boot sector (one
-/// in 65,000), which the next run would refuse to overwrite.
+/// Changes the last byte of each sector of `buffer`, written at byte `offset`, if it is 0xaa: a
+/// boot sector ends with 55 aa, and the next run would refuse to overwrite a device that has one.
 fn no_boot_sector(buffer: &mut [u8], offset: u64) {
     let first = SECTOR_BYTES - 1 - (offset % SECTOR_BYTES as u64) as usize;
     for last in buffer.iter_mut().skip(first).step_by(SECTOR_BYTES).filter(|byte| **byte == BOOT_MARK_ENDS) {
@@ -124,7 +124,7 @@ pub(crate) struct TestData {
 
 impl TestData {
     /// Creates a generator of test data. `seed` is common to all writers and checkers of a file;
-    /// `writer` is unique per writer, or they would write the same bytes.
+    /// `writer` is unique per writer, so that their random bytes differ.
     pub(crate) fn new(seed: u64, writer: &str) -> Self {
         let own = derive(derive(seed, "data"), writer);
         TestData {
@@ -136,13 +136,13 @@ impl TestData {
         }
     }
 
-    /// Selects whether [`Self::fill`] also seals the sectors, with generation 0.
+    /// Selects whether [`Self::fill`] uses [`Self::seal`] or (default) [`Self::address`].
     #[must_use]
     pub(crate) fn with(self, seal: Seal) -> Self {
         TestData { seal, ..self }
     }
 
-    /// Fills `buffer` with new random bytes and the sector heads for byte `offset` of the file.
+    /// Fills `buffer` with new random bytes and marks its sectors for byte `offset` of the file.
     pub(crate) fn fill(&mut self, buffer: &mut [u8], offset: u64) {
         self.rng.fill_bytes(buffer);
         no_boot_sector(buffer, offset);
@@ -152,8 +152,8 @@ impl TestData {
         }
     }
 
-    /// Seals a filled `buffer` of whole sectors for byte `offset`: address, `generation` (number of
-    /// the write) and checksum in each sector.
+    /// Marks each sector of a filled `buffer`, which starts at byte `offset` of the file, with its
+    /// address, `generation` (number of the write) and checksum; needs whole sectors.
     pub(crate) fn seal(&self, buffer: &mut [u8], offset: u64, generation: u64) {
         let first = offset / SECTOR_BYTES as u64;
         for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR_BYTES)) {
@@ -164,8 +164,8 @@ impl TestData {
         }
     }
 
-    /// Returns the generation in a sealed sector; `number` is its offset ÷ 512. Fails if the
-    /// address or the checksum is wrong.
+    /// Returns the generation (number of the write) in a sector marked by [`Self::seal`]; `number`
+    /// is the sector's offset in the file ÷ 512. Fails if address or checksum is wrong.
     pub(crate) fn generation(&self, sector: &[u8], number: u64) -> Result<u64, SectorError> {
         let word = |at: usize| sector.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         let (Some(address), Some(veiled), Some(sum)) = (word(0), word(HEAD / 2), word(HEAD)) else {
@@ -179,8 +179,8 @@ impl TestData {
         if right { Ok(generation) } else { Err(SectorError::Checksum) }
     }
 
-    /// Identifies the contents of a sector read at byte `offset`: its own data, data of another
-    /// offset, one repeated byte, or foreign data.
+    /// Identifies the contents of a sector read at byte `offset` of the file: its own data, data of
+    /// another offset, one repeated byte, or foreign data.
     pub(crate) fn identify(&self, sector: &[u8], offset: u64) -> SectorContent {
         /// Offsets below 1 PiB: a random word matches once in eight million times.
         const SECTORS: u64 = 1 << 41;
@@ -199,7 +199,7 @@ impl TestData {
         }
     }
 
-    /// Returns the mask that hides the generation of sector `number` from a compressor.
+    /// Returns the mask to XOR with the generation of sector `number`, against compression.
     fn veil(&self, number: u64) -> u64 {
         mix(self.secret.rotate_left(17) ^ number)
     }
@@ -209,8 +209,8 @@ impl TestData {
         xxh3_64_with_seed(sector.get(SEALED..).unwrap_or_default(), key)
     }
 
-    /// Gives each sector in a filled `buffer` the address for byte `offset` of the file and a new
-    /// serial number, at a thousandth of the cost of new data.
+    /// Marks each sector of a filled `buffer`, for byte `offset` of the file, with its address and
+    /// a new serial number, at a thousandth of the cost of new data.
     pub(crate) fn address(&mut self, buffer: &mut [u8], offset: u64) {
         if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
             return self.address_parts(buffer, offset);
@@ -227,7 +227,7 @@ impl TestData {
         }
     }
 
-    /// Like [`TestData::address`], for partial sectors: writes only the covered bytes of the head.
+    /// Like [`TestData::address`], for partial sectors: writes only the covered bytes of addresses.
     fn address_parts(&mut self, buffer: &mut [u8], offset: u64) {
         self.shifts = true;
         self.serial = self.serial.wrapping_add(1);
@@ -245,7 +245,7 @@ impl TestData {
         mix(self.secret ^ sector).to_le_bytes()[at % (HEAD / 2)]
     }
 
-    /// Returns the offset in the file of the first sector in `buffer`, read at `offset`, that has a
+    /// Returns the file offset of the first sector in `buffer`, read at byte `offset`, that has a
     /// wrong address; `None` if all addresses are right.
     pub(crate) fn first_misplaced(&self, buffer: &[u8], offset: u64) -> Option<u64> {
         if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {

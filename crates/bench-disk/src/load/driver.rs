@@ -59,8 +59,8 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Creates the load with `make` on a new thread; returns the handle and facts about its engine.
-    /// `spare` takes counts. Fails if the thread cannot start or `make` fails.
+    /// Creates the load with `make` on a new thread; returns its handle and facts about the engine.
+    /// `spare` takes the first counts. Fails if the thread cannot start, or `make` fails.
     pub(crate) fn start<F>(spare: TransferTally, make: F) -> Result<(Driver, EngineInfo), DriverError>
     where
         F: FnOnce() -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> + Send + 'static,
@@ -94,7 +94,7 @@ impl Driver {
         self.send(DriverCommand::Count(portion, next));
     }
 
-    /// Waits for the requested count and returns it. Fails with the first failed transfer.
+    /// Waits for the count of [`Driver::start_count`]. Fails with the first failed transfer.
     pub(crate) fn wait_count(&mut self) -> Result<&TransferTally, DriverError> {
         match self.reply()? {
             Reply::Counted(tally) => Ok(self.spare.insert(tally)),
@@ -109,7 +109,7 @@ impl Driver {
         self.reply().map(drop)
     }
 
-    /// Sends a command. If the thread has failed, the pending reply contains the failure.
+    /// Sends a command to the thread. If the thread has failed, its pending reply has the failure.
     fn send(&self, command: DriverCommand) {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command);
@@ -131,7 +131,7 @@ impl Drop for Driver {
     }
 }
 
-/// Executes commands from `inbox`, with replies to `outbox`, until the inbox's sender is dropped.
+/// Executes commands from `inbox`, with replies to `outbox`, until the inbox has no sender.
 fn serve(
     load: &mut dyn DiskLoad,
     inbox: &Receiver<DriverCommand>,
@@ -155,8 +155,8 @@ fn serve(
     Ok(())
 }
 
-/// Waits for the next command, and keeps the load running for up to a second until then; `None` if
-/// the sender is dropped.
+/// Waits for the next command; until then runs the load, for up to a second after the last count.
+/// `None` if the sender is dropped.
 fn next_command(
     load: &mut dyn DiskLoad,
     inbox: &Receiver<DriverCommand>,
@@ -173,7 +173,8 @@ fn next_command(
     }
 }
 
-/// Continues the load, or stops it `patience_ns` after the last count. Returns whether it runs.
+/// Runs the load to its next completion, or stops it if its last count ended `patience_ns` ns ago.
+/// Returns whether it still runs.
 fn keep_up_or_stop(load: &mut dyn DiskLoad, patience_ns: u64) -> Result<bool, LoadError> {
     match load.unasked_ns() {
         Some(ns) if ns < patience_ns => load.keep_up().map(|()| true),

@@ -93,8 +93,8 @@ impl fmt::Display for SectorEvidence {
 }
 
 impl<E: Engine> Loop<E> {
-    /// Keeps the sector with wrong data for examination (the bytes of `transfer` are in the buffer
-    /// of `slot`). Returns `wrong` as an error.
+    /// Copies the first wrong sector from the buffer of `slot`, which has the data of `transfer`,
+    /// to be examined later by [`Loop::examined`]. Returns `wrong` as an error.
     #[cold]
     pub(super) fn keep_suspect(&mut self, slot: usize, transfer: Whole, wrong: WrongSector) -> LoadError {
         let at = usize::try_from(wrong.offset.saturating_sub(transfer.offset)).unwrap_or(usize::MAX);
@@ -104,7 +104,8 @@ impl<E: Engine> Loop<E> {
         LoadError::Wrong(wrong)
     }
 
-    /// Returns `result`; for wrong data, first reads the sector again in other ways, as evidence.
+    /// Returns `result`; for wrong data, ends the load, reads the sector again in other ways and
+    /// adds their results to the error.
     pub(super) fn examined<T>(&mut self, result: Result<T, LoadError>) -> Result<T, LoadError> {
         match result {
             Err(LoadError::Wrong(wrong)) => Err(self.examine(wrong)),
@@ -161,7 +162,7 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// Repeats `transfer` with the same engine and returns the sector at byte `offset` of the file.
+    /// Repeats `transfer` as a read with the same engine; returns its sector at byte `offset`.
     fn read_again(&mut self, transfer: Whole, offset: u64) -> Result<Vec<u8>, String> {
         let slot = *self.idle.last().ok_or("no slot is idle")?;
         self.read_back(slot, transfer).map_err(|error| error.to_string())?;
@@ -172,7 +173,7 @@ impl<E: Engine> Loop<E> {
     }
 }
 
-/// Reads the sector at `offset` past or through the page cache (`mode`), with its own descriptor.
+/// Returns the sector at byte `offset`, read on a new descriptor past or through the page cache.
 fn read_in_other_mode(file: &Arc<TestFile>, mode: PageCacheMode, offset: u64) -> Result<Vec<u8>, String> {
     let other = match (file.reopened(mode), mode) {
         // If the page cache cannot be bypassed, it is emptied.

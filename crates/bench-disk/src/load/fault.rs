@@ -73,7 +73,7 @@ impl fmt::Display for TransferFault {
     }
 }
 
-/// Returns the request for the rest of a transfer: `None` if it is done, all of it after an
+/// Returns the request for what is left of a transfer: `None` if it is done, all of it after an
 /// interruption. Fails if the transfer failed or cannot be continued.
 #[inline]
 pub(crate) fn remaining_request(completion: &Completion) -> Result<Option<Request>, TransferFault> {

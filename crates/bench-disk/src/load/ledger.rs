@@ -46,8 +46,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Creates a ledger of `bytes` bytes from offset `begin` on. `unit`, a multiple of a sector,
-    /// divides sizes and offsets of all blocks. Fails if it needs too much memory.
+    /// Creates a ledger of the versions of all blocks in `bytes` bytes of a file from `begin` on.
+    /// `unit` (whole sectors) divides all block sizes and offsets. Fails if it needs over 1 GiB.
     pub(crate) fn new(begin: u64, bytes: u64, unit: u64) -> Result<Self, TooLarge> {
         // The largest power of two that divides the unit: 4 KiB for blocks of 12 KiB.
         let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR_BYTES as u64);
@@ -61,12 +61,12 @@ impl Ledger {
         }
     }
 
-    /// Returns the ledger time, the number of starts and ends of writes so far.
+    /// Returns the ledger time: how many starts and ends of writes were recorded so far.
     pub(crate) fn time(&self) -> u64 {
         self.clock
     }
 
-    /// Records the start of a write of `len` bytes at `offset`; returns its generation, to seal it.
+    /// Records the start of a write of `len` bytes; returns its generation (version), to seal it.
     pub(crate) fn begin_write(&mut self, offset: u64, len: usize) -> u64 {
         self.clock += 1;
         let generation = self.clock;
@@ -94,7 +94,7 @@ impl Ledger {
         }
     }
 
-    /// Returns generations that a read may find at `offset` if it started at ledger time `began`.
+    /// Returns the versions at `offset` that a read which started at ledger time `began` may find.
     pub(crate) fn possible_generations(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
         let Some(place) = self.place(offset) else { return 0..=0 };
         // The read may have preceded any write that ended during it.
@@ -112,8 +112,8 @@ impl Ledger {
         self.place(offset).map_or((0, true), |place| (place.newest, place.writers == 0))
     }
 
-    /// Verifies `read`, the data at `offset` of a read that started at ledger time `began`, against
-    /// the addresses of `noise`. Fails with the first wrong sector.
+    /// Verifies `read`, data at `offset` from a read that started at ledger time `began`: addresses
+    /// and checksums with `noise`, then generations. Fails with the first wrong sector.
     pub(crate) fn check(
         &self,
         noise: &TestData,

@@ -8,7 +8,8 @@ use plimsoll_metal::uring::WaitEnd;
 const AWAKE_NS: u64 = 50_000;
 
 impl<E: Engine> Loop<E> {
-    /// Starts up to `most` due transfers and awaits a completion; returns its engine time in ns.
+    /// Starts at most `most` transfers, each when it is due, and waits until some finish (counted
+    /// if `counting`); returns the completion time in ns of the engine's clock.
     #[inline(never)]
     pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: TallyMode) -> Result<u64, LoadError> {
         loop {

@@ -36,7 +36,7 @@ pub(crate) fn unmix(x: u64) -> u64 {
     x.wrapping_sub(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Derives an independent seed for a `purpose` of a case, such as "data".
+/// Derives a seed for a `purpose`, such as "data", that is independent of those for other purposes.
 pub(crate) fn derive(seed: u64, purpose: &str) -> u64 {
     purpose.bytes().fold(mix(seed), |hash, byte| mix(hash ^ u64::from(byte)))
 }
@@ -76,7 +76,7 @@ impl Permutation {
         place
     }
 
-    /// Maps several indices, computed together so that their latencies overlap.
+    /// Like [`Permutation::apply`], for several indices at once, so that CPU latencies overlap.
     fn apply_all<const N: usize>(&self, indices: [u64; N]) -> [u64; N] {
         let mut places = self.network(indices);
         if self.high_mask.count_ones() + self.low_bits != self.n.trailing_zeros() {
@@ -105,9 +105,8 @@ impl Permutation {
     }
 }
 
-/// Returns the Feistel round function of half `x`. Any function gives a bijection, but one product
-/// gives a poor order (three times too many of 64 blocks preceded a neighbour). A half has at most
-/// 32 bits, which vector units multiply, unlike 64 bits.
+/// Returns the Feistel round function of half `x` (at most 32 bits, which vector units multiply).
+/// One product gives a poor order: three times too many of 64 blocks preceded a neighbour.
 #[inline]
 fn round(x: u64, key: u64) -> u64 {
     let product = ((x ^ key) & LOW) * ((key >> 32) | 1);
@@ -119,8 +118,8 @@ const LOW: u64 = u32::MAX as u64;
 /// 2^32 divided by the golden ratio, made odd.
 const GOLDEN: u64 = 0x9E37_79B1;
 
-/// Returns a position below `places`: the random number `which` selects the zone, `within` the
-/// position in the zone.
+/// Returns a position below `places`: the random number `which` selects a zone by its share of the
+/// transfers, `within` a position in that zone.
 fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
     let mut left = which % 100;
     let mut before = 0;

@@ -22,7 +22,7 @@ impl StartSchedule {
         StartSchedule { arrivals, gap_ns: 1e9 / per_second, next: 0.0, from_ns: 0, rng }
     }
 
-    /// Starts the schedule at `now_ns`, a time of the engine's clock.
+    /// Starts the schedule at `now_ns` of the engine's clock; the first start is an interval later.
     pub(crate) fn begin(&mut self, now_ns: u64) {
         (self.from_ns, self.next) = (now_ns, 0.0);
         self.next = self.gap();

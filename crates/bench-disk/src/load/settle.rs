@@ -56,8 +56,8 @@ enum Settled {
 }
 
 impl<E: Engine> Loop<E> {
-    /// Waits for completions until `patience` ends, and processes all. Returns the engine time in
-    /// ns of the last finished transfer; `None` if none finished.
+    /// Waits for a completion, at most for `patience`, and processes all. Returns the last finished
+    /// transfer's completion time, in ns of the engine's clock; `None` if none finished.
     pub(super) fn reap(&mut self, patience: WaitEnd, counting: TallyMode) -> Result<Option<u64>, LoadError> {
         let mut settled = self.engine.wait(patience).map_err(LoadError::from);
         let mut at = None;
@@ -78,7 +78,8 @@ impl<E: Engine> Loop<E> {
         settled.map(|()| at)
     }
 
-    /// Processes completion number `nth` of the last wait: counts the transfer or continues it.
+    /// Processes completion number `nth` of the last wait: continues a partial transfer, or ends it
+    /// and counts it if `counting`.
     #[inline]
     fn settle(&mut self, nth: usize, counting: TallyMode) -> Result<Settled, LoadError> {
         let Some(completion) = self.engine.done().get(nth) else { return Ok(Settled::All) };
@@ -109,8 +110,8 @@ impl<E: Engine> Loop<E> {
         Ok(Settled::Whole { at_ns: completed_ns })
     }
 
-    /// Continues a partial transfer, or a copy with its write, and returns `None`. If nothing is
-    /// left to do, returns the times of the transfer's start.
+    /// Continues a partial transfer, or a copy (its read is done) with its write, and returns
+    /// `None`. If nothing is left to do, returns the times of the transfer's start.
     #[cold]
     fn go_on(&mut self, completion: &Completion) -> Result<Option<Begun>, LoadError> {
         let Request { slot, op, .. } = completion.request;

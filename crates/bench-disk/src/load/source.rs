@@ -4,7 +4,7 @@ use crate::load::pattern::{BlockWalk, derive, mix};
 use plimsoll_metal::uring::RequestKind;
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
-/// Returns the block size in bytes that the number `random` selects by weight.
+/// Returns a block size in bytes, which the number `random` selects by the weights of the sizes.
 fn pick_block_size(blocks: &BlockSizes, random: u64) -> u64 {
     let mix = match blocks {
         BlockSizes::One(bytes) => return *bytes,
@@ -48,8 +48,8 @@ pub(crate) struct TransferSource {
 }
 
 impl TransferSource {
-    /// Creates a sequence of transfers along `walk`; `through`: whether writes are durable on
-    /// completion. Equal walks give equal sequences.
+    /// Creates an endless sequence of transfers along `walk`; `through`: whether writes are durable
+    /// on completion. Equal walks give equal sequences.
     pub(crate) fn new(
         operation: DiskOperation,
         through: WriteThrough,

@@ -53,14 +53,14 @@ pub(crate) struct Parts {
 }
 
 impl TransferTally {
-    /// Creates an empty tally; reads and writes of mixed loads and copies have their own latencies.
+    /// Creates an empty tally, for mixed loads and copies with separate latencies per direction.
     pub(crate) fn of(operation: DiskOperation) -> Self {
         let is_separate = matches!(operation, DiskOperation::Mixed { .. } | DiskOperation::Copy);
         let traffic = || Traffic { latency: is_separate.then(Times::default), ..Traffic::default() };
         TransferTally { read: traffic(), written: traffic(), ..TransferTally::default() }
     }
 
-    /// Adds the times of one transfer, buffered until [`TransferTally::flush_times`].
+    /// Adds the times of one transfer; the histograms get them by [`TransferTally::flush_times`].
     pub(crate) fn record_times(&mut self, parts: Parts) {
         if parts != self.held || self.run == u32::MAX {
             self.flush_times();
@@ -80,7 +80,6 @@ impl TransferTally {
         }
     }
 
-    /// Resets all counts and times to zero.
     pub(crate) fn clear(&mut self) {
         for times in [&mut self.latency, &mut self.submit, &mut self.complete, &mut self.sync] {
             times.clear();

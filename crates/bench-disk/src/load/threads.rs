@@ -25,7 +25,7 @@ pub(crate) struct Count<'a> {
     pub(crate) switches: u64,
 }
 
-/// Returns the CPU time of the process without this thread in ns, and its context switches, so far.
+/// Returns the process's CPU time without this thread's, in ns, and the process's context switches.
 fn used_so_far() -> [u64; 2] {
     let usage = usage();
     let load_cpu_ns = cpu_of_this_process_ns().saturating_sub(cpu_of_this_thread_ns());
@@ -40,8 +40,8 @@ pub(crate) struct DiskThreads {
 }
 
 impl DiskThreads {
-    /// Starts a thread per element of `makes`, each creating its load there; returns the threads
-    /// and the worst facts about an engine (a fallback). `total` is an empty tally.
+    /// Starts a thread per element of `makes`, which creates its load there. Returns the threads
+    /// and facts about the worst engine of them, such as a fallback. `total` is an empty tally.
     pub(crate) fn start<F>(
         total: TransferTally,
         makes: impl IntoIterator<Item = F>,
@@ -59,7 +59,7 @@ impl DiskThreads {
         Ok((DiskThreads { drivers, total, reported: None }, about))
     }
 
-    /// Measures a portion on each thread at the same time; returns summed counts and rates.
+    /// Measures `portions`, one per thread, at the same time; returns summed counts and rates.
     pub(crate) fn count(&mut self, portions: &[Portion]) -> Result<Count<'_>, DriverError> {
         let before = self.reported.unwrap_or_else(used_so_far);
         let fixed = portions.iter().any(|portion| matches!(portion, Portion::Transfers { .. }));
@@ -114,7 +114,7 @@ impl DiskThreads {
         })
     }
 
-    /// Stops the load and limits the transfers in flight of each thread to `limit`.
+    /// Stops the loads of all threads and limits the transfers in flight of each to `limit`.
     pub(crate) fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
         self.reported = None;
         self.drivers.iter_mut().try_for_each(|driver| driver.ask(DriverCommand::Limit(limit)))

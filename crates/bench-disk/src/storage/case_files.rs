@@ -69,7 +69,7 @@ impl CaseFiles {
         })
     }
 
-    /// Fills the device and returns a range of whole chunks per thread, to discard and refill.
+    /// Fills the device and divides it into a range per thread, to be used up and refilled.
     fn for_device_trims(
         job: &DiskTransfers,
         cx: &Context<'_>,
@@ -103,7 +103,7 @@ impl CaseFiles {
         })
     }
 
-    /// Creates a file per thread, to be used up (append, trim) and renewed.
+    /// Creates a file per thread that operations use up: empty for appends, filled for trims.
     fn for_used_up_files(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
         let facts = check_dir(&cx.options.dir)?.within_memory(cx.machine);
         let wanted = facts.file_size(requested_size(job))?;
@@ -137,8 +137,8 @@ fn extent(job: &DiskTransfers, bytes: u64) -> WalkExtent {
     WalkExtent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
 }
 
-/// Returns the bytes of the file per thread, a multiple of the block unit. Fails if a block does
-/// not fit, or is no multiple of the device's sector.
+/// Returns the bytes of the file per thread, a multiple of the unit of block offsets. Fails if a
+/// block does not fit, or is no multiple of the device's sector.
 fn bytes_per_thread(job: &DiskTransfers, filled: &Filled) -> Result<u64, CannotMeasure> {
     let sector = filled.file.direct_alignment().map_or(0, u64::from);
     let unit = job.blocks.unit();
@@ -167,7 +167,7 @@ fn too_small(job: &DiskTransfers, bytes: u64) -> CannotMeasure {
     ))
 }
 
-/// Creates a second file of `bytes` bytes, the destination of a copy, filled like the first.
+/// Creates a second file of `bytes` bytes, the destination of a copy, filled with test data.
 fn create_copy_target(
     cx: &Context<'_>,
     cache: PageCacheMode,

@@ -28,8 +28,8 @@ pub(crate) const MIN_DEFAULT_BYTES: u64 = 64 << 20;
 /// Least blocks per thread of a default size: fewer have no order.
 const LEAST_BLOCKS: u64 = 2;
 
-/// Returns the size of the test file for a job: its `--size`, a default range, or for large blocks
-/// several blocks per thread.
+/// Returns the size of the test file for a job: its `--size`, else 64 MiB to 1 GiB, as the space
+/// allows; for large blocks at least two of them per thread, and eight times that up to 1 GiB.
 pub(crate) fn requested_size(job: &DiskTransfers) -> RequestedSize {
     let least = job.blocks.largest().saturating_mul(job.threads).saturating_mul(LEAST_BLOCKS);
     match (job.size, least) {
@@ -79,8 +79,8 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// Returns a filled file of `size`, new or from an earlier case. Fails with `NotHere` if direct
-    /// I/O is refused or meaningless, with `Unsafe` if it could do harm.
+    /// Returns a filled file (or device) of `size`; if `used` is shared, perhaps of an earlier
+    /// case. Fails with `NotHere` if direct I/O is refused or meaningless, `Unsafe` if harmful.
     pub(crate) fn for_case(
         cx: &Context<'_>,
         cache: PageCacheMode,
@@ -149,7 +149,7 @@ impl Filled {
         Ok(Filled { file, bytes: filled, known: true, warnings, size })
     }
 
-    /// Uses `device` as the file: filled if its data may be destroyed, else as it is.
+    /// Uses `device` as the file: filled with `noise` if its data may be destroyed, else unchanged.
     fn on_device(
         device: &Arc<RawDevice>,
         cache: PageCacheMode,
@@ -189,7 +189,7 @@ impl Filled {
         Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size })
     }
 
-    /// Returns the file system and the devices below it (`dm-0 → nvme0n1`) as facts of the case.
+    /// Returns, as facts of the case, the file system and the devices below it, `dm-0 → nvme0n1`.
     pub(crate) fn storage_facts(&self, storage: Option<&Storage>) -> Achieved {
         let mut place = Achieved::default();
         place.set(&FILE_SYSTEM, self.file.facts.file_system.to_string());
@@ -208,8 +208,8 @@ impl Filled {
     }
 }
 
-/// Returns the device of `target`, claimed once per worker and checked again for each case: after a
-/// release, another process could get the claim.
+/// Returns the open device of `target`, claimed once per worker process and checked again for each
+/// case: after a release, another process could claim it.
 fn claimed(
     cx: &Context<'_>,
     target: &RawTarget,
@@ -239,14 +239,13 @@ fn fill_page_cache(file: &TestFile, bytes: u64) {
     }
 }
 
-/// Drops the file from the page cache: direct transfers would have to drop pages one by one.
+/// Drops the file from the page cache, as direct transfers would have to drop pages one by one.
 pub(super) fn cool(file: &TestFile) {
     // A read-only file has no dirty data; the advice may be ignored.
     let _ = rustix::fs::fdatasync(file);
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
 }
 
-/// Drops `bytes` bytes from offset `from` on from the page cache; the kernel may keep them.
 pub(crate) fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
     let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
 }
@@ -261,7 +260,7 @@ fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Re
     }
 }
 
-/// Returns the facts of the test directory. Fails if unusable, or in memory with a direct `cache`.
+/// Returns facts of the test directory. Fails if unusable, or in memory with a direct `cache`.
 fn check_test_dir(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir)?;
     match (facts.file_system.medium, cache) {
@@ -281,7 +280,6 @@ pub(crate) fn check_not_in_memory(machine: &Machine) -> Result<(), CannotMeasure
     }
 }
 
-/// Returns the error that the test directory is on `file_system`, such as tmpfs, not on a disk.
 pub(crate) fn in_memory_error(file_system: &str) -> CannotMeasure {
     CannotMeasure::not_here(format!(
         "the test directory is on {file_system}, which is in memory: direct I/O and fdatasync have no effect there; use a --dir on a disk"
@@ -309,7 +307,7 @@ pub(crate) fn memory_warning(storage: Option<&Storage>) -> Option<DiskWarning> {
     Some(DiskWarning::Served { file_system: file_system.fs_type.clone() })
 }
 
-/// Returns a warning if a file of `bytes` incompressible bytes takes clearly less space.
+/// Returns a warning if a file of `bytes` incompressible bytes occupies less than 90 % of them.
 fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<DiskWarning> {
     let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
     Some(DiskWarning::SpaceSaved { bytes, taken, file_system: file.facts.file_system.to_string() })

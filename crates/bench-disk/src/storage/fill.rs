@@ -40,7 +40,7 @@ pub(crate) struct Filling {
 }
 
 impl Filling {
-    /// Returns a fill of the first `bytes`, without a time limit.
+    /// Returns the task to fill the first `bytes` bytes of a file, without a time limit.
     pub(crate) fn of(bytes: u64) -> Self {
         Filling { from: 0, bytes, patience: Duration::MAX, until: None }
     }

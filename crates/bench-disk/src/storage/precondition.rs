@@ -26,8 +26,8 @@ const PATIENCE_NS: u64 = 30_000_000_000;
 /// Least share of the device that must be written for its own steady state.
 const WHOLE: f64 = 0.5;
 
-/// Overwrites the first `bytes` of the file once in random order. Returns warnings if time was
-/// short or only a part of the disks is covered. Fails without the right to write.
+/// Overwrites the first `bytes` of the file once in random order, in blocks of `job`. Returns
+/// warnings if time was short, or `bytes` is under half of the disks. Fails if it may not write.
 pub(crate) fn precondition(
     job: &DiskTransfers,
     cx: &Context<'_>,

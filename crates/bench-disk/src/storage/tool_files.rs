@@ -32,7 +32,7 @@ pub(crate) struct ToolFiles {
 }
 
 impl ToolFiles {
-    /// Prepares to provide files like the first `bytes` of `filled`, the case's file, to tools.
+    /// Prepares to provide tools with files like the first `bytes` of `filled`, the case's file.
     pub(crate) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
         let shelf = cx.keep.take::<SecondFile>(TOOL_FILE_KEY).unwrap_or_default();
         cx.keep.put(TOOL_FILE_KEY, Rc::clone(&shelf));
@@ -40,8 +40,8 @@ impl ToolFiles {
         ToolFiles { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, shared: None, turns: 0 }
     }
 
-    /// Returns a filled file, or part of the device, for a tool. Takes at most half of the time
-    /// until `until`, because the case needs the rest; fails if that is too short.
+    /// Returns a filled file, or part of the device, for a reference tool to write. Takes at most
+    /// half of the time until `until`, because the case needs the rest; fails if that is too short.
     pub(crate) fn provide_file(&mut self, until: Option<Instant>) -> Result<Writable, String> {
         let now = Instant::now();
         let until = until.map(|until| now + until.saturating_duration_since(now) / 2);
@@ -64,7 +64,7 @@ impl ToolFiles {
         Ok(Ok(Writable { file: self.own.proc_path(), offset: from, bytes: self.bytes }))
     }
 
-    /// Returns a second file, filled, for a tool. Inner error: no room; outer error: a failure.
+    /// Returns a second file, filled, for a tool. Inner error: no room for one; outer: a failure.
     fn second_file(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let kept = self.shelf.borrow_mut().take().filter(|(_, bytes)| *bytes == self.bytes);
         let (file, bytes) = match kept {
@@ -87,7 +87,7 @@ impl ToolFiles {
         Ok(Ok(place))
     }
 
-    /// Refills the case's own file if a tool wrote to it; fails if that lasts beyond `until`.
+    /// Refills the case's own file if a tool wrote to it; fails if not done before `until`.
     pub(crate) fn take_back(&mut self, until: Option<Instant>) -> Result<(), CannotMeasure> {
         if !self.shares_case_file() {
             return Ok(());
@@ -104,7 +104,6 @@ impl ToolFiles {
         refill(&self.own, 0, whole, until, &mut noise)
     }
 
-    /// Whether tools write to the case's own file, for lack of room.
     pub(crate) fn shares_case_file(&self) -> bool {
         self.shared.is_some()
     }

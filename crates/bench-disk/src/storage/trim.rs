@@ -10,7 +10,7 @@ use plimsoll_model::job::disk::BlockSizes;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown_path;
 
-/// Fails, with what is missing, unless trims in the test directory reach its device.
+/// Fails, with what is missing, unless trims of a test file reach the device below it.
 pub(crate) fn check_dir_trims(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     let Some(storage) = cx.machine.storage.as_ref() else { return Ok(()) };
     let limit = |number| users::queue_number(&Root::live(), number, "discard_max_bytes");
@@ -18,7 +18,7 @@ pub(crate) fn check_dir_trims(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     refusal(storage, most).map_or(Ok(()), |reason| Err(CannotMeasure::not_here(reason)))
 }
 
-/// Fails, with what is missing, unless the device supports trims of these block sizes.
+/// Fails, with what is missing, unless the device of `target` supports trims of these block sizes.
 pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<(), CannotMeasure> {
     let name = shown_path(&target.device);
     let about = std::fs::metadata(&target.device)
@@ -29,9 +29,9 @@ pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<()
     reason.map_or(Ok(()), |reason| Err(CannotMeasure::not_here(reason)))
 }
 
-/// Explains why device `name` would ignore trims of multiples of `unit` bytes: `most` is its
-/// `discard_max_bytes`, `granularity` its `discard_granularity`
-/// (Documentation/ABI/stable/sysfs-block). `None` if it would not.
+/// Explains why device `name` would ignore trims of multiples of `unit` bytes: by
+/// `discard_max_bytes` (`most`) or `discard_granularity` (Documentation/ABI/stable/sysfs-block).
+/// `None` if it would not.
 fn device_refusal(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) -> Option<String> {
     match (most, granularity) {
         (Some(0), _) => Some(format!("{name} does not support trim (its discard_max_bytes is 0)")),
@@ -43,8 +43,8 @@ fn device_refusal(name: &str, unit: u64, most: Option<u64>, granularity: Option<
     }
 }
 
-/// Explains why trims do not reach the device, whose largest trim is `most` bytes; `None` if trims
-/// reach it or nothing is known.
+/// Explains why trims of a file do not reach the device, whose `discard_max_bytes` is `most`;
+/// `None` if they do or nothing is known.
 fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     let device = storage.device.as_deref().unwrap_or("the device");
     if most == Some(0) {

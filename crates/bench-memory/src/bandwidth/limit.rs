@@ -27,8 +27,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// Returns the limit of loads from the caches of `level`, at the clock of each sample; stores add
-/// their share. A nearer cache supplies at most its own size.
+/// Returns the limit, B/s, by loads from the caches of `level` at the clock of each sample; stores
+/// add their share. A nearer cache supplies at most its own size.
 fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let MemoryStream { op, site, .. } = MemoryStream::of(case)?;
@@ -70,7 +70,7 @@ struct CacheWidth {
 }
 
 impl CacheWidth {
-    /// Returns the limit with the evidence that it rests on.
+    /// Adds to `limit`, of the cache of `level`, what it rests on: a documented or measured width.
     fn with_evidence(&self, limit: Limit, level: u8) -> Limit {
         let bytes = self.bytes;
         match &self.core {
@@ -88,8 +88,8 @@ impl CacheWidth {
     }
 }
 
-/// Returns the bytes per cycle that the cache of `level` is documented to give. If level 1 is not
-/// listed, returns the bytes measured before the run.
+/// Returns the documented bytes per cycle from the cache of `level`; if level 1 is not listed,
+/// those measured before the run.
 fn width(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String> {
     let listed = listed(machine, cpu, level);
     match level {
@@ -113,7 +113,7 @@ fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String
     Ok(CacheWidth { bytes, from, core: Some(core) })
 }
 
-/// Returns the widest measured loads of level 1; `None` if there are several kinds of cores.
+/// Returns the widest loads of level 1 that were measured; `None` if none were, or cores differ.
 fn measured(machine: &Machine) -> Option<CacheWidth> {
     let loads = machine.cpu.capabilities.iter().filter(|one| one.ability == Ability::Loads);
     let bytes = |one: &Capability| Some(one.per_cycle()? * f64::from(one.bits) / 8.0);
@@ -128,7 +128,7 @@ fn measured(machine: &Machine) -> Option<CacheWidth> {
     Some(CacheWidth { bytes, from, core: None })
 }
 
-/// Returns the least share of `size` bytes that no nearer cache holds; fails if that is small.
+/// Returns the share of `size` bytes beyond the caches nearer than `level`; fails below a half.
 fn share_beyond_cache(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, String> {
     let inner = crate::levels(machine, cpu).into_iter().rfind(|cache| cache.number < level);
     match inner {
@@ -144,7 +144,7 @@ fn share_beyond_cache(machine: &Machine, cpu: usize, level: u8, size: u64) -> Re
     }
 }
 
-/// Returns the channels' limits in B/s; for [`BANDWIDTH_METRIC`] times its share of bus traffic.
+/// Returns the memory channels' limits, B/s; for [`BANDWIDTH_METRIC`] without write-allocates.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let carried = channels::channel_limits(question.machine, question.case)?;
     if question.metric != BANDWIDTH_METRIC {

@@ -114,7 +114,7 @@ impl Benchmark for Bandwidth {
     }
 }
 
-/// Returns the legend of kernel names if the case leaves the kernel open and its name needs one.
+/// Returns the legend of kernel names if the case requests no kernel and the chosen name needs it.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
     MemoryStream::of(&measurement.case).ok().filter(|stream| stream.variant == BEST_VARIANT)?;
     let chosen = measurement.achieved.word_of_parameter("variant")?;

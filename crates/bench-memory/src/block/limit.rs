@@ -55,7 +55,7 @@ fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
     }
 }
 
-/// Returns the limit by the cores' load and store ports, at the clock of each sample.
+/// Returns the limit, B/s, by the cores' load and store ports at the clock of each sample.
 fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let cpus = cpus_of_case(machine, case);
@@ -85,7 +85,7 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
     Ok(core.mark(limit).resting_on(format!("{per_cycle} {name} ({})", core.name)))
 }
 
-/// Returns (name, value, unit) of what a core does per cycle: blocks of up to 8 bytes, else bytes.
+/// Returns (name, value, unit) of a core's work per cycle: in blocks up to 8 bytes, else in bytes.
 fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64, &'static str), String> {
     let op = question.case.word("op").unwrap_or_default();
     let small = block_bytes(question)? <= ACCESS;

@@ -189,7 +189,7 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// Returns the most blocks per thread that the fixed `amounts` require; `None` if none is fixed.
+/// Returns the most blocks of `block` bytes per thread in `amounts`; `None` if none is fixed.
 fn most_blocks(amounts: &[Case], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
     let each = |asked: &Case| {
         let of_volume = asked.number("volume").map(|volume| volume / block.max(1) / op.regions() as u64);
@@ -200,7 +200,7 @@ fn most_blocks(amounts: &[Case], op: BlockOp, block: u64, threads: u64) -> Optio
     amounts.iter().filter_map(each).max()
 }
 
-/// Returns the default bytes per thread, with room for `blocks` blocks (4 by default and at most).
+/// Returns the default bytes per thread, with room for `blocks` blocks, or 4 if `None` or more.
 fn default_size(
     machine: &Machine,
     group: &Group,
@@ -231,7 +231,7 @@ fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
     })
 }
 
-/// Returns each requested amount per sample, as a case with these parameters.
+/// Returns a case for each combination in `group` of `volume` or `count` with `scaling`.
 fn amounts(group: &Group) -> Result<Vec<Case>, String> {
     match (group.asked("volume"), group.asked("count")) {
         (true, true) => Err("--volume and --count are mutually exclusive".to_owned()),
@@ -242,7 +242,7 @@ fn amounts(group: &Group) -> Result<Vec<Case>, String> {
     }
 }
 
-/// Returns the fixed number of blocks per sample, if any; fails below one block per thread.
+/// Returns the fixed blocks per sample, `None` for a timed case; fails below a block per thread.
 fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<FixedBlocks>, String> {
     let scaling = fixed::scaling(case)?;
     let per_block = block.saturating_mul(op.regions() as u64).max(1);

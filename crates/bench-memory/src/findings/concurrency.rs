@@ -20,7 +20,8 @@ struct ConcurrencyBound<'a> {
     gain: f64,
 }
 
-/// Returns at most one finding: on the operation whose single thread reaches most of the limit.
+/// Returns at most one finding: that a core's loads in flight limit the bandwidth of one thread, on
+/// the operation that reaches the most of its limit.
 pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
     let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
@@ -85,8 +86,8 @@ fn describe(held: &ConcurrencyBound<'_>, run: &RunView<'_>) -> Option<PlainFindi
     Some(PlainFinding { topic: Topic::Concurrency, code: "concurrency", text, evidence })
 }
 
-/// Returns the latency of memory in s from the largest chase on the node of `one`; `None` without a
-/// chase through at least the bytes of `one` (at most 256 MiB are required).
+/// Returns the latency of memory in s by the largest chase on the machine of `one`, `None` without
+/// a chase through at least the bytes of `one` (at most 256 MiB are required).
 fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
     let size = Some(MemorySite::of(&one.case).size).filter(|size| *size > 0)?;
     let least = size.min(256 << 20);

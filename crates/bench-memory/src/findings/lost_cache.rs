@@ -8,7 +8,7 @@ use plimsoll_model::job::MemorySite;
 /// Share of memory latency from which on memory answered; caches are at least 3 times as fast.
 const AS_MEMORY: f64 = 0.8;
 
-/// Returns at most one finding: on the smallest working set that fits in a cache but was in memory.
+/// Returns at most one finding: the smallest working set that fits a cache, yet is slow as memory.
 pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let smaller = |level: &str| level != "memory";
     let in_a_cache =
@@ -21,7 +21,7 @@ pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
         .collect()
 }
 
-/// Returns a measurement of the same size and machine in this run that the cache did answer.
+/// Returns a measurement of the run with equal size and machine, but 2.5 times as fast as `cached`.
 fn find_fast_in_cache<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
     let latency = median(cached)?;
     let key = |m: &Measurement| (MemorySite::of(&m.case).size, m.achieved.get(&LEVEL));
@@ -31,7 +31,7 @@ fn find_fast_in_cache<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a
         .find(|m| median(m).is_some_and(|near| near < AS_MEMORY / 2.0 * latency))
 }
 
-/// Returns this run's same chase through more bytes, in memory, if it is hardly slower.
+/// Returns the run's equal chase in memory if `cached` takes at least 80 % of its latency.
 fn find_same_in_memory<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
     let latency = median(cached)?;
     let rest = |m: &Measurement| -> Vec<String> {

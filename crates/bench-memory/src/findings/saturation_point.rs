@@ -9,7 +9,7 @@ use plimsoll_units::text::format_count;
 const LEAST_RISE: f64 = 0.10;
 const LEAST_POINTS: usize = 5;
 
-/// Returns a finding for each `memory.loaded-latency` whose curve starts without load.
+/// Returns a finding for each `memory.loaded-latency` with a curve that starts without load.
 pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(LoadedLatency.name()).filter_map(describe).collect()
 }

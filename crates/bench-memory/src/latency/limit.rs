@@ -17,7 +17,7 @@ pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// Returns the documented load-to-use latency (s) of level 1 or 2 at each sample's clock.
+/// Returns the documented load-to-use latency (s) at each sample's clock; fails beyond level 2.
 fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let size = MemorySite::of(case).size;
@@ -47,7 +47,7 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     })
 }
 
-/// Returns the level (1 or 2) of the cache that answers all loads of a cycle of `size` bytes.
+/// Returns the cache level (1 or 2) that answers all loads in `size` bytes; fails if none does.
 fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, String> {
     let levels = crate::levels(machine, cpu);
     if levels.is_empty() {

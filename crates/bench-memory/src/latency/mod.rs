@@ -93,13 +93,13 @@ fn remark(measurement: &Measurement) -> Option<&'static str> {
     named.then_some("rows without 'pages' use transparent huge pages (thp)")
 }
 
-/// Returns one chase through `site`, with the usual affinity of `memory.latency`.
+/// Returns the job of one pointer chase through `site`, by one thread on the default CPU.
 pub(super) fn single_chase(site: &MemorySite) -> PointerChase {
     let threads = Threads { count: 1, place: ThreadOrder::Spread };
     PointerChase { chases: 1, group: CHASE_GROUP as usize, site: MemorySite { threads, ..site.clone() } }
 }
 
-/// Fails unless each of several chases has at least two nodes, whatever the stride.
+/// Fails unless each of several chases has room for two list nodes, whatever the stride.
 fn enough_nodes(job: &PointerChase) -> Result<(), CannotMeasure> {
     let needed = 2 * job.chases as u64 * FAR_STRIDE;
     if job.chases == 1 || job.site.size >= needed {
@@ -152,8 +152,8 @@ impl Chasing {
     }
 }
 
-/// Returns requested pages, each with the bytes above which they are measured. The default are the
-/// best, and beyond the second-level cache also small pages, to show the address translation cost.
+/// Returns the requested pages, each with the working set in bytes above which it is measured. By
+/// default the best pages and, beyond level 2, small pages, to show the address translation cost.
 fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<(RequestedPages, u64)>, String> {
     let mut found: Vec<_> = pages(machine, group)?.into_iter().map(|asked| (asked, 0)).collect();
     if !group.asked("pages") && found.iter().all(|(asked, _)| asked.pages != Pages::Small) {
@@ -180,7 +180,7 @@ fn groups(group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// Returns the case with every combination of parameters; default values are not named.
+/// Returns `case` with each combination of parameters; those with their default are not added.
 fn cases_with_each(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Case]) -> Vec<Case> {
     let mut cases = Vec::new();
     for chases in chases {
@@ -202,7 +202,6 @@ pub(crate) fn first_cpu(machine: &Machine, case: &Case) -> usize {
     cpus_of_case(machine, case).first().copied().unwrap_or(0)
 }
 
-/// Returns the CPU that the chase runs on by default.
 fn usual_cpu(machine: &Machine) -> usize {
     spread_cpus(machine, 1).first().copied().unwrap_or(0)
 }
@@ -220,14 +219,14 @@ fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
     sizes
 }
 
-/// Returns a size in bytes whose *touched lines* exceed the caches, within memory and time.
+/// Returns a size in bytes whose *touched lines* exceed the caches, if memory and time permit.
 pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
     let lines =
         working_set::default_total_bytes(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE_BYTES as u64);
     working_set::bytes_per_thread(machine, group, 1, lines.min(LARGEST_DEFAULT))
 }
 
-/// Returns the distance between nodes in bytes, and that allowed between slices as a share.
+/// Returns the bytes from one list node to the next, and the tolerated deviation of time slices.
 fn layout(caches: &[MemoryLevel], size: u64) -> (u64, f64) {
     match caches.iter().find(|level| size <= level.bytes).map(|level| level.number) {
         Some(1) => (LINE_BYTES as u64, NEAR_SPREAD),
@@ -236,7 +235,7 @@ fn layout(caches: &[MemoryLevel], size: u64) -> (u64, f64) {
     }
 }
 
-/// Warns if `size` exceeds the caches of `cpus`, but `touched` (bytes of touched lines) does not.
+/// Warns if `size` exceeds the caches of `cpus`, but the bytes of `touched` lines may not.
 fn note_touched(
     facts: &mut Facts,
     machine: &Machine,

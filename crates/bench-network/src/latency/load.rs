@@ -20,8 +20,8 @@ pub(super) struct NetworkLoad {
 }
 
 impl NetworkLoad {
-    /// Opens a second session with the server of `session` for a TCP stream that repeats `message`
-    /// in `direction`, with its local threads on `cpus`.
+    /// Opens a second session with the server of `session`, for a TCP stream of random data (by
+    /// `seed`) in `direction`, with its local threads on the last of `near`.
     pub(super) fn new(
         session: &ServerSession,
         direction: Direction,

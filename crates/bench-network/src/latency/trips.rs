@@ -126,7 +126,7 @@ impl RoundTrips {
         Ok(round_trips)
     }
 
-    /// Pins both ends if the server is private: as `job` requires, else by the shortest trial.
+    /// Pins both ends if the server is private: as `job` requires, else by trials of round trips.
     fn choose_cpus(&mut self, setup: &NetworkSetup, job: &NetworkJob) -> Result<(), CannotMeasure> {
         let (Some(machine), Some(_)) = (&setup.machine, self.server_pid()) else { return Ok(()) };
         let all = self.placement.clone();
@@ -261,8 +261,8 @@ impl RoundTrips {
         Ok(sum)
     }
 
-    /// Probes why no message came back and ends the server's echoes; `port` is the one for new
-    /// connections. `None` if no fault is found, and for a private server and ICMP.
+    /// Probes why no message came back, and ends the server's echoes; `port` is the server's for
+    /// new connections. `None` if no fault is found, and for a private server and ICMP.
     fn path_fault(&mut self, port: Option<u16>) -> Option<PathFault> {
         let bytes = self.payloads.first().map_or(1, |payload| payload.bytes().len()) as u32;
         let session = self.session.as_mut().filter(|session| session.pid().is_none())?;
@@ -305,7 +305,7 @@ impl RoundTrips {
         }
     }
 
-    /// Makes round trips under the load, if any, and returns also its rate, bit/s.
+    /// Makes round trips under the load, if any; returns also the rate of the load, bit/s.
     fn measure_loaded(
         &mut self,
         until: OrderedAmount,

@@ -25,7 +25,7 @@ pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
     all
 }
 
-/// Returns `up`, `down` or their sum, by the direction of the case; `None` if one is unknown.
+/// Returns `up`, `down` or their sum, by the direction of the case; `None` if that is unknown.
 fn rate_in_direction(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
     match case.word("direction") {
         Some("down") => down,

@@ -139,7 +139,7 @@ pub(crate) fn probe_segments(
     Ok(Some(PathFault::BlackHole { sender, segment, passes: passes.max() }))
 }
 
-/// Writes to each stream. Returns for each whether the server's kernel acknowledged it in time.
+/// Writes to each stream. Returns for each whether the server's kernel acknowledged all within 2 s.
 fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
     let bytes = vec![0; CARRIED];
     let acknowledged = |stream: &TcpStream| TcpInfo::of(stream).ok().and_then(|info| info.acknowledged);
@@ -161,7 +161,7 @@ fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
     carried
 }
 
-/// Requests data on `streams` streams. Returns for each whether all of it arrived in time.
+/// Requests data on `streams` streams. Returns for each whether all of it arrived within 2 s.
 fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, CannotMeasure> {
     // At most the number of sizes.
     let count = streams as u16;
@@ -181,8 +181,8 @@ fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, 
     Ok(arrived.iter().map(|count| *count >= CARRIED).collect())
 }
 
-/// Probes which datagrams that `sender` sends arrive, over connected `sockets`. `None` if those of
-/// `bytes` bytes do; else the fault has the largest tried size that does.
+/// Probes over connected `sockets` which datagrams from `sender` arrive. `None` if those of `bytes`
+/// bytes do; else the fault, with the largest tried size that arrives.
 pub(crate) fn probe_datagrams(
     session: &mut ServerSession,
     sockets: &[UdpSocket],

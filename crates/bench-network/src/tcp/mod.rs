@@ -344,8 +344,8 @@ impl Prepared for Streams {
     }
 }
 
-/// Returns the number of messages per stream for the check: a second at `rate` bit/s, at most
-/// [`CHECKED`] bytes; `message` is their size in bytes.
+/// Returns the messages per stream for the check: of all streams a second at `rate` bit/s, but at
+/// most [`CHECKED`] bytes; a message has `message` bytes.
 fn check_message_count(rate: f64, streams: u64, message: u64) -> u64 {
     let bytes = CHECKED.min((rate / 8.0) as u64);
     bytes.div_ceil(message).clamp(1, 1 << 12).div_ceil(streams)

@@ -173,7 +173,7 @@ impl Datagrams {
         })
     }
 
-    /// Makes a transfer at `rate` bit/s (`None`: full speed). Returns its sample and search result.
+    /// Transfers at `rate` bit/s (`None`: full speed). Returns the sample and its role in a search.
     fn transfer_at(
         &mut self,
         amount: SampleAmount,
@@ -207,7 +207,7 @@ impl Datagrams {
         Ok((judged, trial))
     }
 
-    /// Fails if nothing arrived in one of the directions, and nothing of this size on a retry.
+    /// Fails if nothing arrived in a direction, and no datagram of this size does in a probe.
     fn check_arrivals(&mut self, work: &UdpOrder, ways: &[UdpDirection<'_>]) -> Result<(), CannotMeasure> {
         let senders = [TransferEnd::Client, TransferEnd::Server].into_iter();
         let senders = senders.filter(|end| end.sends(work.direction));
@@ -346,7 +346,7 @@ impl UdpDirection<'_> {
     }
 }
 
-/// Returns the faster direction's rate at the end, bit/s, and the most certain growth of delay.
+/// Returns the highest rate at the end, bit/s, and the surest growth of delay, of any direction.
 fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
     let all: Vec<_> = ways.iter().map(|direction| search::tail(&direction.received.timeline)).collect();
     let rate = all.iter().filter_map(|(rate, _)| *rate).reduce(f64::max);

@@ -179,7 +179,7 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> Rat
         }
     }
 
-    /// Tries the rate `low`, bit/s, for longer. If it fails, it becomes `high`, and `low` falls.
+    /// Tries `low`, bit/s, for longer; while that is too much, sets `high` to it and lowers it.
     fn prove(&mut self, low: &mut f64, high: &mut f64) -> Result<(), CannotMeasure> {
         while *low > 0.0 {
             let part = LAST.min(self.left / self.seconds);
@@ -195,7 +195,7 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> Rat
         Ok(())
     }
 
-    /// Returns the index of the last trial at the highest rate below `high` that `wanted` accepts.
+    /// Returns the index of the last trial at the highest rate below `high` with a wanted verdict.
     fn best(&self, high: f64, wanted: impl Fn(TrialVerdict) -> bool) -> Option<usize> {
         // The offered rate differs slightly from the target rate.
         let below =

@@ -58,7 +58,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets the size of each job's file, and whether jobs have ranges of one file.
+    /// Sets the size of each job's file, and whether jobs have separate ranges of one named file.
     pub(super) fn files(&mut self) {
         if let Some(given) = self.get("nrfiles").filter(|given| value::count(&given.value) != Some(1))
             && self.job.files.named.is_none()
@@ -74,7 +74,8 @@ impl<'a> JobReader<'a> {
         self.offsets(device.flatten());
     }
 
-    /// Returns the bytes of each job's file; `device` is the target device with its size, if known.
+    /// Returns the bytes of each job's file; `None` if unknown, or wrong (recorded as an error).
+    /// `device` has the size, if known, of the target if that is a device, not a file.
     fn file_bytes(&mut self, device: Option<Option<u64>>) -> Option<u64> {
         let Some(given) = self.get("filesize").or(self.get("size")) else {
             if device.is_none() {
@@ -137,7 +138,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets samples, sample time and warm-up; without `runtime`, sets a fixed amount of bytes.
+    /// Sets number and length of samples, and warm-up; without `runtime`, the bytes of each sample.
     pub(super) fn amount(&mut self) {
         self.job.how.warm_up = self.time("ramp_time", SECOND);
         let timed = self.is_on("time_based");
@@ -174,8 +175,8 @@ impl<'a> JobReader<'a> {
         self.remark(given, &how);
     }
 
-    /// Returns the bytes that each job transfers in blocks of `block` bytes, as fio 3.33 counts
-    /// them from `size`, `io_size`, `loops` and `number_ios`; `None` if unknown.
+    /// Returns the bytes that each job transfers in fio 3.33, in blocks of `block` bytes, from
+    /// `size`, `io_size`, `loops` and `number_ios`; `None` if unknown.
     fn bytes_of_a_job(&mut self, block: u64) -> Option<u64> {
         let loops = self.number("loops").unwrap_or(1).max(1);
         let size = self.get("size").and_then(|given| value::size(&given.value, self.base));
@@ -206,7 +207,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Divides the job's amount of bytes into at most ten samples that are not too short.
+    /// Divides the bytes that the job transfers into at most 10 samples of 64 MiB or more.
     fn fixed_amount(&mut self) {
         let block = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => *bytes,

@@ -55,7 +55,7 @@ impl<'a> JobReader<'a> {
         self.set("read-share", Value::Count(share), "rwmixread");
     }
 
-    /// Returns the last occurrence of two equivalent options; `None` if neither is given.
+    /// Returns the last occurrence in the job of either of two options; `None` if neither is given.
     fn last_of(&self, one: &str, other: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == one || given.row.name == other)
     }
@@ -82,7 +82,7 @@ impl<'a> JobReader<'a> {
     }
 
     /// Returns the pattern (`random`, `zipf:1.2`, `zoned:50-5:50-95`, `sequential`) of a random
-    /// load, from `random_distribution` and `percentage_random`.
+    /// load, from `random_distribution` and `percentage_random`; records what is unsupported.
     fn distribution(&mut self) -> Option<String> {
         if let Some(given) = self.get("percentage_random") {
             let shares = self.values_per_direction(given);
@@ -146,12 +146,12 @@ impl<'a> JobReader<'a> {
         self.alignment();
     }
 
-    /// Whether random blocks may repeat within a pass (`norandommap`).
+    /// Whether random blocks may repeat within a pass over the file (fio's `norandommap`).
     pub(super) fn has_no_map(&self) -> bool {
         self.is_on("norandommap")
     }
 
-    /// Records an error if fio's map of random blocks would cut blocks of several sizes.
+    /// Records an error if blocks have several sizes, which fio's map of random blocks would cut.
     pub(super) fn check_block_map(&mut self) {
         let is_mix = matches!(self.job.lists.get("block"), Some(Value::Mix(_)));
         let is_mapped = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()))
@@ -164,7 +164,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets `align` from `ba`; by default random blocks start at multiples of the smallest block.
+    /// Sets `align` from `ba`; without it, random blocks start at multiples of the smallest block.
     fn alignment(&mut self) {
         let sizes: Vec<u64> = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => vec![*bytes],
@@ -279,8 +279,8 @@ impl<'a> JobReader<'a> {
         self.remark(given, how);
     }
 
-    /// Sets the target rate of all threads in transfers per second, from `rate_iops` or `rate`
-    /// (bytes per second), which fio counts per job and direction.
+    /// Sets the target rate, in transfers per second of all threads, from `rate_iops` or `rate`
+    /// (bytes per second), which fio counts per job and direction; also even or Poisson arrivals.
     pub(super) fn rate(&mut self) {
         let Some(given) = self.get("rate_iops").or(self.get("rate")) else { return };
         if let (Some(other), "rate_iops") = (self.get("rate"), given.row.name) {
@@ -340,8 +340,8 @@ impl<'a> JobReader<'a> {
     }
 }
 
-/// Parses `bssplit`, `4k/10:64k/50:32k/40`; sizes without a percentage share the rest equally.
-/// `base`: bytes per `k`. `None` unless the percentages add up to 100.
+/// Parses `bssplit`, block sizes with percentages: `4k/10:64k/50:32k/40`; sizes without one share
+/// the rest equally. `base`: bytes per `k`. `None` unless the percentages add up to 100.
 fn split(text: &str, base: Base) -> Option<Value> {
     let part = |part: &str| {
         let (size, share) = part.split_once('/').unwrap_or((part, ""));
@@ -380,7 +380,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Parses `bsrange`, `4k-16k`: multiples of the least size, equally often; `None` above 16 sizes.
+/// Parses `bsrange`, `4k-16k`: all multiples of 4k up to 16k, equally often; `None` above 16 sizes.
 fn range(text: &str, base: Base) -> Option<Value> {
     let (least, most) = text.split_once('-')?;
     let (least, most) = (value::size(least, base)?, value::size(most, base)?);
@@ -396,8 +396,8 @@ fn range(text: &str, base: Base) -> Option<Value> {
     }
 }
 
-/// Converts fio's `50/5:30/15:20/80` (half of the transfers to the first 5 %) to
-/// `50-5:30-15:20-80`. An empty last share is the rest; `None` unless up to 8 zones add up to 100.
+/// Converts fio's zones `50/5:50/95` (50 % of the transfers to the first 5 % of the file) to
+/// `50-5:50-95`. An empty last share is the rest; `None` unless up to 8 zones add up to 100 each.
 fn zones(text: &str) -> Option<String> {
     let mut all: Vec<(u64, u64)> = Vec::new();
     for part in text.split(':') {
