@@ -181,9 +181,9 @@ pub struct SiteCommand {
 /// `plimsoll export`.
 #[derive(Args, Clone, Debug)]
 pub struct Export {
-    /// Run to write: its id or the first characters of it, last, last~1 (the one before), a file,
-    /// or a tag (formats otava, otava-config and openmetrics-timed: of several runs, the others: of
-    /// one)
+    /// Run to write: its id or the first characters of it, last, last~1 (the run before), a file,
+    /// or a tag (formats otava, otava-config and openmetrics-timed write all its runs, other
+    /// formats need a tag of a single run)
     #[arg(value_name = "RUN")]
     pub run: String,
     /// Format to write
