@@ -454,7 +454,7 @@ pub struct LaunchFlags {
 fn run() -> Command {
     let names = built_in::names().join(", ");
     let help = format!(
-        "Plan to measure: {names}, a plan file (FILE.toml) or a fio job file (FILE.fio) [default: quick]"
+        "Plan to measure: {names}, a plan file (FILE.toml) or a fio job file (FILE.fio) [default: quick; on a terminal plimsoll asks, unless --quiet or --hosts]"
     );
     let run = RunFlags::augment_args(Command::new("run").allow_negative_numbers(true));
     Hosts::augment_args(DiskFlags::augment_args(Common::augment_args(run)))

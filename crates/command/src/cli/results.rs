@@ -68,8 +68,8 @@ pub struct Doctor {
     /// Number of times to measure plan quick, to find the noise between runs; 0 measures nothing
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<0, 100>)]
     pub rounds: u32,
-    /// Measure only cases whose id begins with NAME, such as memory or cpu.peak/op=fma, or matches
-    /// NAME as a glob, such as '*f64*'; NAME,NAME for several
+    /// Measure only cases whose id begins with NAME in whole parts, such as memory or
+    /// cpu.peak/op=fma, or matches NAME as a glob, such as '*f64*'; NAME,NAME for several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Directory for test files, on the disk to measure [default: .]

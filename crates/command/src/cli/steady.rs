@@ -32,9 +32,9 @@ pub struct SteadyCommand {
     /// called plimsoll]
     #[arg(long, value_name = "PID", value_parser = whole::<1, 4_194_304>)]
     pub below: Option<u32>,
-    /// Result file that the command wrote: report how many of its samples were disturbed, and in
-    /// --output which (JSON); of criterion (also its directory), hyperfine, pytest-benchmark,
-    /// google-benchmark, fio or iperf3; may be repeated
+    /// Result file that the command wrote, of criterion (also its directory), hyperfine,
+    /// pytest-benchmark, google-benchmark, fio or iperf3: report how many of its samples were
+    /// disturbed; --output as JSON lists them; may be repeated
     #[arg(long, value_name = "FILE|DIR")]
     pub results: Vec<PathBuf>,
     /// Run the command N times

@@ -219,7 +219,7 @@ pub const KEYS: &[Key] = &[
     key("search", ValueKind::Word, "network.udp: lossless finds the highest rate without loss, as RFC 2544 does [default: no search]"),
     key("mode", ValueKind::Word, "network.latency: how both ends wait for a message: block (sleep until it arrives) or poll (busy-wait) [default: block]")
         .usually("block"),
-    key("timeout", ValueKind::Time, "network.latency: count a message as lost if no answer comes within this time; five lost in a row end the case [default: 1s]"),
+    key("timeout", ValueKind::Time, "network.latency: count a message as lost if no answer comes within this time; 20 lost in a row, or 5 before the first answer of a sample, end the case [default: 1s]"),
     key("interval", ValueKind::Time, "network.latency: time between messages, such as 200ms [default: send the next one when the answer arrives]"),
     key("load", ValueKind::Word, "network.latency: run a TCP stream during the round trips: up, down or both [default: none]"),
     key("between", ValueKind::Word, "os.switch: the two that wake each other: threads (of one process), processes or all [default: all]").overlaid(),

@@ -25,7 +25,7 @@ pub(super) static SERIES: Format = Format {
 
 pub(super) static CONFIG: Format = Format {
     name: "otava-config",
-    about: "configuration of Apache Otava, to be saved as otava.yaml: whether higher or lower is better in each column of the output of otava, which it expects in plimsoll.csv",
+    about: "configuration of Apache Otava, to be saved as otava.yaml: says for each column of plimsoll.csv, the saved output of --format otava, whether higher or lower is better",
     extension: "yaml",
     run: Some(|of, out| config(std::slice::from_ref(of.run), out)),
     runs: Some(config),
