@@ -40,7 +40,7 @@ use plimsoll_metal::kernel::{Element, Op, RateUnit};
 use plimsoll_machine::Machine;
 use plimsoll_units::quantity::Unit;
 
-/// Returns the unit in which the rate of `op` on `element` is counted; FLOP/s if both are `None`.
+/// Returns the unit of `op`'s rate: B/s if it counts bytes, OP/s on integers, else FLOP/s.
 pub fn counted_in(op: Option<Op>, element: Option<Element>) -> Unit {
     match op.map_or(RateUnit::Operations, |op| op.row().counted) {
         RateUnit::Bytes => Unit::BytePerSecond,
@@ -60,7 +60,7 @@ pub const RESIDUAL_UNSCALED: &str = "residual-unscaled";
 /// Name of the metric of the latency between CPUs.
 pub const LATENCY_METRIC: &str = "latency";
 
-/// Measures the cores before a run: instructions per cycle, and hidden siblings in a guest.
+/// Measures into `machine`: instruction rates per kind of core, and hidden SMT siblings in a guest.
 fn look(machine: &mut Machine) {
     plimsoll_bench_api::identity::measure_capabilities(machine);
     hidden::look(machine);

@@ -38,7 +38,8 @@ const GROUP: usize = 64 * 4096;
 /// Bytes of an area, and seconds per load in it.
 type AreaTime = (u64, f64);
 
-/// Measures the last-level cache of the default CPU; `None` if it is small or cannot be measured.
+/// Measures within 3 s how much of the last-level cache the default CPU can use. `None` if that
+/// fails, or for a cache of at most 64 MiB per sharing CPU and 1/8 of the available memory.
 pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     let cpu = *spread_cpus(machine, 1).first()?;
     let shown = levels(machine, cpu).pop()?.bytes;

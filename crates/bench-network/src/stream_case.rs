@@ -89,8 +89,8 @@ pub(super) trait StreamTransfers {
 
     fn transfer(&mut self, amount: SampleAmount) -> Result<JudgedSample, CannotMeasure>;
 
-    /// Returns whether the transfers so far, and further ones that prove it, show a new token
-    /// bucket. If so, discards the rates recorded before.
+    /// If the transfers so far show a new token bucket, runs further ones to prove it. Returns
+    /// whether that succeeds: then rates so far are discarded, and the caller samples again.
     fn detect_bucket(&mut self) -> bool;
 
     /// Takes a sample; repeats it after a new token bucket was found, and while a burst covers it.

@@ -38,8 +38,7 @@ pub const RATE_METRIC: &str = "rate";
 
 const MAX_THREADS: u64 = 1024;
 
-/// Returns the times given for the parameter `key` in `group`, else `usual`; fails if one is not
-/// between `least` and `most`.
+/// Returns parameter `key`'s times in `group`, else `usual`; fails if not within `least` to `most`.
 fn times_in(
     group: &Group,
     key: &str,
@@ -57,8 +56,8 @@ fn times_in(
     values.iter().map(time).collect()
 }
 
-/// Returns `case` with each requested number of threads, by default each of `usual`, and each
-/// affinity; fails for one that this machine does not have.
+/// Returns `case` with each requested number of threads (1 to 1024), by default each of `usual`,
+/// and each affinity; fails out of range or if this machine does not have an affinity.
 fn with_threads(machine: &Machine, group: &Group, case: Case, usual: &[u64]) -> Result<Vec<Case>, String> {
     check_affinities(machine, group)?;
     let threads = counts_in_range(group, "threads", usual, MAX_THREADS)?;

@@ -152,7 +152,8 @@ fn asked(like: &EquivalentCase, used: &LinkUse, crossed: &Crossed) -> Equivalent
     like
 }
 
-/// Returns by how many bit/s data that is still in buffers may raise the figure.
+/// Returns by how many bit/s data in buffers may raise the figure: 8 MiB per stream over the test's
+/// time (1 s if unknown), at most a quarter of the figure.
 fn buffered(figure: &StatedFigure, used: &LinkUse) -> f64 {
     let seconds = used.seconds.filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
     let most = figure.value * MOST_BUFFERED;

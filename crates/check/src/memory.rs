@@ -60,8 +60,8 @@ fn of_a_cache(figure: &StatedFigure, place: &CheckedMachine<'_>) -> HeldFigure {
     held
 }
 
-/// Returns a copy of the case `like` with a working set of `size` bytes (`None`: unchanged), at the
-/// highest clock, with the figure in B/s as its bandwidth and its bus bandwidth.
+/// Returns a copy of `like` with the highest clock, parameter `size` of `size` bytes (`None`: no
+/// change), and the value of `figure`, taken as B/s, as both bandwidth and bus bandwidth.
 fn asked(figure: &StatedFigure, like: &EquivalentCase, size: Option<u64>) -> EquivalentCase {
     let mut like = like.clone();
     if let Some(size) = size {

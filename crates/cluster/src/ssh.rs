@@ -79,8 +79,9 @@ pub struct Connection<'a> {
     pub lost: Option<String>,
 }
 
-/// Copies the program for `host`'s architecture to `host` and runs `order` there. Returns the
-/// result and the connection, which takes requests if [`RunOrder::stays`]. The error is one line.
+/// Copies the program for `host`'s architecture to `host`, runs `order` there and waits for the
+/// end, which another thread may force with [`Hold::end`]. Returns result and connection, which
+/// takes [`FollowUp`] requests if [`RunOrder::stays`], else none. The error is one line.
 pub fn measured<'a>(
     launcher: &'a NodeLauncher,
     host: &HostName,

@@ -139,8 +139,8 @@ impl<'a> SideFigures<'a> {
         CpuDistance::median(self.all.iter().map(|taken| &taken.measurement.conditions))
     }
 
-    /// Returns the median share (0 to 1) of time that other work took, without throttling by a
-    /// quota; 0 without results.
+    /// Returns the median share (0 to 1) of time that other processes or guests took; throttling by
+    /// a quota does not count. 0 without results.
     pub(super) fn disturbed(&self) -> f64 {
         let share = |t: &CaseMeasurement<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)

@@ -41,8 +41,8 @@ impl UsualFigures {
         })
     }
 
-    /// Collects figures, and rates that settings imposed, from nodes whose names `is_of` accepts.
-    /// Leaves out cases on files if the disks differ from those of `now`.
+    /// Collects figures and configured rate limits (infinite: none) from nodes of `runs` whose
+    /// names `is_of` accepts. Excludes cases on files if the disks differ from those of `now`.
     fn of_nodes(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> Self {
         let mut all = Self::default();
         for run in runs {

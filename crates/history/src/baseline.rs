@@ -74,8 +74,8 @@ impl Store {
         Ok(BaselineRuns { runs: runs.collect(), open: found.open.into_iter().filter_map(open).collect() })
     }
 
-    /// Tags as accepted the first run of the latest regression that still lasts at `run`, else
-    /// `run`: no earlier run is in a later baseline. Returns the ID of the tagged run.
+    /// Tags as accepted the run in which the latest regression of a case that lasts at `run` began,
+    /// else `run`. Later baselines start at the tagged run. Returns the ID of that run.
     pub fn accept(&mut self, run: &Run) -> Result<String, StoreError> {
         let candidates = self.candidates(run, true)?;
         let found = self.earlier(run, &candidates, MOST_BASELINE)?;

@@ -109,7 +109,6 @@ impl UnreadDocument {
         }
     }
 
-    /// Returns whether the file does not exist.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self, Self::Refused(e) if e.kind() == io::ErrorKind::NotFound)
     }

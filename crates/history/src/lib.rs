@@ -338,19 +338,19 @@ impl Store {
         Remarks::change(&self.directory, &self.registry, change)
     }
 
-    /// Returns when each CPU of `host` was proven last; empty if that is unknown.
+    /// Returns when each CPU of `host` last computed all correctly in a gate; empty if unknown.
     pub fn proven_cpus(&self, host: &str) -> ProvenCpus {
         self.remarks().proven.get(host).cloned().unwrap_or_default()
     }
 
-    /// Records that `cpus` of `host` were proven at `time`, in seconds since 1970.
+    /// Records that `cpus` of `host` computed all correctly at `time`, in seconds since 1970.
     pub fn record_proven(&mut self, host: &str, cpus: &CpuSet, time: u64) -> Result<(), StoreError> {
         let times = cpus.iter().map(|cpu| (cpu, time));
         self.change(|remarks| remarks.proven.entry(host.to_owned()).or_default().extend(times))
     }
 
-    /// Imports `run` and returns whether it was stored. A run with the same ID is replaced only if
-    /// it is partial and `run` is complete, or has more measurements, and lacks no node.
+    /// Imports `run`; returns whether it was stored. A run with the same ID is replaced only if it
+    /// is partial, and `run` has all its nodes and more measurements (or is complete with as many).
     pub fn import(&mut self, run: &Run) -> Result<bool, StoreError> {
         match self.index()?.find(&run.id).map(|known| known.facts.clone()) {
             Some(known) => {
@@ -407,7 +407,7 @@ impl Store {
         Ok(ids.len())
     }
 
-    /// Returns the last-level cache that the latest of 32 runs on `machine` measured, if any did.
+    /// Returns the usable last-level cache last measured in the last 32 runs on `machine`, if any.
     pub fn effective_cache(&self, machine: &Machine) -> Result<Option<EffectiveCache>, StoreError> {
         const MAX_RUNS: usize = 32;
         let remarks = self.remarks();

@@ -29,7 +29,7 @@ pub(super) struct Remarks {
     pub(super) proven: BTreeMap<String, ProvenCpus>,
 }
 
-/// When each CPU of a host was proven last, in seconds since 1970.
+/// When each CPU of a host last computed all correctly in a gate, in seconds since 1970.
 pub type ProvenCpus = BTreeMap<usize, u64>;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -74,7 +74,7 @@ impl Health {
         }
     }
 
-    /// Returns the events since an earlier snapshot of the same machine.
+    /// Returns the events since `before`, an earlier snapshot of the same machine.
     pub fn since(&self, before: &Self) -> HealthChange {
         self.counters.since(&before.counters)
     }

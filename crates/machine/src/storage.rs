@@ -296,7 +296,8 @@ impl Storage {
     }
 }
 
-/// Returns the loop device at `place` as a layer without name, and the device with its file.
+/// Returns the loop device with sysfs directory `place` as a layer without name, and the sysfs
+/// directory of the device with the file behind it; empty if unknown or on no device.
 fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let layer = DeviceLayer::new("", DiskKind::Loop);
     let found = s.root.bytes(&place.join("loop/backing_file"), super::root::FILE_CAP);
@@ -316,7 +317,8 @@ fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     (DeviceLayer { detail: Some(shown_bytes(bytes)), medium, ..layer }, below.into_iter().collect())
 }
 
-/// Returns the mapped device or RAID at `place` as a layer without name, and the devices below.
+/// Returns the mapped device or RAID with sysfs directory `place` as a layer without name, and the
+/// sysfs directories of the devices directly below. Notes in `s` what cannot be read.
 fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let line = |name: &str| s.root.line(place.join(name)).ok();
     // The UUID starts with the type, "LVM-…"; the rest identifies the volume and stays private.

@@ -72,8 +72,8 @@ pub struct SystemSize {
 }
 
 impl SystemSize {
-    /// Describes `rows` equations in blocks of `block` columns, rounded up to the kernel's tile.
-    /// `caches` belong to one core. Fails without a kernel for `isa` or for a size out of range.
+    /// Describes `rows` equations in blocks of `block` (≤ [`MOST_BLOCK`]) columns, padded to the
+    /// kernel's tile, for a core's `caches`. Fails out of range or without a kernel for `isa`.
     pub fn new(isa: Isa, caches: CoreCaches, rows: usize, block: usize) -> Result<Self, LuError> {
         let kernels = kernels(isa)?;
         let (height, width) = (kernels.tile.rows, kernels.tile.columns);

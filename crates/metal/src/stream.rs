@@ -432,8 +432,8 @@ impl LoadedStream {
         self.pass(a, b, c, op.scalar(), passes)
     }
 
-    /// Runs `passes` passes over the first `bytes` bytes of each array, like [`run`](Self::run).
-    /// Safety: see [`StreamKernel::function`], except for the instruction set.
+    /// Runs `passes` > 0 passes; returns the sum of the bits read, 0 unless `Read`. Safety: used
+    /// arrays have `bytes` > 0, a multiple of `turn`; `a` is line-aligned and overlaps no other.
     pub(crate) unsafe fn raw(
         &self,
         a: *mut f64,

@@ -126,8 +126,8 @@ fn between(base: &Measurement, this: &Measurement, speed_up: f64) -> [f64; 2] {
     }
 }
 
-/// Returns whether the headline is a rate that compares with other numbers of threads. Mostly
-/// excluded rates do not, except of threads on shared CPUs, which exclude each other's time.
+/// Returns whether the headline is a rate that compares with other numbers of threads: not if most
+/// of the time was excluded as disturbed, unless by the case's own threads on shared CPUs.
 fn is_comparable(measurement: &Measurement) -> bool {
     let rate = measurement.headline().is_some_and(|metric| metric.better == Better::Higher);
     let sound = !measurement.warns(Warning::MOSTLY_EXCLUDED) || measurement.warns(Warning::CROWDED);

@@ -291,7 +291,7 @@ pub(crate) fn too_many() -> String {
     format!("it has more than {MAX_FIGURES} figures")
 }
 
-/// Returns the error for an unknown text; `what` is the reason unless another tool is recognised.
+/// Returns the error for `text`: `what`, as `it is empty`, or the unsupported tool that wrote it.
 pub(crate) fn unrecognised(text: &str, what: &str) -> String {
     let names: Vec<&str> = described().map(|(name, _)| name).collect();
     let what = match other_tools::named(text) {

@@ -22,9 +22,9 @@ const MIN_SECOND_COST_SHARE: f64 = 0.1;
 /// Fewest probes with shared vector units of an SMT sibling, relative to second-cost work.
 const SHARED: f64 = 0.25;
 
-/// Returns a warning for each cause that took more than 5 % of the time, and one for work at a
-/// second, higher cost (over 10 % of the work), reported as `second`. If `crowded` (more threads
-/// than CPUs), only throttled and stolen time are reported.
+/// Returns a warning for each cause that took over 5 % of the time, and one with cause `second`,
+/// such as a busy SMT sibling, if over 10 % of the work cost more than usual, at a second common
+/// cost. If `crowded` (more threads than CPUs), only throttled and stolen time are reported.
 pub(super) fn loss_warnings(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning> {
     let usual = |read: &dyn Fn(&Sample) -> Option<f64>| {
         median(samples.iter().filter_map(read).collect()).unwrap_or(0.0)

@@ -142,8 +142,8 @@ fn pieces(arrivals: &[ArrivalStretch]) -> Option<(f64, Vec<f64>)> {
     Some((seconds, amounts))
 }
 
-/// Returns the rate (amount per second) of the last `tail` pieces of `seconds` each, and the range
-/// of their running sum around a line; `None` if that exceeds 8 % of the sum.
+/// Returns the rate (amount per second) of the last `tail` pieces of `seconds` each, and the range,
+/// an amount, of their running sum about it. `None` above 8 % of the sum, or with too few pieces.
 fn level(seconds: f64, amounts: &[f64], tail: usize) -> Option<(f64, f64)> {
     let amounts = amounts.get(amounts.len().checked_sub(tail)?..)?;
     let each = amounts.iter().sum::<f64>() / tail as f64;

@@ -91,7 +91,6 @@ pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
     Ok(distinct(isas))
 }
 
-/// Removes elements that are equal to an earlier element.
 pub(super) fn distinct<T: Copy + Eq + std::hash::Hash>(mut all: Vec<T>) -> Vec<T> {
     let mut seen = std::collections::HashSet::new();
     all.retain(|one| seen.insert(*one));

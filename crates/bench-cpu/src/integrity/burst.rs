@@ -7,7 +7,6 @@ use plimsoll_metal::kernel::{self, AccumulatorSnapshot, ComputeKernel, LoadedKer
 
 /// Work of microseconds on the calling thread, with a known right answer for each input.
 pub(crate) trait Burst: Send {
-    /// Returns the name of the kernel or operation.
     fn name(&self) -> &str;
 
     /// Computes the answer for input number `input` and keeps it for [`Burst::compare`].

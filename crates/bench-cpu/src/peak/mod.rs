@@ -158,7 +158,7 @@ impl PeakJob {
     }
 }
 
-/// Returns the fastest kernel that is equivalent to `kernel` on the first of `cpus`, else `kernel`.
+/// Times variants of `kernel` on the first of `cpus` in ms; returns the fastest, else `kernel`.
 fn quickest_on(kernel: &'static ComputeKernel, cpus: &[usize]) -> &'static ComputeKernel {
     let first = cpus.get(..1).unwrap_or_default();
     let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| fastest_variant(kernel)).ok());

@@ -116,7 +116,7 @@ impl TestFile {
         TestFile { cache: PageCacheMode::Direct, ..self }
     }
 
-    /// Whether the test file may be written to; false for a device without consent.
+    /// Whether the test file may be written to; false for a device without the user's consent.
     pub(crate) fn is_writable(&self) -> bool {
         self.kind != TestFileKind::Device(Access::Read)
     }
@@ -262,14 +262,14 @@ fn open_nameless(dir: &OwnedFd, cache: PageCacheMode) -> Result<OwnedFd, Errno> 
 }
 
 /// Creates a file in `dir`, for file systems without O_TMPFILE, and removes its name before any
-/// write. `registry` lists the file in between, in case the process dies.
+/// write. `registry` lists the file until then: after a kill the next start removes it.
 fn open_named(dir: &OwnedFd, cache: PageCacheMode, registry: &Registry) -> Result<File, Errno> {
     let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     let made = registry.file_in(&directory, 0o600, cache.open_flags());
     made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
-/// Fails if all users may write to `dir` and it has no sticky bit: one could rename the file.
+/// Fails if all users may write to `dir` and it is not sticky: another user could rename the file.
 fn check_sticky_bit(dir: &OwnedFd, facts: &DirFacts) -> Result<(), CannotMeasure> {
     let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
     if mode & 0o002 == 0 || mode & 0o1000 != 0 {

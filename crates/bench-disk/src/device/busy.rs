@@ -49,8 +49,8 @@ pub(crate) struct DeviceWork {
 }
 
 impl Busy {
-    /// Selects the devices to watch: the test directory's disk if it is the only device below, else
-    /// those that its file system is on, such as a RAID.
+    /// Selects the devices to watch: the disk of the test directory if it is directly on one disk,
+    /// else the file system's devices: the md device of a RAID, not its members. None if unknown.
     pub(crate) fn behind(machine: &Machine) -> Self {
         let Some(storage) = &machine.storage else { return Busy { devices: Vec::new() } };
         let devices = match storage.disks.as_slice() {

@@ -147,7 +147,6 @@ pub(crate) struct WalkExtent {
 }
 
 impl WalkExtent {
-    /// Returns an extent of `blocks` blocks of `block` bytes from offset 0 on.
     #[cfg(test)]
     pub(crate) fn of_blocks(blocks: u64, block: u64) -> Self {
         WalkExtent { start: 0, bytes: blocks * block, unit: block, largest: block }
@@ -185,7 +184,7 @@ pub(crate) struct BlockWalk {
 }
 
 impl BlockWalk {
-    /// Creates a walk over `extent` in this order; equal seeds give equal walks.
+    /// Creates a walk over `extent` in `order`; equal seeds give equal walks.
     pub(crate) fn new(order: BlockOrder, extent: WalkExtent, seed: u64) -> Self {
         let places = extent.bytes.saturating_sub(extent.largest) / extent.unit.max(1) + 1;
         let ranks = match order {
@@ -207,8 +206,7 @@ impl BlockWalk {
         }
     }
 
-    /// Returns the offset in the file of the next block of `len` bytes (at most `extent.largest`),
-    /// and whether the block starts another pass.
+    /// Returns the offset of the next `len` ≤ `extent.largest` bytes, and if another pass starts.
     #[inline(always)]
     pub(crate) fn step(&mut self, len: u64) -> NextBlock {
         let before = self.pass;

@@ -46,7 +46,7 @@ impl Filling {
     }
 }
 
-/// Fills the first `bytes` for at most `patience`. See [`fill_within`].
+/// Fills the first `bytes` like [`fill_within`], at most `patience`; returns the filled bytes.
 #[cfg(test)]
 pub(crate) fn fill(
     file: &Arc<TestFile>,
@@ -138,7 +138,7 @@ impl Pace {
         Request { slot, op: RequestKind::Write, file: 0, offset: chunk + start as u64, start, len }
     }
 
-    /// Adapts write sizes to the time of `done`; returns the next write of its chunk, if any.
+    /// Adapts size and number of writes to `done`'s time; returns its chunk's next write, if any.
     fn next(&mut self, done: &Completion) -> Option<Request> {
         let Request { slot, offset, start, len, .. } = done.request;
         self.written += len as u64;
@@ -154,7 +154,7 @@ impl Pace {
         (end < CHUNK).then(|| self.piece_of(slot, offset - start as u64, end))
     }
 
-    /// Syncs before the page cache holds more than the device writes in a moment.
+    /// Syncs buffered writes after an amount that is adapted so that a sync takes 0.1 to 0.5 s.
     fn sync(&mut self, file: &TestFile) -> Result<(), CannotMeasure> {
         if file.cache == PageCacheMode::Direct || self.written - self.synced < self.sync_after {
             return Ok(());
@@ -188,7 +188,7 @@ fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, C
     }
 }
 
-/// Allocates and fills `bytes` from offset `from` on, in whole MiB. Fails at the deadline `until`.
+/// Allocates and fills `bytes`, rounded up to MiB, from `from` on. Fails at the deadline `until`.
 pub(crate) fn refill(
     file: &Arc<TestFile>,
     from: u64,

@@ -180,7 +180,7 @@ fn groups(group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// Returns `case` with each combination of parameters; those with their default are not added.
+/// Returns `case` with each combination of chases, group (defaults unset) and affinity parameters.
 fn cases_with_each(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Case]) -> Vec<Case> {
     let mut cases = Vec::new();
     for chases in chases {

@@ -271,8 +271,8 @@ fn on_btrfs(root: &Root, link: &Path) -> bool {
     root.is_live() && root.magic(link) == Some(BTRFS)
 }
 
-/// Returns the index in `watched` of a file that `process` maps; `place` returns the index of a
-/// file. `Some(None)` if there is none, `None` if the list of mappings is too long.
+/// Returns the index in `watched` of a file that `process` maps; `place` looks up a file's index.
+/// `Some(None)` if none, also of an unreadable process; `None` if its list of mappings is too long.
 fn mapped(
     root: &Root,
     process: u32,

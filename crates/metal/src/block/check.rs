@@ -49,7 +49,7 @@ impl Region {
         }
     }
 
-    /// Returns block number `place` of the region that starts at byte `from` of the buffer.
+    /// Returns block number `place` of source or target, whose first byte in the buffer is `from`.
     fn block(&self, from: usize, place: u64) -> &[u8] {
         let start = from + place as usize * self.shape.block;
         &self.buffer.bytes()[start..start + self.shape.block]

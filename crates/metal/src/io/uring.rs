@@ -71,7 +71,7 @@ impl<F: AsFd> Ring<F> {
         Ring::on(vec![file], depth, block, Polling::default())
     }
 
-    /// Creates a ring like [`Ring::new`], on several files (at least one) and with polling.
+    /// Creates a ring like [`Ring::new`], on several files (at least one) and with mode `polling`.
     pub fn on(files: Vec<F>, depth: usize, block: usize, polling: Polling) -> Result<Self, RingError> {
         let slots = Slots::new(files, depth, block)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;

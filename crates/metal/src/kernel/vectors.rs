@@ -80,8 +80,8 @@ impl Vectors {
         self.set_accumulator(which, lane, self.accumulator(which, lane) ^ 1 << bit);
     }
 
-    /// Returns accumulator (0 for a constant), lane, and the values in `self` and `other` of the
-    /// first number that differs; `None` if all are equal.
+    /// Returns the first number that differs: index of the accumulator from 0 (also 0 for the two
+    /// constants), lane, and values in `self` and `other`, in this order. `None` if all are equal.
     pub(super) fn first_difference(&self, other: &Self) -> Option<(usize, usize, [Number; 2])> {
         let rows = OPERANDS + self.accumulators;
         let mut places = (0..rows).flat_map(|row| (0..self.lanes).map(move |lane| (row, lane)));

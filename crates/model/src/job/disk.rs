@@ -319,7 +319,8 @@ pub enum SyncCall {
     Sync,
 }
 
-/// Parses parameter `sync`: `none`, `each`, `o_sync`, `end`, `fsync-end`, `every:N`, `fsync:N`.
+/// Parses parameter `sync`: `none`; write-through `each` (O_DSYNC), `o_sync`; flush by fdatasync(2)
+/// (`end` of the sample, `every:N` writes) or fsync(2) (`fsync-end`, `fsync:N`). Else fails.
 fn sync(word: &str) -> Result<(WriteThrough, Flush), String> {
     let after =
         |(name, call)| Some((word.strip_prefix(name)?.trim_start_matches([' ', ':', '-', '=']), call));

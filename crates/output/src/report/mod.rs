@@ -49,7 +49,7 @@ fn main_results(run: &Run) -> Vec<(&str, &Measurement)> {
     commands(run).filter_map(|name| Some((name, of(name)?))).collect()
 }
 
-/// Yields the subsystems of a run's cases that have a command.
+/// Yields the subsystems of a run's cases that have a command, such as `plimsoll cpu`.
 fn commands(run: &Run) -> impl Iterator<Item = &str> {
     subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|command| command == *name))
 }
@@ -91,7 +91,7 @@ fn and_more(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
-/// Joins the words that are not empty.
+/// Joins the words that are not empty, with `between` as separator.
 fn joined(words: &[&str], between: &str) -> String {
     words.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(between)
 }

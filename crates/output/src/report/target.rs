@@ -150,7 +150,7 @@ impl OutputTarget {
         write().map_err(|error| UnwritableTarget::new(error, &self.path))
     }
 
-    /// Writes a text like [`OutputTarget::fill`]. Fails if writing fails.
+    /// Writes `text`; an old file is intact until the new one is complete. Fails if writing fails.
     pub fn put(&self, text: &str) -> Result<(), UnwritableTarget> {
         self.fill(|file| file.write_all(text.as_bytes()))
     }

@@ -12,7 +12,7 @@ pub(super) const HPL_PAIRS: usize = 3;
 /// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
 const RESULT_COLUMNS: usize = 7;
 
-/// Returns HPL's pairing if `case` solves a dense f64 system; `seconds` is the expected time.
+/// Returns HPL's pairing if `case` solves a dense f64 system; a run's `seconds` set its time limit.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     let solves = BENCHMARKS.contains(&case.benchmark()) && case.word("type").is_none_or(|t| t == "f64");
     let note = "the same order, blocks and count of operations; the BLAS library decides";

@@ -81,8 +81,8 @@ pub const REF_TOOLS: &[&RefTool] = &[
     &osu::BARRIER,
 ];
 
-/// Returns the variable that makes malloc use huge pages if the case has them (glibc 2.35).
-/// Without, likwid-bench took 20 to 50 % longer to read memory, and fio lost a third of its rate.
+/// Returns the environment variable for huge pages in malloc (glibc 2.35) if the case has them or
+/// is `disk.io`: without, likwid-bench read memory 20 to 50 % longer, fio lost a third of its rate.
 pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
     let wanted = case.word("pages") == Some("thp") || case.benchmark() == "disk.io";
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
@@ -91,7 +91,8 @@ pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
 pub(crate) const NO_ECHO: &str =
     "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
 
-/// Returns the word after `label`. Fails at the end of the text: there it may be incomplete.
+/// Returns the word after the first `label`, in its line and without a `,` or `;` at its end. Fails
+/// without such a word, or at the end of the text: there it may be incomplete.
 pub(crate) fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     let line = text.split_inclusive('\n').find_map(|line| line.split_once(label)).map(|(_, rest)| rest);
     let word = line.and_then(|rest| {
@@ -111,7 +112,7 @@ pub(crate) fn number_after(text: &str, label: &str) -> Result<f64, String> {
     word.parse().map_err(|_| shown())
 }
 
-/// Returns the bytes of a unit such as `k` or `M`; 1 without one, `None` if unknown.
+/// Returns the bytes of a unit: 1024 for `k`, 1024² for `M` …; 1 if empty, `None` if unknown.
 pub(crate) fn binary_factor(prefix: &str) -> Option<f64> {
     let power = ["", "k", "m", "g", "t"].iter().position(|known| known.eq_ignore_ascii_case(prefix))?;
     Some(1024_f64.powi(power as i32))

@@ -51,8 +51,8 @@ fn better_than(figure: &str, LimitFact { text, otherwise, .. }: &LimitFact) -> S
     format!("{figure} is better than {text} allows: {otherwise}")
 }
 
-/// Returns the first of the ascending `limits` that has a value, is not refuted and is no rating
-/// that `values` exceed, with the reason for a skipped limit. If all are skipped, an unknown limit.
+/// Returns the first of the ascending `limits` with a value that is not refuted and no rating below
+/// the median of `values`, and why it skips a limit; else an unknown limit. `None` without limits.
 pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {

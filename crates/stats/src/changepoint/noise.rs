@@ -35,7 +35,7 @@ pub(super) fn variance_inflation(values: &[f64], residuals: &[f64]) -> f64 {
     inflation(of_differences.min(of_residuals))
 }
 
-/// Returns n × the variance of a mean of many (n) values: that of `residuals` × `inflation`.
+/// Returns n × a long mean's variance: Σ clipped residual² ÷ (n − 1) × autocorrelation `inflation`.
 pub(super) fn variance_of_long_means(residuals: &[f64], inflation: f64) -> f64 {
     let held = winsorised(residuals);
     held.iter().map(|r| r * r).sum::<f64>() / (held.len() as f64 - 1.0).max(1.0) * inflation

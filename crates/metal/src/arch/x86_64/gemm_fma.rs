@@ -164,14 +164,14 @@ macro_rules! tile {
             }
         }
 
-        /// Copies `part` of A to `to` in strips, `depth` columns each. Safety: see `PackA`.
+        /// Packs A's `part` as strips `depth` long. Safety: `to` has room for whole strips.
         #[target_feature(enable = $features)]
         unsafe fn $pack_a(part: MatrixPart<$float>, depth: usize, to: *mut $float) {
             // SAFETY: granted by the caller.
             unsafe { pack_a::<$float, $rows>(part, depth, to) }
         }
 
-        /// Copies `part` of B to `to` as one strip, row by row. Safety: see `PackB`.
+        /// Packs B's `part` by rows, with zeros up to a tile's width. Safety: `to` has that room.
         #[target_feature(enable = $features)]
         unsafe fn $pack_b(part: MatrixPart<$float>, to: *mut $float) {
             // SAFETY: granted by the caller.

@@ -168,7 +168,7 @@ impl Core {
         self.rows.iter().copied()
     }
 
-    /// Returns the `bits`-wide instructions started per cycle; fails if unknown or if chips differ.
+    /// Returns how many `bits`-wide `of` start per cycle; fails if unknown or if the chips differ.
     pub fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
         let rates: Result<Vec<f64>, UnknownChip> =
             self.rows.iter().map(|row| row.per_cycle(of, bits, cpu)).collect();
@@ -188,7 +188,7 @@ impl Core {
         self.rows.iter().any(|row| row.facts.contains_key(rate::ADD.key))
     }
 
-    /// Returns the candidates' least cycles to a dependent instruction; `None` if one is unknown.
+    /// Returns the least latency in cycles of `of` on all possible chips; `None` if one is unknown.
     pub fn latency(&self, of: CoreRate) -> Option<f64> {
         let latencies: Option<Vec<f64>> = self.rows.iter().map(|row| row.latency(of)).collect();
         latencies?.into_iter().reduce(f64::min)
@@ -209,14 +209,14 @@ fn contradicted(numbers: &str, against: &str) -> Result<Core, UnknownChip> {
     )))
 }
 
-/// Returns the largest value that `number` reads from the rows' caches; `None` if one lacks it.
+/// Returns the largest value that `number` reads from the rows' caches; `None` if a row lacks it.
 fn most_of(rows: &[&Microarchitecture], number: impl Fn(&Caches) -> Option<u64>) -> Option<u64> {
     let numbers: Option<Vec<u64>> = rows.iter().map(|row| number(row.caches.as_ref()?)).collect();
     numbers?.into_iter().max()
 }
 
-/// Returns the rows that the numbers, vector width and kind of core select, and what contradicts
-/// them, if anything.
+/// Returns the row in `listed` with vector width and kind of core of CPU `number`, none or one, and
+/// what contradicts it, if anything. Fails if several are possible, or none has this kind.
 fn by_numbers(
     listed: &[&'static Microarchitecture],
     cpu: &Cpu,
@@ -291,14 +291,14 @@ fn names(rows: &[&Microarchitecture]) -> String {
     }
 }
 
-/// Formats what the numbers select, to start a sentence: `implementer and part say X`.
+/// Formats the chips `named` by the IDs of CPU `number`: `implementer and part say A or B`.
 fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
     let of_arm = cpu.arm_of(number).is_some();
     let numbers = if of_arm { "implementer and part" } else { "CPUID's family and model" };
     format!("{numbers} say {}", names(named))
 }
 
-/// Formats the numbers that identify a chip: `GenuineIntel family 6 model 85`; `None` if unknown.
+/// Formats the IDs of CPU `number`'s chip: `GenuineIntel family 6 model 85`; `None` if unknown.
 fn identity(cpu: &Cpu, number: usize) -> Option<String> {
     match (cpu.vendor.as_deref(), cpu.family, cpu.model, cpu.arm_of(number)) {
         (Some(vendor), Some(family), Some(model), _) => {

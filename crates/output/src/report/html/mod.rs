@@ -104,8 +104,7 @@ pub fn page(runs: &[Run], references: &[ReferenceFigure]) -> Result<String, serd
     Ok(document(&made(runs, references)?, &title(runs)))
 }
 
-/// Builds the page of these reports, with the runs that fill their tables. Fails if a number cannot
-/// be represented in JSON.
+/// Builds the page of `reports` and the runs in them. Fails if JSON cannot represent a number.
 pub(super) fn replayed(reports: &[FilledReport<'_>]) -> Result<String, serde_json::Error> {
     let runs: Vec<Run> =
         reports.iter().flat_map(|report| &report.runs.runs).map(|run| (*run).clone()).collect();
@@ -122,7 +121,7 @@ fn made(runs: &[Run], references: &[ReferenceFigure]) -> Result<PageParts, serde
     with_tables(&replays(runs), |reports| made_of(reports, runs, references))
 }
 
-/// Builds the page's sections: the reports, then those of `runs` that replay none.
+/// Builds the page's sections: `reports`, then `runs` that replay none; `references` are marks.
 fn made_of(
     reports: &[FilledReport<'_>],
     runs: &[Run],

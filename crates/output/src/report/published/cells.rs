@@ -229,8 +229,8 @@ impl<'a> ReplayRuns<'a> {
     }
 }
 
-/// Returns the unit to show for a published number: the printed one; else that of similar numbers,
-/// or the usual one.
+/// Returns the unit to show for a published number: the printed one; if its factor is unknown, that
+/// of a number with the same subsystem, metric and unit, else a default (memory latency: ns).
 fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     if figure.unit == "%" {
         return ReportUnit { scale: 0.01, name: "%".to_owned() };
@@ -302,8 +302,8 @@ impl FilledCell<'_> {
         }
     }
 
-    /// Returns result and name of the reference tool in the run; without it, plimsoll's result if
-    /// the report has the case from a tool only (LINPACK), else `None`.
+    /// Returns result (base unit) and name of the run's reference tool. Without a tool: plimsoll's,
+    /// if the report has no own result of the benchmark or the number is from prose, else `None`.
     pub(crate) fn program(&self) -> Option<(f64, &str)> {
         match &self.today.tool {
             Some(tool) => Some((tool.figure, tool.name)),

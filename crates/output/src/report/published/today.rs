@@ -82,7 +82,7 @@ impl<'a> MeasuredByTool<'a> {
         given.filter_map(one).collect()
     }
 
-    /// Returns the one of [`Self::all`] whose tool is nearest to `wanted` (program and operation).
+    /// Returns the result of tool `wanted` (`PROGRAM OPERATION`), else of its program, else any.
     pub(crate) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
         let all = Self::all(measurement, name);
         let near = all.iter().filter_map(|tool| Some((Self::distance(tool.name, wanted)?, tool)));
@@ -104,8 +104,8 @@ impl<'a> ReplayRuns<'a> {
         Self { baseline, runs }
     }
 
-    /// Returns the measurement of `matched` in the latest run that has a result, else the reason
-    /// why none has; with the result of the tool nearest to `tool` (program and operation).
+    /// Returns the measurement of `matched` in the latest run that has a result, else why none has,
+    /// and the result, if any, of `tool` (`PROGRAM OPERATION`), else of the program, else any tool.
     pub(crate) fn of(&self, matched: &Matched, tool: &str) -> MeasuredPoint<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.measures_same(&m.case, run.plan.scale));

@@ -46,8 +46,8 @@ impl Section {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Explains the rows: kernels, percentiles, limits, warnings, terms; each text once, after the
-    /// labels of its rows. Of warnings that differ only in numbers it shows the first.
+    /// Explains the rows: texts to wrap, each once as `ROW, ROW: TEXT`; terms last, without rows.
+    /// If warnings differ only in numbers, returns the first as `ROW (likewise ROW): TEXT`.
     pub(crate) fn explanations(&self) -> Vec<String> {
         let labelled = |texts: fn(&MeasurementRow) -> Vec<&str>, shape: fn(&str) -> String| {
             let of = |row| texts(row).into_iter().map(|text| (row.label.as_str(), text)).collect::<Vec<_>>();

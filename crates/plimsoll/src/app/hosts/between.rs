@@ -284,8 +284,8 @@ fn outcome<'a>(
     Outcome { ended: why.filter(|_| samples.is_empty()).cloned(), samples, facts, ..empty(case) }
 }
 
-/// Returns a case's outcome: the median over the pairs per sample, and each pair's value. `None`
-/// without pairs. `names` are the nodes' names by index, for a warning of failed pairs.
+/// Returns a case's outcome: sample i is the median of sample i of all pairs that did not fail,
+/// with each pair's value. A warning lists failed pairs by `names`, of nodes. `None` without pairs.
 pub(super) fn each(case: Case, all: &[AnswerOfPair<'_>], names: &[String]) -> Option<Outcome> {
     let name = headline(&case)?.name;
     let figures: Vec<(&PairResults, &PairFigure)> =

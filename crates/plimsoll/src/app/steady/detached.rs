@@ -119,7 +119,7 @@ pub(super) fn observe(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Judges the only run of an observation, unless it ended `too_early`, for this reason.
+/// Judges an observed run: unknown if it ended `too_early` (why). `cache`: of a core, in bytes.
 fn observed_run(
     started: &str,
     intervals: Vec<CommandInterval>,

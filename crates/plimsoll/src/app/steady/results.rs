@@ -14,8 +14,8 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 const MAX_FILES: usize = 100;
 const MAX_DEPTH: usize = 4;
 
-/// Marks disturbed samples in the last document of the file `path`, or, if it is a directory, in
-/// each new `sample.json` of criterion below it.
+/// Marks disturbed samples in the last JSON document of file `path`, or of each `new/sample.json`
+/// (criterion) below directory `path` since the command began. Failures are in [`MarkedFile::why`].
 pub(super) fn mark(path: &Path, marker: &ResultMarker) -> Vec<MarkedFile> {
     let mut files = Vec::new();
     if let Err(why) = find(path, MAX_DEPTH, &mut files) {

@@ -202,7 +202,7 @@ fn report(text: &str) -> Result<StatedReport, String> {
     Ok(whole)
 }
 
-/// Parses `Linux HOST RELEASE VERSION ARCHITECTURE`, or the output of `uname -a`.
+/// Parses `uname -a`: system, host, last known architecture or `None`. Below two words, all `None`.
 fn origin(uname: &str) -> StatedMachine {
     let words: Vec<&str> = uname.split_whitespace().collect();
     let [system, host, rest @ ..] = words.as_slice() else { return StatedMachine::default() };

@@ -59,7 +59,8 @@ impl StreamRow {
         }
     }
 
-    /// Returns the mean rate; the best one if the mean time is imprecise or inconsistent.
+    /// Returns the mean rate; the best, marked so, if the mean time is rounded by over 2 % or not
+    /// between minimum and maximum. Fails if the rate is not finite and positive.
     pub(crate) fn mean(&self) -> Result<ToolFigure, String> {
         const MEAN_TIME_ROUNDING: f64 = 0.02;
         let [mean, least, most] = self.times;

@@ -43,7 +43,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     stated.unless_empty("it has no line of result (T/V N NB P Q Time Gflops)")
 }
 
-/// Parses a result line, split into words. `is_accelerated`: by accelerators, without a limit here.
+/// Parses the words `T/V N NB P Q Time Gflops`; fails unless numbers. If accelerated, has no limit.
 fn solved(words: &[&str], is_accelerated: bool) -> Result<StatedFigure, String> {
     let number = |at: usize| -> Result<f64, String> {
         let word = words.get(at).copied().unwrap_or_default();

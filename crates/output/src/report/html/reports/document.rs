@@ -172,7 +172,7 @@ fn parts_of<'a>(
     found
 }
 
-/// Sets how many tables are side by side (one to three), so that each line of the page is full.
+/// Lowers `per_line`, how many such tables fit in a line, to the number that will share its line.
 fn widen(sections: &mut [TableSection<'_>]) {
     let mut rest = sections;
     while let Some(first) = rest.first() {

@@ -30,8 +30,8 @@ pub(super) fn points(baseline: &PublishedReport) -> impl Iterator<Item = OwnPoin
     own.filter_map(|figure| Some((figure, figure.matched.as_ref()?)))
 }
 
-/// Returns a plot per operation of the report's own results, and per reference program whose
-/// results have no own counterpart. `scale` is the `--scale` of the run.
+/// Returns a plot per operation that the report's own benchmark measured, and per reference program
+/// with further results. `scale` (`--scale` of the run) only changes labels: `500 of 5000`.
 pub(super) fn plots(baseline: &PublishedReport, scale: f64) -> Vec<Plot<'_>> {
     let key = |f: &PublishedFigure| [f.subsystem, f.metric, f.operation, f.pattern];
     let operations = grouped(points(baseline).map(|(figure, _)| (key(figure), figure)));

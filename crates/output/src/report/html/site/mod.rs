@@ -99,7 +99,7 @@ pub struct TrendSeries {
     pub headline: bool,
 }
 
-/// Computes the levels of a machine's results. Repetitions of a case in a run become their median.
+/// Splits trends into levels at lasting changes; repetitions in a run count as their median.
 pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
     let trends: Vec<MetricTrend> = trends.into_iter().map(of_runs).collect();
     let timed: Vec<Vec<TimedPoint>> = trends.iter().map(timed).collect();
@@ -174,7 +174,7 @@ struct RunChanges<'a> {
     changes: Vec<(&'a TrendSeries, LevelChange<'a>)>,
 }
 
-/// Groups a machine's changes by first run, newest first; headlines come first within a run.
+/// Groups level changes by the run that first shows them, newest first; in a run, headlines first.
 fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<RunChanges<'a>> {
     let all = of.series.iter().flat_map(|series| {
         let changes = between(&series.trend, &series.levels).into_iter();
@@ -205,8 +205,7 @@ fn name(series: &TrendSeries, case: &str) -> String {
     shown_within(&format!("{case}{metric}"), 200)
 }
 
-/// Builds `since DATE (run ID):` with a link to the run that first shows the changes; `base` is the
-/// path to the site's root.
+/// Builds `since DATE (run ID):` with a link to the run's page; `base`: path to the site's root.
 fn since(RunChanges { since, .. }: &RunChanges<'_>, base: &str) -> Markup {
     html! {
         "since " a href=(format!("{base}{}", names::run(&since.id))) { (when(&since.started)) " (run " (short(&since.id)) ")" } ": "
