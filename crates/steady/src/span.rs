@@ -148,6 +148,8 @@ impl<'a> Series<'a> {
         all.blocked += one.blocked * time;
         all.suspended += one.suspended;
         all.major_faults += one.major_faults;
+        all.io += one.io;
+        all.others_io += one.others_io;
         all.heat += one.heat;
         sums.stopped += one.stopped * time;
         if let Some(hz) = one.clock_hz {
@@ -179,9 +181,7 @@ impl<'a> Series<'a> {
                 of_demand(own.min(of(all.stolen)))
             }
             Disturbance::Disk => {
-                let others =
-                    |scan: &CommandInterval| scan.others_io as f64 / (scan.others_io + scan.io).max(1) as f64;
-                all.blocked / time * self.scan(at).map_or(0.0, others)
+                all.blocked / time * all.others_io as f64 / (all.others_io + all.io).max(1) as f64
             }
             Disturbance::Memory if all.major_faults > 0 => (of(all.memory_stall) / time).min(1.0),
             Disturbance::Heat if all.heat > 0 && runs => 1.0,
@@ -285,10 +285,10 @@ impl<'a> Series<'a> {
             _ => return Vec::new(),
         };
         let mut all: Vec<(String, f64)> = Vec::new();
-        let scans = self.intervals.iter().filter(|one| one.scanned > 0.0);
-        for scan in scans.filter(|scan| scan.to > from && scan.to - scan.scanned < to) {
-            let overlap = (scan.to.min(to) - (scan.to - scan.scanned).max(from)) / scan.scanned;
-            for other in &scan.busiest {
+        for one in self.intervals {
+            let time = one.scanned.max(one.to - one.from);
+            let overlap = (one.to.min(to) - (one.to - time).max(from)).max(0.0) / time.max(1e-9);
+            for other in &one.busiest {
                 let amount = weight(other) * overlap;
                 match all.iter_mut().find(|(name, _)| *name == other.name) {
                     Some((_, sum)) => *sum += amount,

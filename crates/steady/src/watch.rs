@@ -52,11 +52,12 @@ pub struct CommandInterval {
     pub memory_stall: Option<f64>,
     /// Time in which some thread of the machine waited for I/O.
     pub io_stall: Option<f64>,
-    /// Bytes that the command read from and wrote to disks since the last scan of all processes.
+    /// Bytes that the command read from and wrote to disks; 0 unless it waited for a disk lately.
     pub io: u64,
-    /// The most active other processes since the last scan; empty between scans.
+    /// The most active other processes: by CPU time since the last scan of all processes, if this
+    /// interval has one, and by disk traffic.
     pub busiest: Vec<OtherProcess>,
-    /// Bytes that other processes read from and wrote to disks since the last scan.
+    /// Bytes that other processes read from and wrote to disks; 0 unless the command waited for one.
     pub others_io: u64,
     /// Time since the last scan; 0 if this interval has none.
     pub scanned: f64,
@@ -112,17 +113,18 @@ struct SeenProcesses {
     faults: BTreeMap<u32, [u64; 2]>,
     /// Times at which each process of the command last ran, and was last not stopped.
     going: BTreeMap<u32, [f64; 2]>,
-    io: BTreeMap<u32, u64>,
-    /// Other processes at the last scan, with their disk traffic if it was read.
-    others: BTreeMap<u32, (ProcessStat, Option<u64>)>,
+    /// Disk traffic of each process in bytes when it was last read, and whether it had grown.
+    traffic: BTreeMap<u32, (u64, bool)>,
+    /// Processes that began since the interval before.
+    new: BTreeSet<u32>,
+    /// Other processes at the last scan.
+    others: BTreeMap<u32, ProcessStat>,
     /// Time at which a thread was last seen on each CPU.
     cpus: BTreeMap<usize, f64>,
     scanned: f64,
     scan_cost: f64,
     /// Time at which a thread of the command last waited for a disk.
     blocked: f64,
-    /// Whether the last scan read disk traffic.
-    reads_io: bool,
     heat: u64,
     memory: u64,
 }
@@ -206,12 +208,19 @@ impl CommandWatch {
         let active = interval.others.unwrap_or(0.0) + interval.elsewhere.unwrap_or(0.0);
         let is_active = interval.blocked > 0.0 || active > ACTIVE_CPUS * time;
         let is_allowed = self.seen.scan_cost <= SCAN_BUDGET[0] * interval.to + SCAN_BUDGET[1];
-        if now.at - self.seen.scanned >= SCAN_PAUSES_S[usize::from(is_active)] && is_allowed {
+        let is_due = now.at - self.seen.scanned >= SCAN_PAUSES_S[usize::from(is_active)] && is_allowed;
+        let began = is_due.then(|| own_run(&self.root));
+        if is_due {
             interval.scanned = now.at - self.seen.scanned;
-            (interval.busiest, interval.io, interval.others_io) = self.scan(now.at);
+            interval.busiest = self.scan(now.at);
             let events = self.heat_events();
             interval.heat = events.saturating_sub(std::mem::replace(&mut self.seen.heat, events));
         }
+        match now.at - self.seen.blocked <= IO_MEMORY_S {
+            true => self.read_traffic(&mut interval),
+            false => self.seen.traffic.clear(),
+        }
+        self.seen.scan_cost += began.map_or(0.0, |began| (own_run(&self.root) - began).max(0.0));
         interval.memory = self.seen.memory;
         interval
     }
@@ -248,6 +257,8 @@ impl CommandWatch {
         let all: BTreeSet<u32> = self.root.processes().into_iter().collect();
         self.seen.known.retain(|id, _| all.contains(id));
         self.seen.going.retain(|id, _| all.contains(id));
+        self.seen.traffic.retain(|id, _| all.contains(id));
+        self.seen.new = all.iter().copied().filter(|id| !self.seen.known.contains_key(id)).collect();
         for id in all {
             self.belongs(id, 8);
         }
@@ -352,48 +363,60 @@ impl CommandWatch {
         interval.io_stall = change.io_pressure.map(|share| share * time);
     }
 
-    /// Reads all other processes. Returns the most active ones since the last scan, and the bytes
-    /// that the command and other processes moved to and from disks. Bytes are read only if the
-    /// command waited for a disk lately.
-    fn scan(&mut self, now: f64) -> (Vec<OtherProcess>, u64, u64) {
-        let began = own_run(&self.root);
+    /// Reads all other processes. Returns those with the most CPU time since the last scan.
+    fn scan(&mut self, now: f64) -> Vec<OtherProcess> {
         let elapsed = (now - std::mem::replace(&mut self.seen.scanned, now)).max(1e-3) * self.units[0] as f64;
-        let reads_io = now - self.seen.blocked <= IO_MEMORY_S;
-        // A process that is new since a scan with traffic began without any.
-        let read_io = std::mem::replace(&mut self.seen.reads_io, reads_io);
-        let (mut io, mut others_io, mut found) = (0, 0, Vec::new());
-        let (own, ids) = (std::process::id(), self.seen.known.clone());
-        self.seen.others.retain(|id, _| ids.contains_key(id));
-        for (id, is_ours) in ids {
-            if is_ours {
-                let bytes = disk_bytes(&self.root, id).unwrap_or(0);
-                io += bytes - self.seen.io.insert(id, bytes).unwrap_or(0).min(bytes);
-                continue;
-            }
-            let line = ProcessStat::read(&self.root, &format!("proc/{id}")).filter(|_| id != own);
-            let Some(line) = line else { continue };
-            let bytes = reads_io.then(|| disk_bytes(&self.root, id).unwrap_or(0));
-            let before = self.seen.others.insert(id, (line.clone(), bytes));
-            let same = before.filter(|(before, _)| before.began == line.began);
-            let (before, bytes_before) = same.unwrap_or((ProcessStat::default(), read_io.then_some(0)));
-            let moved = bytes.zip(bytes_before).map_or(0, |(now, before)| now.saturating_sub(before));
-            others_io += moved;
-            let cpus = line.ticks.saturating_sub(before.ticks) as f64 / elapsed;
-            if cpus >= 0.02 || moved > 0 {
-                found.push((id, OtherProcess { name: line.name, cpus, memory: 0, io: moved }));
+        let own = std::process::id();
+        let is_other = |(id, is_ours): (&u32, &bool)| (!is_ours && *id != own).then_some(*id);
+        let ids: Vec<u32> = self.seen.known.iter().filter_map(is_other).collect();
+        let read = |id| Some((id, ProcessStat::read(&self.root, &format!("proc/{id}"))?));
+        let now: BTreeMap<u32, ProcessStat> = ids.into_iter().filter_map(read).collect();
+        let mut found: Vec<(u32, OtherProcess)> = Vec::new();
+        for (id, line) in &now {
+            let before = self.seen.others.get(id).filter(|before| before.began == line.began);
+            let cpus = line.ticks.saturating_sub(before.map_or(0, |before| before.ticks)) as f64 / elapsed;
+            if cpus >= 0.02 {
+                found.push((*id, OtherProcess { name: line.name.clone(), cpus, ..OtherProcess::default() }));
             }
         }
-        found.sort_by(|a, b| b.1.cpus.total_cmp(&a.1.cpus).then(b.1.io.cmp(&a.1.io)));
-        let writer =
-            found.iter().max_by_key(|(_, other)| other.io).filter(|(_, other)| other.io > 0).cloned();
+        self.seen.others = now;
+        found.sort_by(|a, b| b.1.cpus.total_cmp(&a.1.cpus));
         found.truncate(MAX_NAMED);
-        found.extend(writer.filter(|writer| !found.iter().any(|(id, _)| *id == writer.0)));
         self.seen.memory =
             self.seen.known.iter().filter(|(_, ours)| **ours).map(|(id, _)| self.anonymous(*id)).sum();
         let named = found.into_iter().map(|(id, other)| OtherProcess { memory: self.anonymous(id), ..other });
-        let named = named.collect();
-        self.seen.scan_cost += (own_run(&self.root) - began).max(0.0);
-        (named, io, others_io)
+        named.collect()
+    }
+
+    /// Adds the disk traffic of the command since it was last read, and that of other processes: of
+    /// all if the interval has a scan, else of those that are new or had some when last read. What
+    /// an old process moved before its first reading does not count.
+    fn read_traffic(&mut self, interval: &mut CommandInterval) {
+        let is_complete = interval.scanned > 0.0 || self.seen.traffic.is_empty();
+        let mut found = Vec::new();
+        for (&id, &is_ours) in &self.seen.known {
+            let (before, is_new) = (self.seen.traffic.get(&id), self.seen.new.contains(&id));
+            let is_wanted = is_ours || is_complete || is_new || before.is_some_and(|(_, grew)| *grew);
+            if !is_wanted || id == std::process::id() {
+                continue;
+            }
+            let bytes = disk_bytes(&self.root, id).unwrap_or(0);
+            let known = before.map_or(if is_new { 0 } else { bytes }, |(bytes, _)| *bytes);
+            let moved = bytes.saturating_sub(known);
+            self.seen.traffic.insert(id, (bytes, moved > 0));
+            if is_ours {
+                interval.io += moved;
+            } else if moved > 0 {
+                interval.others_io += moved;
+                found.push((moved, id));
+            }
+        }
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        let name = |(io, id): (u64, u32)| {
+            let name = ProcessStat::read(&self.root, &format!("proc/{id}"))?.name;
+            Some(OtherProcess { name, io, ..OtherProcess::default() })
+        };
+        interval.busiest.extend(found.into_iter().take(MAX_NAMED).filter_map(name));
     }
 
     /// Returns the anonymous memory of process `id` in bytes (proc_pid_statm(5)); 0 if unknown.
@@ -467,6 +490,32 @@ mod tests {
         kill_process_group(busy, Signal::KILL).unwrap();
         child.wait().unwrap();
         assert_eq!((before, stopped), (Some(0.0), Some(1.0)));
+    }
+
+    #[test]
+    fn traffic_of_each_short_writer_is_seen_while_the_command_waits_for_a_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let process = |id: u32, state: char, written: u64| {
+            let place = directory.path().join(format!("proc/{id}"));
+            std::fs::create_dir_all(&place).unwrap();
+            let stat = format!("{id} (dd) {state} 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0");
+            std::fs::write(place.join("stat"), stat).unwrap();
+            std::fs::write(place.join("io"), format!("read_bytes: 0\nwrite_bytes: {written}\n")).unwrap();
+        };
+        process(2001, 'S', 7_000_000);
+        let mut watch = CommandWatch::new(&Root::at(directory.path()), &CpuSet::single(0));
+        process(2000, 'D', 0);
+        watch.start(2000);
+        assert_eq!(watch.next_interval().others_io, 0, "before the watch");
+        for id in 2002..2005 {
+            process(2000, 'D', u64::from(id - 2001) * 1_000_000);
+            process(id, 'R', 5_000_000);
+            let found = watch.next_interval();
+            let named: Vec<(&str, u64)> =
+                found.busiest.iter().map(|other| (&*other.name, other.io)).collect();
+            assert_eq!((found.io, found.others_io, named), (1_000_000, 5_000_000, vec![("dd", 5_000_000)]));
+            std::fs::remove_dir_all(directory.path().join(format!("proc/{id}"))).unwrap();
+        }
     }
 
     #[test]
