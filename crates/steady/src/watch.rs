@@ -57,7 +57,7 @@ pub struct CommandInterval {
     /// The most active other processes: by CPU time since the last scan of all processes, if this
     /// interval has one, and by disk traffic.
     pub busiest: Vec<OtherProcess>,
-    /// Bytes that other processes read from and wrote to disks; 0 unless the command waited for one.
+    /// Bytes that other processes read from and wrote to disks; 0 if the command did not wait.
     pub others_io: u64,
     /// Time since the last scan; 0 if this interval has none.
     pub scanned: f64,
