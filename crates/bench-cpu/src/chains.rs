@@ -31,8 +31,8 @@ impl VectorWidth {
     fn read(word: &str) -> Result<Self, String> {
         match word.parse() {
             _ if word == SCALAR_WIDTH => Ok(Self::Scalar),
-            Ok(bits) => Ok(Self::Bits(bits)),
-            Err(_) => Err(format!(
+            Ok(bits @ (128 | 256 | 512)) => Ok(Self::Bits(bits)),
+            _ => Err(format!(
                 "width must be {FULL_WIDTH}, {ALL_VALUE}, {SCALAR_WIDTH} or the bits of a vector (128, 256, 512): '{}' is not",
                 plimsoll_units::text::shown(word)
             )),

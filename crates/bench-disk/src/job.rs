@@ -125,7 +125,10 @@ fn refused_layout(job: &DiskTransfers) -> Option<String> {
         (job.shared && !in_place, "--layout shared requires --op read, write or mixed"),
         (
             job.align.is_some_and(|align| align == 0 || !align.is_multiple_of(job.blocks.unit())),
-            "--align requires a multiple of what divides all blocks",
+            &format!(
+                "--align must be a multiple of {}, the largest size that divides all blocks",
+                human(job.blocks.unit())
+            ),
         ),
         (
             job.align.is_some() && (job.verify || uses_up || !job.order.is_random()),

@@ -61,6 +61,15 @@ impl Address {
             None if without_interface(text).parse::<IpAddr>().is_ok() => (text, None),
             None => text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
         };
+        if let Some((before, port)) = text.rsplit_once(':')
+            && host == text
+            && (before == "::1" || port == usual.to_string() && before.parse::<Ipv6Addr>().is_ok())
+        {
+            return Err(bad(&format!("an IPv6 address with a port is [{before}]:{port}")));
+        }
+        if host.contains(':') && without_interface(host).parse::<Ipv6Addr>().is_err() {
+            return Err(bad("only an IPv6 address has several colons"));
+        }
         let named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-' | b'%');
         let first = host.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b':');
         if !first || host.len() > 253 || !host.bytes().all(named) {

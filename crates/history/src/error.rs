@@ -100,9 +100,13 @@ impl StoreError {
     }
 
     pub(super) fn no_such_run(directory: &Path, wanted: &str) -> Self {
+        let is_file = Path::new(wanted).is_file();
         let (wanted, directory) = (shown_within(wanted, 40), shown_path(directory));
         let advice = format!("'plimsoll history --store {directory}' lists the runs");
-        let text = format!("no run, tag or file '{wanted}' in history {directory}; {advice}");
+        let text = match is_file {
+            true => format!("'{wanted}' is a file, not a stored run: write plimsoll import {wanted} first"),
+            false => format!("no run, tag or file '{wanted}' in history {directory}; {advice}"),
+        };
         Self { kind: StoreErrorKind::NoSuchRun, text }
     }
 

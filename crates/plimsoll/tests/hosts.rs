@@ -249,7 +249,7 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     assert!(unmet == err.lines().count() && unmet >= 2, "{err}");
     // A node's refusal is printed.
     let (_, err) = ends(machines.run("n1", 5, "--dir /nowhere --only disk").spawn(), 5);
-    let wanted = "plimsoll: n1: --dir /nowhere does not exist; create it or use another directory";
+    let wanted = "plimsoll: n1: --dir /nowhere does not exist; create it, or name one other directory";
     assert_eq!(err.lines().next(), Some(wanted));
     machines.nothing_was_left();
 }

@@ -52,7 +52,7 @@ pub(super) fn probe_device(device: &Path) -> Result<ProbedDevice, RawError> {
     let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
     let opened = File::options().read(true).custom_flags(flags).open(device);
     let mut file = opened.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NOENT) => usage("does not exist; lsblk lists the devices"),
+        Some(Errno::NOENT) => usage("does not exist; name one device, as lsblk --paths lists them"),
         Some(errno @ (Errno::ACCESS | Errno::PERM)) => {
             usage(explain_open_error(errno, rustix::process::geteuid()))
         }

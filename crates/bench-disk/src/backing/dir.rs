@@ -52,7 +52,7 @@ pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
     let not_a_directory = || CannotMeasure::environment(format!("--dir must be a directory: {name} is not"));
     let no_permission = || refused(": no permission to create files there; use a directory of your own");
     let failed = |error: &io::Error| match Errno::from_io_error(error) {
-        Some(Errno::NOENT) => refused(" does not exist; create it or use another directory"),
+        Some(Errno::NOENT) => refused(" does not exist; create it, or name one other directory"),
         Some(Errno::NOTDIR) => not_a_directory(),
         Some(Errno::ACCESS) => no_permission(),
         errno => other(errno.unwrap_or(Errno::INVAL)),

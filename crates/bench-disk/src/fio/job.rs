@@ -19,6 +19,9 @@ use plimsoll_units::text::shown_within;
 const FIO_BLOCK_BYTES: u64 = 4096;
 /// Longest time, in microseconds.
 const LONGEST_TIME: u64 = 366 * 86_400 * SECOND;
+/// Key of the option that names the target in the descriptions of a group's positions.
+pub const PLACE: &str = "place";
+
 /// Target of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobTarget {

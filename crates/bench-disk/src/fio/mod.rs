@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use job::FioWorkload;
-pub use job::JobTarget;
+pub use job::{JobTarget, PLACE};
 use mistake::{FileLine, Mistake};
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
@@ -81,8 +81,9 @@ fn is_job_text(text: &str) -> bool {
 }
 
 /// Reads the fio job file at `path`, with environment variables and devices of this machine, and
-/// included files from its folder. Fails with one line per error, in the order of the text; an
-/// option that plimsoll lacks is an error or ignored, as `unsupported` requires.
+/// included files from its folder. Fails with one line per error, in the order of the text, with
+/// those that fio reports first; an option that plimsoll lacks is an error or ignored, as
+/// `unsupported` requires.
 pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String>> {
     let file = shown_path(path);
     let text = read_small(path, MAX_BYTES).map_err(|why| vec![format!("job file {file}: {why}")])?;
@@ -121,7 +122,7 @@ pub fn parse(
     }
     let groups = merge_concurrent(jobs, unsupported, &mut wrong);
     let place = one_place(&groups, &mut wrong);
-    wrong.sort_by_key(|mistake| mistake.line.number);
+    wrong.sort_by_key(|mistake| (mistake.is_of_plimsoll(), mistake.line.number));
     wrong.dedup();
     if wrong.is_empty() && groups.iter().all(|job| job.left_out) {
         wrong.push(Mistake::wrong(&first, "nothing is left of the job file: no job has a counterpart"));

@@ -233,7 +233,8 @@ pub fn find(name: &str) -> &'static FioOption {
 /// Returns the error for option `name`, which fio and its engine lack, with the most similar name.
 pub fn unknown(name: &str, engine: &str) -> String {
     let names = OPTIONS.iter().flat_map(|row| std::iter::once(&row.name).chain(&row.aliases)).copied();
-    let near = nearest(name, names).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    let near = nearest(name.trim_start_matches('-'), names);
+    let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
     let (name, engine) = (shown_within(name, 60), shown_within(engine, 60));
     format!("fio and its engine {engine} have no option '{name}'{near}")
 }

@@ -164,6 +164,12 @@ impl Reader<'_> {
             self.at = SectionContext::Ended;
             return;
         }
+        if let Some((name, value)) = text.split_once(char::is_whitespace).filter(|_| !text.contains('='))
+            && option::find(name).means != OptionMeaning::Unknown
+        {
+            let why = format!("'=' is missing: write {name}={}", shown_within(value.trim(), 60));
+            return self.wrong.push(Mistake::wrong(&line, &why));
+        }
         let (name, spaced) = text.split_once('=').map_or((text, "1"), |(name, value)| (name.trim(), value));
         let (row, written) = (option::find(name), spaced.trim());
         if is_misread(row, spaced) {

@@ -457,7 +457,7 @@ fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
         ("layout=shared/verify=on", "--verify and --layout shared are mutually exclusive"),
         ("layout=mine", "layout must be one of private, shared"),
         ("pattern=sequential-each/op=read", "--pattern sequential-each requires --op mixed"),
-        ("align=1000/pattern=random", "--align requires a multiple"),
+        ("align=1000/pattern=random", "--align must be a multiple of 1 MiB"),
         ("align=8K/block=4K/pattern=sequential", "--align requires --pattern random"),
         ("pattern=zoned:50-5", "pattern zoned must have 1 to 8 parts"),
         ("op=write/sync=fsync:0", "sync every:N must have an N"),

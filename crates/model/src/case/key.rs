@@ -265,6 +265,9 @@ impl Key {
                 BlockSizes::One(bytes) => Value::Size(bytes),
                 BlockSizes::Mixed(mix) => Value::Mix(mix),
             }),
+            ValueKind::Count if self.name == "read-share" && quantity::parse_count(text).is_err() => {
+                Err(format!("must be a percentage from 0 to 100, such as 70: '{}' is not", shown(text)))
+            }
             ValueKind::Count => quantity::parse_count(text).map(Value::Count).map_err(|e| e.to_string()),
             ValueKind::Time => quantity::parse_duration(text).map(Value::Time).map_err(|e| e.to_string()),
             ValueKind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| e.to_string()),

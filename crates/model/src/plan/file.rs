@@ -131,11 +131,16 @@ fn parsed(file: &str, text: &str, is_own: bool) -> Result<PlanFile, Vec<FileErro
     let lines = LinePositions::new(text);
     let at = |start: usize, why: &str| FileError::at(file, lines.position(start), why.replace('\n', " "));
     let table = DeTable::parse(text).map_err(|e| {
+        let start = e.span().unwrap_or_default().start;
+        let rest = text.get(start..).unwrap_or_default();
         let advice = match text.trim_start().starts_with('{') {
             true => "a plan is a TOML file; plimsoll report prints the JSON of a run",
+            false if rest.starts_with(['“', '”', '„', '‘', '’', '«', '»']) => {
+                "this quote is typographic: write \""
+            }
             false => "a plan is a TOML file: write text in quotes and lists in brackets",
         };
-        vec![at(e.span().unwrap_or_default().start, &format!("{}; {advice}", shown(e.message())))]
+        vec![at(start, &format!("{}; {advice}", shown(e.message())))]
     })?;
     let mut plan = PlanFile::default();
     file.clone_into(&mut plan.places.file);

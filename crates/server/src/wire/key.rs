@@ -27,6 +27,9 @@ pub enum KeyError {
     /// The file cannot be read or written.
     #[error("the key file {0}: {1}; use another file: plimsoll key new FILE makes one")]
     File(String, #[source] io::Error),
+    /// The new file cannot be written.
+    #[error("cannot write a key to {0}: {1}; name a new file in a directory that exists")]
+    NotWritten(String, #[source] io::Error),
     /// Other users can read the file.
     #[error(
         "other users can read the key file {0}; use a key that only you can read: plimsoll key new FILE makes one"
@@ -90,7 +93,7 @@ impl SharedKey {
     /// Writes the key to a new file that only its owner can read. Fails if `path` exists.
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
         let shown = plimsoll_units::text::shown_path(path);
-        let failed = |source| KeyError::File(shown.clone(), source);
+        let failed = |source| KeyError::NotWritten(shown.clone(), source);
         let place = plimsoll_system::links::locate(path).map_err(|e| match e {
             LinkError::Refused(why) => KeyError::Refused(shown.clone(), why),
             LinkError::Failed(e) => failed(e),
@@ -143,7 +146,7 @@ mod tests {
         let key = SharedKey::random().unwrap();
         key.write_new(&path).unwrap();
         assert_eq!(SharedKey::read(&path).unwrap(), key);
-        assert!(matches!(key.write_new(&path), Err(KeyError::File(..))), "an existing key is kept");
+        assert!(matches!(key.write_new(&path), Err(KeyError::NotWritten(..))), "an existing key is kept");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(SharedKey::read(&path), Err(KeyError::Exposed(..))));
         assert!(matches!(SharedKey::read(&dir.path().join("none")), Err(KeyError::File(..))));

@@ -139,10 +139,12 @@ pub fn parse_sizes(text: &str) -> Result<BlockSizes, String> {
         let (size, weight) =
             part.split_once(before_weight).ok_or_else(|| wrong("has a size without a weight"))?;
         let bytes = parse_size(size).map_err(|e| e.to_string())?;
-        let weight = weight.trim().trim_end_matches('%').parse().ok();
-        let weight = weight.filter(|weight| (1..=MOST_WEIGHT).contains(weight));
-        let weight = weight.ok_or_else(|| wrong("has a weight that is not between 1 and 1000000"))?;
-        Ok(MixPart { bytes, weight })
+        let number = weight.trim().trim_end_matches('%').parse().ok();
+        let number = number.filter(|weight| (1..=MOST_WEIGHT).contains(weight));
+        let shown = super::parse::shown(weight);
+        let bad =
+            || wrong(&format!("has the weight '{shown}', which is no whole number from 1 to {MOST_WEIGHT}"));
+        Ok(MixPart { bytes, weight: number.ok_or_else(bad)? })
     };
     let parts = text.split(between).map(part).collect::<Result<Vec<MixPart>, String>>()?;
     match parts.as_slice() {

@@ -167,7 +167,8 @@ impl<'a> ParsedInput<'a> {
     }
 
     fn unknown_suffix(&self) -> ParseError {
-        self.error(&format!("is not (unknown unit '{}')", shown(self.suffix)))
+        let point = if self.suffix.starts_with(',') { ": the decimal mark is a point" } else { "" };
+        self.error(&format!("is not (unknown unit '{}'{point})", shown(self.suffix)))
     }
 }
 

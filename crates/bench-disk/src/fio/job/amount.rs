@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::mistake::Mistake;
 use super::super::syntax::{GivenOption, JobEnvironment};
 use super::super::value::{self, SECOND};
-use super::{FIO_BLOCK_BYTES, JobReader, JobTarget};
+use super::{FIO_BLOCK_BYTES, JobReader, JobTarget, PLACE};
 use plimsoll_model::case::Value;
 use plimsoll_units::text::shown_within;
 
@@ -28,6 +28,7 @@ impl<'a> JobReader<'a> {
                 return self.record_invalid(given, "a path");
             }
         }
+        self.came_from(PLACE, named.or(directory));
         let plain = |given: &GivenOption| given.value.replace("\\:", ":");
         let directory = directory.map(plain);
         self.job.files.named = named.map(plain);

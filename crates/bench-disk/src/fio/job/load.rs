@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::super::mistake::Mistake;
 use super::super::syntax::GivenOption;
 use super::super::value::{self, Base};
 use super::{FIO_BLOCK_BYTES, JobLoad, JobReader};
@@ -140,7 +141,7 @@ impl<'a> JobReader<'a> {
             _ if given.row.name == "bs" => self.record_invalid(given, "a number of bytes such as 4k"),
             _ => self.refuse_job(
                 given,
-                "blocks must be at most 16 sizes with whole percentages, or a range of at most 16 sizes",
+                "blocks must be at most 16 sizes with whole percentages that add up to 100, or a range of at most 16 sizes",
             ),
         }
         self.alignment();
@@ -234,6 +235,11 @@ impl<'a> JobReader<'a> {
             (false, true) => "buffered",
             (false, false) => "cold",
         };
+        let engine = self.job.lists.get("engine").map(Value::to_string).unwrap_or_default();
+        if let Some(given) = self.get("hipri").filter(|_| engine.ends_with("+iopoll") && !direct) {
+            let why = "hipri=1 polls the device, not the page cache: write direct=1, too";
+            self.wrong.push(Mistake::wrong(&given.line, why));
+        }
         self.word("cache", cache, if direct { "direct" } else { "buffered" });
     }
 

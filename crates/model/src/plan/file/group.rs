@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use plimsoll_units::text::shown;
 use toml::de::DeValue;
 
 use super::value::{self, bounded, items, text};
@@ -87,8 +88,15 @@ fn list(key: &str, value: &PlanValue<'_>) -> Result<(&'static str, Vec<Value>), 
         return Err(PlanMistake::key(key, &names.collect::<Vec<_>>()));
     };
     let one = |item: &&PlanValue<'_>| {
-        let parsed =
-            text(item).and_then(|text| known.parse(&text).map_err(|e| PlanMistake::value(e.to_string())));
+        let parsed = text(item).and_then(|text| {
+            // A CPU list has commas.
+            let is_list = text.contains(',') && known.name != "affinity";
+            if is_list && text.split(',').all(|one| known.parse(one.trim()).is_ok()) {
+                let list = shown(&text.replace(' ', "").replace(',', "\", \""));
+                return Err(PlanMistake::value(format!("{key} must be a list: write [\"{list}\"]")));
+            }
+            known.parse(&text).map_err(|e| PlanMistake::value(e.to_string()))
+        });
         parsed.map_err(|wrong| wrong.at(item.span(), item.span()))
     };
     Ok((known.name, items(value)?.iter().map(one).collect::<Result<_, _>>()?))

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use plimsoll_bench::RawTarget;
-use plimsoll_bench_disk::fio::{JobFile, JobTarget};
+use plimsoll_bench_disk::fio::{JobFile, JobTarget, PLACE};
 use plimsoll_command::cli::{self, Common, Measurable, PlanWork};
 use plimsoll_command::resolve::{self, UsageError};
 use plimsoll_machine::{Machine, Root};
@@ -62,6 +62,16 @@ pub(crate) fn usage(error: UsageError) -> Failure {
 pub(crate) fn located(what: &Measurable, mut common: Common) -> Result<Common, Failure> {
     let Some(job) = job_file(what, &common)? else { return Ok(common) };
     if common.dir.is_none() && common.target.is_none() {
+        if let Some(JobTarget::Directory(path) | JobTarget::Device(path)) = &job.place
+            && path.try_exists().is_ok_and(|exists| !exists)
+            // The consent that is missing comes first.
+            && (job.writes.is_none() || !path.starts_with("/dev"))
+        {
+            let from = job.plan.groups.first().and_then(|group| group.places.description(PLACE));
+            let (from, path) = (from.unwrap_or_default(), shown_path(path));
+            let why = format!("{from}: {path} does not exist; create it, or add --dir or --target");
+            return Err(Failure::usage(why));
+        }
         match job.place {
             Some(JobTarget::Directory(directory)) => common.dir = Some(directory),
             // Read only: consent must name the device on the command line.
