@@ -11,7 +11,8 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use plimsoll_model::case::nearest;
 use plimsoll_model::plan::built_in;
-use plimsoll_units::text::{shown, shown_within};
+use plimsoll_units::quantity::parse_size;
+use plimsoll_units::text::{shown, shown_bytes, shown_within};
 
 use super::order::{self, CommandLine};
 use super::other_tools;
@@ -60,7 +61,7 @@ const TOO_MANY_WORDS: &[(&str, &str)] = &[
     ("history show", "it prints one run; plimsoll report prints several, and plimsoll compare compares them"),
     ("history tag", "a tag is one word, such as before-upgrade"),
     ("history note", "quote the note, as in 'new memory'"),
-    ("references", "--install names the packages of all missing tools"),
+    ("references", "plimsoll references takes only options; without any it lists all tools"),
 ];
 
 fn typed(matches: &ArgMatches, id: &str) -> bool {
@@ -97,12 +98,18 @@ pub(super) fn accepting_blanks(command: Command) -> Command {
     command.mut_subcommands(accepting_blanks)
 }
 
-/// Fails for a typographic dash or quote, for `~` after `=`, which the shell does not expand, and
-/// for a blank after a comma or around `=`. Words after `--` are not examined.
+/// Fails for a typographic dash or quote, for `~` after `=`, which the shell does not expand, for a
+/// blank after a comma or around `=`, and for a quoted command line. Words after `--` are not
+/// examined.
 pub(super) fn slips_of_typing(root: &Command, words: &[OsString]) -> Result<(), clap::Error> {
     let order = CommandLine::read(root, words);
     let path = path(root, &order);
-    let is_note = path.last().is_some_and(|command| command.get_name() == "note");
+    let takes_text = path.last().is_some_and(|command| ["note", "steady"].contains(&command.get_name()));
+    let is_line = |word: &str, place: usize| {
+        let (first, rest) = word.split_once(' ').unwrap_or_default();
+        (rest.contains('-') || place == 0)
+            && (root.find_subcommand(first).is_some() || built_in::find(first).is_some())
+    };
     let is_list = |option: &str| {
         let options = path.iter().find_map(|command| order::option(command, option));
         options.is_some_and(|arg| arg.get_value_delimiter().is_some())
@@ -120,8 +127,11 @@ pub(super) fn slips_of_typing(root: &Command, words: &[OsString]) -> Result<(), 
             _ if has_dash && bare.starts_with(|c: char| c.is_ascii_alphabetic()) => {
                 format!("'{word}' begins with a typographic dash: write --{bare}")
             }
-            _ if unquoted.len() < word.len() && !unquoted.contains(' ') && !is_note => {
+            _ if unquoted.len() < word.len() && !unquoted.contains(' ') && !takes_text => {
                 format!("'{word}' has typographic quotes: write {unquoted}")
+            }
+            _ if is_line(word, place) && !takes_text && !before.starts_with('-') => {
+                format!("'{word}' is one word: write it without quotes")
             }
             _ if word.starts_with('-') && (value == "~" || value.starts_with("~/")) => {
                 format!("{word}: the shell does not expand ~ after '=': write {option} {value}")
@@ -171,7 +181,10 @@ pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> 
     let order = CommandLine::read(root, words);
     let path = path(root, &order);
     let kind = error.kind();
-    line(&error, root, &path, &order).map_or(error, |line| clap::Error::raw(kind, line))
+    let other = words.iter().find(|word| kind == ErrorKind::InvalidUtf8 && word.to_str().is_none());
+    let other = other.map(|word| format!("'{}' is not UTF-8", shown_bytes(word.as_encoded_bytes())));
+    let line = other.or_else(|| line(&error, root, &path, &order));
+    line.map_or(error, |line| clap::Error::raw(kind, line))
 }
 
 /// Returns the program's command, the command and the subcommands that a command line names.
@@ -222,12 +235,14 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             misplaced(root, path, order)
         }
         ErrorKind::UnknownArgument if option.starts_with('-') => {
-            value_of_fio(&option, order).unwrap_or_else(|| unknown(&option, root, path))
+            let here = path.last().copied().unwrap_or(root);
+            let typed = order::misspelt_option(here, order).or_else(|| value_of_fio(&option, order));
+            typed.unwrap_or_else(|| unknown(&option, root, path))
         }
         ErrorKind::UnknownArgument => switched(&argument, path, order)
             .or_else(|| without_value(&argument, path, order))
             .or_else(|| other_tools::answer(&argument, without_program(&command), |_| false))
-            .or_else(|| positional(&argument, without_program(&command), order))
+            .or_else(|| positional(&argument, path, order))
             .unwrap_or_else(|| unexpected(&argument, path.last().copied().unwrap_or(root), &command)),
         ErrorKind::InvalidSubcommand => job_or_server(&order.before).unwrap_or_else(|| {
             no_command(&text(error, ContextKind::InvalidSubcommand).unwrap_or_default(), root, path)
@@ -261,9 +276,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             let missing: Vec<String> = missing.iter().map(|one| argument_name(one)).collect();
             let missing = Some(missing.join(" and ")).filter(|missing| !missing.is_empty())?;
             match EXAMPLES.iter().find(|(name, ..)| *name == command) {
-                Some((.., example)) if missing.starts_with("--") && !example.contains(&missing) => {
-                    format!("{command} requires {missing} with these options")
-                }
+                Some(_) if missing == "--output" => format!("--format requires {missing}"),
                 Some((_, what, example)) => {
                     format!("{command} requires {what}: write, for example, {example}")
                 }
@@ -352,8 +365,12 @@ fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<St
     let before = order.after.get(place.checked_sub(1)?)?;
     order::option(path.last()?, before).filter(|option| option.is_require_equals_set())?;
     let known = other_tools::value(before, word).map(|here| foreign(before, word, here));
-    let is_own = ["on", "off"].contains(&word);
-    known.or_else(|| is_own.then(|| format!("{before} requires its value after '=': write {before}={word}")))
+    let own = match word {
+        "on" | "yes" | "true" | "1" => "on",
+        "off" | "no" | "false" | "0" => "off",
+        _ => return known,
+    };
+    known.or_else(|| Some(format!("{before} requires its value after '=': write {before}={own}")))
 }
 
 /// Returns the message if `word` follows two options, of which the first took the second as its
@@ -367,16 +384,44 @@ fn without_value(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Opti
     Some(missing_value(first, here))
 }
 
+fn is_part(word: &str) -> bool {
+    plimsoll_bench::commands().any(|name| name == word)
+}
+
+/// Returns the message for `word` after an option of `here` and its value: the value may be a list,
+/// whose items a comma divides. `None` if the option takes one value.
+fn listed(word: &str, here: &Command, order: &CommandLine<'_>) -> Option<String> {
+    let place = order.after.iter().position(|one| *one == word)?;
+    let begin = order.after[..place].iter().rposition(|one| one.starts_with("--"))?;
+    let (option, first) = (order.after[begin], *order.after.get(begin + 1)?);
+    let arg = order::option(here, option).filter(|arg| order::takes_value(arg) && *first != *word)?;
+    arg.get_value_delimiter()?;
+    let all = order.after[begin + 1..].iter().copied().take_while(|one| !one.starts_with('-'));
+    let is_unit = |word: &str| parse_size(&format!("{first}{word}")).is_ok();
+    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let between = match (is_number(first), is_number(word)) {
+        (true, false) if is_unit(word) => "",
+        _ if option == "--server" && word.parse::<u16>().is_ok() => ":",
+        _ if option == "--server" => ",",
+        (true, true) => ",",
+        (false, false) if !is_part(word) || option == "--only" && here.get_name() == "run" => ",",
+        _ => return None,
+    };
+    let all = all.collect::<Vec<_>>().join(between);
+    Some(format!("unexpected argument '{}': write {option} {}", shown(word), quoted(&shown(&all))))
+}
+
 /// Returns the message for a `word` that needs an option, such as `--dir`; `None` if none is known.
-fn positional(word: &str, command: &str, order: &CommandLine<'_>) -> Option<String> {
-    let shown = shown(word);
+fn positional(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<String> {
+    let (name, listed) = (name(path), listed(word, path.last()?, order));
+    let (command, shown) = (without_program(&name), shown(word));
     let unexpected = |why: &str| Some(format!("unexpected argument '{shown}': {why}"));
     let place = order.after.iter().position(|one| *one == word);
     if place.is_some_and(|place| order.after[..place].iter().rev().take(4).any(|one| *one == "--require")) {
         return unexpected("quote the whole requirement: --require 'CASES METRIC >= VALUE'");
     }
     if let Some((_, why)) = TOO_MANY_WORDS.iter().find(|(known, _)| *known == command) {
-        return unexpected(why);
+        return listed.or_else(|| unexpected(why));
     }
     if command == "watch" && order.after.contains(&"--") {
         return unexpected("plimsoll watch runs no command; plimsoll steady -- COMMAND does");
@@ -394,20 +439,23 @@ fn positional(word: &str, command: &str, order: &CommandLine<'_>) -> Option<Stri
     let part = plimsoll_bench::subsystem(command)?;
     let full = |name: &str| name == word || name.split_once('.').is_some_and(|(_, last)| last == word);
     if let Some(name) = part.benchmarks.iter().map(|benchmark| benchmark.name()).find(|name| full(name)) {
-        return Some(format!("'{shown}' is a benchmark: write plimsoll {command} --only {name}"));
+        let line = || format!("'{shown}' is a benchmark: write plimsoll {command} --only {name}");
+        return listed.filter(|line| line.contains(" --only ")).or_else(|| Some(line()));
     }
     let option = match part.on_files {
         true if word.contains('/') => "--dir",
         false if part.uses_interfaces && word.contains(['.', ':']) => "--server",
-        _ => return None,
+        _ => return listed,
     };
+    if place.is_some_and(|place| order.after[..place].iter().rev().nth(1) == Some(&option)) {
+        return listed.or_else(|| unexpected(&format!("{option} takes one value; run it once for each")));
+    }
     unexpected(&format!("write plimsoll {command} {option} {shown}"))
 }
 
 /// Returns the message for a word that `here`, called `command`, does not take.
 fn unexpected(word: &str, here: &Command, command: &str) -> String {
     let shown = shown(word);
-    let is_part = |word: &str| plimsoll_bench::commands().any(|name| name == word);
     let is_value =
         |option: &clap::Arg| option.get_possible_values().iter().any(|value| value.matches(word, false));
     let instead = match here.get_name() {
@@ -518,7 +566,9 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     if !others.is_empty() {
         return format!("{shown} is not supported on {command}: it is an option of {}", others.join(", "));
     }
-    let near = other_tools::slip(option, without_program(&command), is_slip);
+    let is_long = option.starts_with("--");
+    let near =
+        other_tools::slip(option, without_program(&command), |typed, known| is_long && is_slip(typed, known));
     if let Some(answer) = near.and_then(|near| other_tools::answer(near, without_program(&command), takes)) {
         return format!("{shown} is not an option of {command}; {answer}");
     }
@@ -582,6 +632,9 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
             let subsystem = benchmark.name().split('.').next().unwrap_or_default();
             let part = plimsoll_bench::commands().find(|name| *name == subsystem).unwrap_or("run");
             return format!("'{shown}' is a benchmark, not a command: write plimsoll {part} --only {shown}");
+        }
+        if word.split(',').all(is_part) {
+            return format!("'{shown}' is a list: write plimsoll run --only {shown}");
         }
         if word.ends_with(".json") || word.ends_with(".html") {
             return format!("'{shown}' is a file, not a command: write plimsoll report {shown}");

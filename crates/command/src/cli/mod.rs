@@ -160,7 +160,7 @@ pub struct Common {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Print the ids of the cases, and exit
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub list: bool,
     /// Show what would be measured and how long it takes, and exit
     #[arg(long)]

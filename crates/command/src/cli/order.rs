@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
+use plimsoll_units::text::shown;
 
 /// A command line, split at the command. Words that are not UTF-8 are ignored.
 pub(super) struct CommandLine<'a> {
@@ -48,6 +49,20 @@ pub(super) fn option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> 
             arg.get_long() == Some(long) || arg.get_all_aliases().is_some_and(|all| all.contains(&long))
         }
         None => short.is_some() && arg.get_short() == short,
+    })
+}
+
+/// Returns the message for an option of `here` with one dash (`-op`) or a colon
+/// (`--op:read`).
+pub(super) fn misspelt_option(here: &Command, order: &CommandLine<'_>) -> Option<String> {
+    order.after.iter().take_while(|word| **word != "--").find_map(|word| {
+        let (name, value) = word.split_once([':', '=']).unwrap_or((word, ""));
+        let long = format!("--{}", name.trim_start_matches('-'));
+        let is_wrong = **word != long && !word.starts_with(&format!("{long}=")) && long.len() > 3;
+        let is_option = name.starts_with('-') && option(here, &long).is_some();
+        (is_wrong && is_option).then(|| {
+            format!("{} is not an option: write {}", shown(word), shown(format!("{long} {value}").trim()))
+        })
     })
 }
 

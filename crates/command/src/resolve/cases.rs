@@ -8,7 +8,7 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_model::words::is_neutral_value;
 use plimsoll_reference::Against;
 use plimsoll_run::Planned;
-use plimsoll_stats::Seed;
+use plimsoll_stats::{Seed, WINDOW_ROUNDS};
 use plimsoll_units::text::{format_count, shown};
 use rand::seq::SliceRandom;
 
@@ -40,6 +40,14 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
         cases.retain(|c| !group.exclude.iter().any(|e| e.covers(&c.case)) && seen.insert(c.case.id()));
         let feasible = cases.iter().filter(|c| c.feasible.is_ok()).count().max(1);
         let sampling = sampling(plan, group);
+        let is_steady = |one: &Candidate| one.case.word("steady") == Some("on");
+        if sampling.samples.is_some_and(|n| n < WINDOW_ROUNDS as u32) && cases.iter().any(is_steady) {
+            let why = format!(
+                "--steady requires --samples {WINDOW_ROUNDS} or more: the last {WINDOW_ROUNDS} must be steady"
+            );
+            mistakes.push(in_group(&group.places, "samples", None, why));
+            continue;
+        }
         let budget = group.how.budget.map(|budget| budget.as_secs_f64() / feasible as f64);
         all.extend(cases.into_iter().map(|candidate| Planned {
             candidate,
@@ -60,6 +68,12 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
         0 if only.is_empty() => Err(other("the plan's excludes leave no case")),
         0 => Err(matches_none(plan, only.first().map(String::as_str).unwrap_or_default())),
         n if n as u64 <= MOST_CASES => Ok(all),
+        n if plan.repeat > 1 && all.len() as u64 <= MOST_CASES => Err(other(format!(
+            "--repeat {} of {} is {n} measurements: at most {MOST_CASES} are made, use --repeat {} or less",
+            plan.repeat,
+            format_count(all.len(), "case"),
+            MOST_CASES / all.len() as u64
+        ))),
         n => Err(too_many(n as u64)),
     }
 }
@@ -80,6 +94,14 @@ fn matches_none(plan: &Plan, only: &str) -> UsageError {
         return other(format!(
             "--only {only} matches no case of plan {name}: plimsoll {command} measures it"
         ));
+    }
+    let parts: Vec<&str> = only.split(['|', ' ', ';', '+', '&']).filter(|part| !part.is_empty()).collect();
+    let is_name = |part: &&str| {
+        Pattern::parse(part).is_ok_and(|part| benchmarks().any(|benchmark| part.may_match(benchmark.name())))
+    };
+    if parts.len() > 1 && parts.iter().all(is_name) {
+        let (only, list) = (shown(only), shown(&parts.join(",")));
+        return other(format!("--only {only} matches no case: write --only {list}"));
     }
     // A gpu is not a cpu: the first letters must agree.
     let commands = plimsoll_bench::commands().filter(|name| name.chars().next() == only.chars().next());
@@ -249,7 +271,7 @@ fn operation_of_another(
         });
     }
     let name = siblings().find(|one| one.name() != refusing.name() && takes(one, typed))?.name();
-    Some(Ok(format!("; {name} has it: add --only {name}")))
+    Some(Ok(format!("; {name} has it: write --only {name}")))
 }
 
 fn sampling(plan: &Plan, group: &Group) -> Sampling {

@@ -137,19 +137,13 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
         Measurable::Text { name, text } => (file::parse_kept(name, text)?, false),
         Measurable::Subsystem { name, lists } => {
             for (key, texts) in lists {
-                let is_slip =
-                    |text: &&String| text.parse::<u64>().is_ok_and(|bytes| (1..512).contains(&bytes));
-                if plimsoll_bench::subsystem(name).is_some_and(|part| part.on_files)
-                    && let ("block", Some(text)) = (key.as_str(), texts.iter().find(is_slip))
-                {
-                    let why = format!("--block: '{text}' has no unit: write {text}K, or {text}B for bytes");
-                    return Err(other(why));
-                }
+                refuse_missing_units(name, key, texts)?;
                 read_list(&mut typed, key, texts)?;
             }
             (subsystem_plan(name), true)
         }
     };
+    refuse_empty_items("only", &common.only)?;
     if !common.threads.is_empty() {
         if let Measurable::Subsystem { name, .. } = what
             && let Some(instead) = plimsoll_bench::subsystem(name).and_then(|part| part.instead_of_threads)
@@ -160,7 +154,15 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     }
     if !common.server.is_empty() {
         read_list(&mut typed, file::SERVER, &common.server)?;
-        measures_networks(&file.groups, &common.only)?;
+        let takes = |one: &dyn Benchmark| one.keys().contains(&file::SERVER);
+        requires_benchmark("--server", "a network", &file.groups, &common.only, takes)?;
+    }
+    if common.dir.is_some() {
+        let takes = |one: &dyn Benchmark| {
+            plimsoll_bench::uses_test_files(subsystem_of(one.name())) || one.descriptor().waits_for_a_device
+        };
+        let groups = [&file.groups[..], &named_extras(&file.groups, &common.only)].concat();
+        requires_benchmark("--dir", "a disk or os.file", &groups, &common.only, takes)?;
     }
     if let Measurable::Subsystem { name, .. } = what {
         of_this_command(name, &common.only)?;
@@ -183,17 +185,57 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     Ok(file)
 }
 
-/// Fails if `--server` has no effect: the plan has no network benchmark, or `only` selects none.
-fn measures_networks(groups: &[Group], only: &[String]) -> Result<(), UsageError> {
+/// Fails if typed `option` has no effect: `groups` have no benchmark that `takes` it, or `only`
+/// selects none. `kind` names the benchmarks.
+fn requires_benchmark(
+    option: &str,
+    kind: &str,
+    groups: &[Group],
+    only: &[String],
+    takes: impl Fn(&dyn Benchmark) -> bool,
+) -> Result<(), UsageError> {
     let patterns: Vec<Pattern> = only.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
     let names = groups.iter().flat_map(|group| &group.benchmarks);
     let mut measured =
         names.filter(|name| patterns.is_empty() || patterns.iter().any(|pattern| pattern.may_match(name)));
-    let takes_server = |name: &String| {
-        plimsoll_bench::find(name).is_some_and(|benchmark| benchmark.keys().contains(&file::SERVER))
+    let found = measured.any(|name| plimsoll_bench::find(name).is_some_and(&takes));
+    if found { Ok(()) } else { Err(other(format!("{option} requires {kind} benchmark in the plan"))) }
+}
+
+/// Fails if a size has probably lost its unit (`--block 4`, if the subsystem `name` is on files),
+/// and for a decimal comma (`--size 1,5G`).
+fn refuse_missing_units(name: &str, key: &str, texts: &[String]) -> Result<(), UsageError> {
+    let is_slip = |text: &&String| text.parse::<u64>().is_ok_and(|bytes| (1..512).contains(&bytes));
+    let on_files = plimsoll_bench::subsystem(name).is_some_and(|part| part.on_files);
+    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    let why = match (texts, texts.iter().find(is_slip)) {
+        ([whole, part], Some(slip))
+            if (key == "size" || key == "volume" || key == "block" && on_files)
+                && slip == whole
+                && is_number(part)
+                && !is_slip(&part) =>
+        {
+            let part = plimsoll_units::text::shown(part);
+            format!(
+                "'{whole},{part}' is a list, and {whole} has no unit: write {whole}.{part}, or {whole}B,{part}"
+            )
+        }
+        (_, Some(slip)) if key == "block" && on_files => {
+            format!("'{slip}' has no unit: write {slip}K, or {slip}B for bytes")
+        }
+        _ => return Ok(()),
     };
-    let found = measured.find(|name| takes_server(name)).map(drop);
-    found.ok_or_else(|| other("--server requires a network benchmark in the plan"))
+    Err(other(format!("--{key}: {why}")))
+}
+
+/// Fails if the list `texts` of `option` has several items, of which one is empty.
+fn refuse_empty_items(option: &str, texts: &[String]) -> Result<(), UsageError> {
+    if texts.len() < 2 || texts.iter().all(|text| !text.is_empty()) {
+        return Ok(());
+    }
+    let kept: Vec<&str> = texts.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    let [typed, kept] = [texts.join(","), kept.join(",")].map(|list| plimsoll_units::text::shown(&list));
+    Err(other(format!("--{option} {typed} has a comma with nothing before or after it: write {kept}")))
 }
 
 /// Replaces the sampling of the plan and its groups by typed options.
@@ -270,6 +312,7 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
         let in_list = [
             ("only", &common.only, name.split(',').all(is_command)),
             ("against", &common.against, !common.against.is_empty() && is_tool(name)),
+            ("threads", &common.threads, !common.threads.is_empty() && name.parse::<u64>().is_ok()),
         ];
         if let Some((option, typed, _)) = in_list.into_iter().find(|(.., fits)| *fits) {
             let list = typed.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(",");
@@ -336,6 +379,7 @@ fn listed(low: &str, high: &str) -> String {
 
 fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), UsageError> {
     let key = Key::find(key)?;
+    refuse_empty_items(key.name, texts)?;
     let read = |text: &String| {
         key.parse(text).map_err(|e: CaseError| other(format!("--{e}{}", range_advice(key, text))))
     };

@@ -100,8 +100,8 @@ impl PreparedRun {
         for note in super::compare::check_applicable(requirements, planned)? {
             output::complain(&note);
         }
-        super::ref_tools::asked(common, planned)?;
         own_addresses(planned)?;
+        super::ref_tools::asked(common, &run)?;
         Ok(run)
     }
 

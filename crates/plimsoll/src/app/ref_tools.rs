@@ -34,9 +34,14 @@ pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     Ok(against)
 }
 
-/// Fails for `--margin`, `--reference-path` or `--reference-server` if no case has reference tools.
-pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure> {
-    if planned.iter().any(|planned| planned.against != Against::NoTool) {
+/// Fails for `--margin`, `--reference-path` or `--reference-server` if no case has reference tools,
+/// and for `--against` if the named tools can check no case.
+pub(super) fn asked(common: &Common, prepared: &PreparedRun) -> Result<(), Failure> {
+    let idle = idle(prepared);
+    if let Some(line) = idle.first().filter(|_| idle.len() == common.against.len()) {
+        return Err(Failure::usage(format!("{line}; plimsoll references lists what each tool checks")));
+    }
+    if prepared.planned.iter().any(|planned| planned.against != Against::NoTool) {
         return Ok(());
     }
     let typed = [
@@ -91,6 +96,7 @@ pub(super) fn started(selection: Selection, interrupts: Receiver<()>) -> Result<
     tools.registry = Registry::here();
     Ok(tools)
 }
+
 pub(super) fn idle(prepared: &PreparedRun) -> Vec<String> {
     let asked = prepared.planned.iter().map(|planned| (&planned.against, &planned.candidate.case));
     plimsoll_reference::tools_without_cases(asked, &prepared.machine)
