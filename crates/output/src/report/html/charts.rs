@@ -146,6 +146,9 @@ fn place(case: &Case, key: &str) -> Option<f64> {
     }
 }
 
+/// Name of the only line of a chart.
+const OWN: &str = "plimsoll";
+
 #[derive(Default)]
 struct MetricLines<'a> {
     name: String,
@@ -162,8 +165,7 @@ impl MetricLines<'_> {
         let points = self.delivered.iter();
         let points = points.filter_map(|(x, of, value)| Some(vec![Some(*x), Some(height(of, *value)?)]));
         let points: Vec<ChartPoint> = points.collect();
-        let name = format!("{} delivered", self.name);
-        (!points.is_empty()).then(|| ChartSeries::new(name, SeriesRole::Delivered, points))
+        (!points.is_empty()).then(|| ChartSeries::new(self.named("delivered"), SeriesRole::Delivered, points))
     }
 
     /// Returns a series per reference tool, with the y that `height` returns for metric and result.
@@ -183,12 +185,18 @@ impl MetricLines<'_> {
     /// Returns a series called `LINE word` with the y value `at(x)` at each x of the line.
     fn drawn(&self, word: &str, role: SeriesRole, at: impl Fn(f64) -> f64) -> ChartSeries {
         let points = self.points.iter().map(|(x, _)| vec![Some(*x), Some(at(*x))]).collect();
-        ChartSeries::new(format!("{} {word}", self.name), role, points)
+        ChartSeries::new(self.named(word), role, points)
+    }
+
+    /// Returns the name of a series that belongs to the line: `limit`, or `f64 limit` if the chart
+    /// has several lines.
+    fn named(&self, word: &str) -> String {
+        if self.name == OWN { word.to_owned() } else { format!("{} {word}", self.name) }
     }
 
     /// Returns the name of a tool's series: `fio`, or `fio read` if the chart has several lines.
     fn label(&self, tool: &str) -> String {
-        if self.name == "plimsoll" { tool.to_owned() } else { format!("{tool} {}", self.name) }
+        if self.name == OWN { tool.to_owned() } else { format!("{tool} {}", self.name) }
     }
 }
 
@@ -225,7 +233,7 @@ impl Facet<'_> {
             let by = measurement.case.benchmark().split('.').next_back().filter(|_| several);
             let by = by.map(str::to_owned).into_iter();
             let name = by.chain(varying.iter().filter_map(named)).collect::<Vec<_>>().join(" ");
-            let name = if name.is_empty() { "plimsoll".to_owned() } else { name };
+            let name = if name.is_empty() { OWN.to_owned() } else { name };
             let Some(x) = place(&measurement.case, along.key.name) else { continue };
             let at = lines.iter().position(|l| l.name == name).unwrap_or_else(|| {
                 lines.push(MetricLines { name, ..MetricLines::default() });
@@ -287,7 +295,7 @@ impl Facet<'_> {
             let limit = |(x, m): &(f64, &MetricResult)| Some(vec![Some(*x), Some(m.limit.as_ref()?.value?)]);
             let limits: Vec<ChartPoint> = line.points.iter().filter_map(limit).collect();
             if !limits.is_empty() {
-                series.push(ChartSeries::new(format!("{} limit", line.name), SeriesRole::Limit, limits));
+                series.push(ChartSeries::new(line.named("limit"), SeriesRole::Limit, limits));
             }
             if along.key.name == "threads" && line.points.len() >= 3 {
                 series.extend(ideal(line));

@@ -61,13 +61,13 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     };
     if metric.series.iter().zip(&metric.samples).any(differs) {
         let points = metric.series.iter().map(|p| vec![Some(p.t * second), p.delivered]).collect();
-        lines.push(ChartSeries::new(format!("wall-clock {}", metric.name), SeriesRole::Tool, points));
+        lines.push(ChartSeries::new("delivered", SeriesRole::Delivered, points));
     }
     lines.push(ChartSeries::new("level", SeriesRole::Fit, levels.iter().flat_map(level).collect()));
     let note = match levels.len().saturating_sub(1) {
-        0 => "no change of level".to_owned(),
-        1 => "1 change of level".to_owned(),
-        n => format!("{n} changes of level"),
+        0 => "no lasting change of level".to_owned(),
+        1 => "1 lasting change of level".to_owned(),
+        n => format!("{n} lasting changes of level"),
     };
     Some(Chart {
         title: format!("{} over time", label(&measurement.case)),

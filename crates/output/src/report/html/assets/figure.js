@@ -92,6 +92,7 @@ class Figure {
   redraw() {
     if (!this.drawing) return;
     this.drawing.setOption(this.options(), true);
+    this.place.querySelector(".series").replaceWith(this.legend());
     this.hidden.forEach((name) => this.drawing.dispatchAction({ type: "legendUnSelect", name }));
   }
 
@@ -105,8 +106,8 @@ class Figure {
         toggle.setAttribute("aria-pressed", String(shown));
         this.drawing.setOption({ legend: { selected: Object.fromEntries(this.chart.series.map((s) => [s.name, !this.hidden.has(s.name)])) } });
       });
-      toggle.setAttribute("aria-pressed", "true");
-      const dot = element("span", "dot " + one.role);
+      toggle.setAttribute("aria-pressed", String(!this.hidden.has(one.name)));
+      const dot = element("span", "dot " + (this.chart.kind === "bars" && one.role === "limit" ? "" : one.role));
       dot.style.color = looks[index].colour;
       toggle.append(dot, element("span", "", one.name));
       list.append(toggle);

@@ -4,9 +4,15 @@
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6fd6", "#8a8a00"];
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "emptyDiamond"];
 
+// On a dark page the first colour is the brighter blue of the gauges, and the sixth the darker.
+function colourOf(index) {
+  const at = index % COLOURS.length;
+  return COLOURS[theme().dark && at % 5 === 0 ? 5 - at : at];
+}
+
 function theme() {
   const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  return { text: of("--text"), dim: of("--dim"), line: of("--line"), page: of("--page"), band: of("--band") };
+  return { text: of("--text"), dim: of("--dim"), line: of("--line"), page: of("--page"), band: of("--band"), dark: of("--dark") === "1" };
 }
 
 function axis(spec, colours) {
@@ -69,6 +75,12 @@ const BY_ROLE = { own: 0, delivered: 0, limit: 0, published: 1, theory: 1, doubt
 
 // Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them.
 function coloured(chart) {
+  // In bars, and if there is only one, limits lie over the data of the same colour.
+  const over = chart.kind === "bars" ? ["limit", "delivered"] : chart.series.filter((one) => one.role === "limit").length === 1 ? ["limit"] : [];
+  return seriesColours(chart).map((look, i) => (over.includes(chart.series[i].role) ? { ...look, colour: theme().text } : look));
+}
+
+function seriesColours(chart) {
   if (chart.series.some((one) => one.scattered)) return chart.series.map(pairedColours);
   if (chart.x.scale === "places") return colouredByRole(chart.series);
   let used = -1;
@@ -78,13 +90,13 @@ function coloured(chart) {
     if (solid) used += 1;
     if (one.role === "own") ours = used;
     const index = solid ? used : ours;
-    return { colour: COLOURS[index % COLOURS.length], symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
+    return { colour: colourOf(index), symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
   });
 }
 
 // What was measured and what was published of one report have one colour, and a mark each.
 function pairedColours(one) {
-  return { colour: COLOURS[one.colour % COLOURS.length], symbol: one.role === "own" ? "circle" : "rect", bar: 0 };
+  return { colour: colourOf(one.colour), symbol: one.role === "own" ? "circle" : "rect", bar: 0 };
 }
 
 // A published figure with a verdict has the colour of its source.
@@ -106,7 +118,7 @@ function colouredByRole(series) {
   }
   return series.map((one) => {
     const index = one.role === "doubted" ? doubted(one.name, places) : places[one.name];
-    return { colour: COLOURS[index % COLOURS.length], symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
+    return { colour: colourOf(index), symbol: SYMBOLS[index % SYMBOLS.length], bar: index };
   });
 }
 
@@ -124,11 +136,11 @@ function loadLine(one, look, count) {
       const at = api.coord([api.value(0), api.value(1)]);
       const { middle, half } = laidOut(api, count, look.bar);
       const shape = { x1: at[0] + middle - half - 3, x2: at[0] + middle + half + 3, y1: at[1], y2: at[1] };
-      const styles = {
-        limit: { stroke: theme().text, lineWidth: 3 },
-        delivered: { stroke: theme().page, lineWidth: 3, lineDash: [5, 3] },
-      };
-      return { type: "line", shape, style: styles[one.role] ?? { stroke: look.colour, lineWidth: 1.5, lineDash: [5, 3] } };
+      const line = (style) => ({ type: "line", shape, style });
+      if (one.role === "limit") return line({ stroke: look.colour, lineWidth: 3 });
+      if (one.role !== "delivered") return line({ stroke: look.colour, lineWidth: 1.5, lineDash: [5, 3] });
+      // Dashes that can be seen on every colour.
+      return { type: "group", children: [line({ stroke: theme().page, lineWidth: 4 }), line({ stroke: look.colour, lineWidth: 2, lineDash: [5, 3] })] };
     },
   };
 }
@@ -185,7 +197,7 @@ function lines(chart, colours) {
         ...common, type: one.scattered ? "scatter" : "line", ...mark, showAllSymbol: true,
         showSymbol: level || one.role === "doubted" || (solid && (!many || one.points.length > 1)),
         lineStyle: { color: colour, width: one.role === "own" ? (many ? 1 : 2) : 1.5, type: DASHES[one.role] },
-        connectNulls: false, animation: false,
+        connectNulls: false, animation: false, z: one.role === "limit" ? 4 : 2,
         ...(chart.kind === "strip" ? inStrip(one, level, colours) : {}),
       });
     }
@@ -239,13 +251,13 @@ function forest(chart, colours) {
         renderItem(_, api) {
           const low = api.coord([api.value(0), api.value(2)]);
           const high = api.coord([api.value(1), api.value(2)]);
-          return { type: "line", shape: { x1: low[0], y1: low[1], x2: high[0], y2: high[1] }, style: { stroke: COLOURS[0], lineWidth: 3 } };
+          return { type: "line", shape: { x1: low[0], y1: low[1], x2: high[0], y2: high[1] }, style: { stroke: colourOf(0), lineWidth: 3 } };
         },
         encode: { x: [0, 1], y: 2 }, tooltip: { show: false },
       },
       {
         type: "scatter", name: "ratio", symbol: "diamond", symbolSize: 11, data: points.map((p) => [p[0], p[1], p[2], p[3]]),
-        itemStyle: { color: COLOURS[1] },
+        itemStyle: { color: colourOf(1) },
         markLine: { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: colours.text, type: "solid" }, data: [{ xAxis: 1 }] },
         ...(band ? { markArea: { silent: true, itemStyle: { color: colours.band }, data: [[{ xAxis: band.from }, { xAxis: band.to }]] } } : {}),
       },
