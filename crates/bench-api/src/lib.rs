@@ -99,7 +99,7 @@ impl Subsystem {
         on_files: false,
         sweeps_sizes: false,
         instead_of_threads: None,
-        second_cost: Loss::MemoryShared,
+        second_cost: Loss::MemoryContended,
         topology: FixedTopology::AtCaches,
         uses_interfaces: false,
         setting: |_, _| None,

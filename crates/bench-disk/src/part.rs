@@ -79,5 +79,6 @@ fn context(storage: &Storage, first: &Measurement) -> Vec<String> {
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }));
     parts.extend(is_direct(&first.case).then(|| "direct I/O".to_owned()));
+    parts.push("p50, p99 of single operations".to_owned());
     parts
 }

@@ -51,11 +51,11 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
 };
 
 fn context(first: &Measurement) -> Vec<String> {
-    match first.achieved.get(&LINK).as_deref() {
-        Some("loopback") => vec!["loopback: memory, not a link".to_owned()],
-        Some(link) => vec![link.to_owned()],
-        None => Vec::new(),
-    }
+    let link = first.achieved.get(&LINK).map(|link| match link.as_str() {
+        "loopback" => "loopback: memory, not a link".to_owned(),
+        link => link.to_owned(),
+    });
+    link.into_iter().chain(["p50, p99 of single operations".to_owned()]).collect()
 }
 
 /// Returns the kernel's rate limit in the case's direction; `None` for none or both directions.

@@ -196,6 +196,18 @@ pub enum LossCause {
     Unknown,
 }
 
+impl LossCause {
+    /// Returns the name, as the subject of a sentence: `other processes`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OtherProcesses => "other processes",
+            Self::Hypervisor => "the hypervisor",
+            Self::Quota => "the CPU quota",
+            Self::Unknown => "something",
+        }
+    }
+}
+
 /// Minimum share of lost time with a named cause.
 const NOTABLE_LOSS: f64 = 0.05;
 
@@ -237,6 +249,16 @@ impl Measurement {
         most.filter(|(_, share)| *share > NOTABLE_LOSS).map_or(LossCause::Unknown, |(cause, _)| cause)
     }
 
+    /// Returns why there is no valid figure if almost all of the time is excluded; else `None`.
+    pub fn all_but_excluded(&self) -> Option<String> {
+        let ExcludedShare::AllBut(share) = ExcludedShare::of(self.conditions.excluded) else { return None };
+        let [share, most] = write_distinct([share, ALL_BUT_EXCLUDED], 3, percent);
+        let cause = self.loss_cause().name();
+        Some(format!(
+            "{cause} interrupted so often that {share} of the time is excluded (at most {most} may be)"
+        ))
+    }
+
     /// Returns the first metric; `None` unless the status is [`Status::Ok`].
     pub fn headline(&self) -> Option<&MetricResult> {
         (self.status == Status::Ok).then(|| self.metrics.first()).flatten()
@@ -250,8 +272,7 @@ impl Measurement {
     /// Returns status and reason, but [`Status::Invalid`] if almost all of the time was excluded,
     /// even if the stored document has `ok`.
     pub fn effective_status(&self) -> (Status, Option<String>) {
-        let excluded = all_but_excluded(ExcludedShare::of(self.conditions.excluded));
-        match (self.status, excluded) {
+        match (self.status, self.all_but_excluded()) {
             (Status::Ok, Some(reason)) => (Status::Invalid, Some(reason)),
             (status, _) => (status, self.reason.clone()),
         }
@@ -292,13 +313,4 @@ impl Measurement {
             ended: (self.status != Status::Ok).then(|| CannotMeasure::environment("not to be believed")),
         }
     }
-}
-
-/// Returns why there is no figure if almost all of the time was `excluded`; else `None`.
-pub fn all_but_excluded(excluded: ExcludedShare) -> Option<String> {
-    let ExcludedShare::AllBut(share) = excluded else { return None };
-    let [share, most] = write_distinct([share, ALL_BUT_EXCLUDED], 3, percent);
-    Some(format!(
-        "{share} of the time was excluded (at most {most} may be); the other warnings name the cause"
-    ))
 }

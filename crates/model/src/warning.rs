@@ -112,7 +112,7 @@ pub enum Loss {
     /// Work at a second cost, without another visible user of the units.
     TwoRates,
     /// Work at a second cost, on memory or caches.
-    MemoryShared,
+    MemoryContended,
 }
 
 /// Codes of warnings that name the cause of lost or excluded time.
@@ -120,7 +120,7 @@ pub const CAUSES: [&str; 9] = [
     "clock-changed",
     Warning::CPUS_MOVED,
     "cpus-on-one-core",
-    "memory-shared",
+    "memory-contended",
     "preempted",
     "sibling-busy",
     "stolen",
@@ -137,7 +137,7 @@ impl Loss {
             Loss::ClockChanged => "clock-changed",
             Loss::SiblingBusy => "sibling-busy",
             Loss::TwoRates => "two-rates",
-            Loss::MemoryShared => "memory-shared",
+            Loss::MemoryContended => "memory-contended",
         }
     }
 
@@ -172,8 +172,8 @@ impl Loss {
                 "two rates",
                 "this share of the work took longer by a fixed factor, and is excluded; the cause is unknown: no other work was seen on the same core",
             ),
-            Loss::MemoryShared => (
-                "memory contention",
+            Loss::MemoryContended => (
+                "memory contended",
                 "this share of the work took another time although no thread left its CPU, as when others use the same cache or memory; measure when the machine is idle, or choose a dedicated host",
             ),
         }
@@ -234,7 +234,7 @@ impl fmt::Display for Warning {
                 let [share, most] = write_distinct([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
-                    "mostly excluded {share}: more than {most} of the time was excluded, so the figure may be off; {}",
+                    "mostly excluded {share}: slices of the time that were interrupted are excluded as a whole; above {most} the figure may be off; {}",
                     match crowded {
                         true => "threads that share a CPU wait for each other, use at most one per CPU",
                         false => "the other warnings name the cause",

@@ -11,9 +11,7 @@ use plimsoll_machine::Machine;
 use plimsoll_machine::clocks::HIGHEST_CORE_HZ;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::limit::{self, Limit, LimitEvidence, LimitKind, LimitSource, Question};
-use plimsoll_model::measurement::{
-    Matrix, Measurement, MetricResult, Note, SamplePoint, Status, ToolResult, all_but_excluded,
-};
+use plimsoll_model::measurement::{Matrix, Measurement, MetricResult, Note, SamplePoint, Status, ToolResult};
 use plimsoll_model::metric::Metric;
 use plimsoll_model::sample::{Conditions, Facts, FailureCause, Outcome, Sample};
 use plimsoll_model::warning::{Warn, Warning};
@@ -59,8 +57,7 @@ impl Maker<'_> {
                 if wrong_time.is_some() {
                     (made.conditions.excluded, made.conditions.delivered) = (None, None);
                 }
-                let excluded = ExcludedShare::of(made.conditions.excluded);
-                if let ExcludedShare::Mostly(share) = excluded {
+                if let ExcludedShare::Mostly(share) = ExcludedShare::of(made.conditions.excluded) {
                     let crowded = made.warnings.iter().any(|note| note.code == Warning::CROWDED);
                     made.warnings.push(Warning::MostlyExcluded { share, crowded }.into());
                 }
@@ -74,7 +71,7 @@ impl Maker<'_> {
                 made.warnings.extend(refuted);
                 made.warnings.extend(made.metrics.iter().filter_map(Doubt::of).map(Note::from));
                 made.reason = wrong_time
-                    .or_else(|| all_but_excluded(excluded))
+                    .or_else(|| made.all_but_excluded())
                     .or_else(|| made.metrics.iter().find_map(past_limit))
                     .or_else(|| outcome.facts.invalid.clone());
                 made.status = if made.reason.is_some() { Status::Invalid } else { Status::Ok };

@@ -8,7 +8,7 @@
 //! | clock changes | probes around a slice differ, its cost fits no clock between; failed probes |
 //! | SMT sibling busy | a second common cost of the work; probes without the full vector units |
 //! | two rates | a second common cost of the work, although such probes had them |
-//! | memory contention | a second common cost of work on caches or memory |
+//! | memory contended | a second common cost of work on caches or memory |
 
 use plimsoll_model::limit::median;
 use plimsoll_model::sample::{Conditions, Sample};
@@ -116,7 +116,7 @@ mod tests {
         ] {
             assert_eq!(codes(evidence.clone(), Loss::SiblingBusy, false), [code], "{evidence:?}");
         }
-        assert_eq!(codes(more(&[(SECOND_WORK, 0.2)]), Loss::MemoryShared, false), ["memory-shared"]);
+        assert_eq!(codes(more(&[(SECOND_WORK, 0.2)]), Loss::MemoryContended, false), ["memory-contended"]);
         let second = |shared| more(&[(SECOND_WORK, 0.2), (SHARED, shared)]);
         assert_eq!(codes(second(0.002), Loss::SiblingBusy, false), ["two-rates"]);
         assert_eq!(codes(second(0.1), Loss::SiblingBusy, false), ["sibling-busy"]);
@@ -130,7 +130,7 @@ mod tests {
         let sample = |conditions| Sample { elapsed: 0.1, conditions, ..Sample::default() };
         let samples =
             [Conditions::default(), stopped.clone(), Conditions::default(), stopped, Conditions::default()];
-        let reported = loss_warnings(&samples.map(sample), Loss::MemoryShared, false);
+        let reported = loss_warnings(&samples.map(sample), Loss::MemoryContended, false);
         assert_eq!(reported.iter().map(Warn::code).collect::<Vec<_>>(), ["throttled"]);
     }
 
@@ -138,7 +138,7 @@ mod tests {
     fn laps_are_excluded_whole_and_others_took_only_what_a_thread_was_off_its_cpu() {
         let reported = |off| {
             let conditions = Conditions { excluded: Some(0.2), ..more(&[(OFF_CPU, off)]) };
-            codes(conditions, Loss::MemoryShared, false)
+            codes(conditions, Loss::MemoryContended, false)
         };
         assert_eq!((reported(0.01).len(), reported(0.06)), (0, vec!["preempted".to_owned()]));
     }

@@ -166,6 +166,11 @@ pub const ENTRIES: &[Entry] = &[
         "Check cable and port of the interface, see `ip -s link` and the switch's counters, and run the case again.",
     ),
     entry(
+        "memory-contended",
+        "A part of the work took longer although no thread left its CPU, as when other programs or guests use the same cache or memory.",
+        "Measure when the machine is idle, or choose a dedicated host.",
+    ),
+    entry(
         "memory-device",
         "The device keeps its bytes in memory (zram, brd, pmem): no disk was measured.",
         "Choose a `--dir` or `--target` on a disk.",
@@ -179,11 +184,6 @@ pub const ENTRIES: &[Entry] = &[
         "memory-errors-uncorrected",
         "Memory controllers counted errors during the case that they could not correct (EDAC): results may be wrong.",
         "Replace the module that the kernel log names.",
-    ),
-    entry(
-        "memory-shared",
-        "A part of the work took longer although no thread left its CPU, as when other programs or guests use the same cache or memory.",
-        "Measure when the machine is idle, or choose a dedicated host.",
     ),
     entry(
         "more-threads-than-cpus",

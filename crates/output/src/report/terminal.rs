@@ -30,7 +30,7 @@ use super::published::published_lines;
 use super::row::{Grade, MeasurementRow};
 use super::section::{has_mark, is_wide};
 use super::style::{Style, TextRole};
-use super::table::CaseTable;
+use super::table::{CaseTable, WIDEST};
 use super::verdict::verdict;
 use super::wrap::paragraph;
 
@@ -152,7 +152,8 @@ impl RunText {
             Grade::Poor => TextRole::Warning,
             Grade::Fair | Grade::Unknown => TextRole::Strong,
         };
-        verdict(run).map_or_else(String::new, |of| self.paragraph(role(of.grade), "", &of.text))
+        let style = Style { width: self.style.width.min(WIDEST), ..self.style.clone() };
+        verdict(run).map_or_else(String::new, |of| paragraph(&style, role(of.grade), "", &of.text))
     }
 
     fn opening(&self, run: &Run) -> String {

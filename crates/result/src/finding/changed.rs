@@ -181,7 +181,7 @@ impl Change {
     }
 
     fn step(&self, measurement: &Measurement, metric: &MetricResult) -> LevelStep {
-        let prefix = if self.is_delivered { "wall-clock " } else { "" };
+        let prefix = if self.is_delivered { "delivered " } else { "" };
         let direction = if self.ratio < 1.0 { "fell" } else { "rose" };
         let share = percent((self.ratio - 1.0).abs(), 2);
         let cause = match self.cause(metric.better) {
@@ -416,7 +416,7 @@ mod tests {
                     p.point.delivered = p.point.delivered.map(|rate| 0.5 * rate);
                     (p.point.throttled, p.point.excluded) = (Some(0.51), Some(0.5));
                 },
-                "the wall-clock rate fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)",
+                "the delivered rate fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)",
                 "quota",
             ),
             // A change of both is a finding about the value.
@@ -434,7 +434,7 @@ mod tests {
                     p.point.delivered = p.point.delivered.map(|rate| 0.5 * rate);
                     p.point.excluded = Some(0.5);
                 },
-                "the wall-clock rate fell by 50 % after 212 s. Likely cause: other programs on this machine, or a hypervisor that does not report steal (clock unchanged, threads interrupted 2.0 % of the time before and 50 % after)",
+                "the delivered rate fell by 50 % after 212 s. Likely cause: other programs on this machine, or a hypervisor that does not report steal (clock unchanged, threads interrupted 2.0 % of the time before and 50 % after)",
                 "interrupted",
             ),
             // A small loss of time is reported, but not as the cause.
@@ -457,7 +457,7 @@ mod tests {
             assert_eq!((stated.as_str(), &evidence["cause"]), (text, &json!(cause)));
             assert_eq!((&evidence["after_s"], &evidence["changes"]), (&json!(212.0), &json!(1)));
             assert_eq!(evidence["before"]["samples"], json!([0, 212]));
-            assert_eq!(evidence["delivered"], text.contains("wall-clock"));
+            assert_eq!(evidence["delivered"], text.contains("delivered"));
         }
     }
 

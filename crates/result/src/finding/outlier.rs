@@ -113,7 +113,7 @@ impl<'a> NodeFigure<'a> {
 
     fn shown(&self) -> String {
         let quantity = Quantity { value: self.value, unit: self.metric.unit };
-        format!("{}{quantity}", if self.is_delivered { "wall-clock rate " } else { "" })
+        format!("{}{quantity}", if self.is_delivered { "delivered rate " } else { "" })
     }
 
     fn shaped(&self) -> Option<f64> {

@@ -14,9 +14,20 @@ use super::{ReferenceFigure, parts};
 use crate::report::card;
 use crate::report::context::{context, title};
 use crate::report::row::{Grade, MeasurementRow};
-use crate::report::section::{IN_INTERVAL_COLUMN, STAR, is_wide};
+use crate::report::section::{IN_INTERVAL_COLUMN, STAR, doubt_mark, is_wide};
 
 const GAUGE_END: f64 = 1.08;
+
+/// Returns whether the gauge of a result without known limit compares it with marks.
+pub(super) fn is_compared(measurement: &Measurement, references: &[ReferenceFigure]) -> bool {
+    let line = |metric| GaugeLine::new(measurement, metric, references);
+    measurement.metrics.first().is_some_and(|metric| !has_limit(metric) && !line(metric).marks.is_empty())
+}
+
+/// Returns whether a limit is known that the machine can have.
+pub(super) fn has_limit(metric: &MetricResult) -> bool {
+    metric.limit.as_ref().is_some_and(|limit| limit.value.is_some() && limit.scope.is_none())
+}
 
 struct GaugeLine<'a> {
     measurement: &'a Measurement,
@@ -84,7 +95,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
     let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
     let at = |side: &str, value: f64| format!("{side}:{:.2}%", line.at(value) * 100.0 / GAUGE_END);
     let own = metric.summary.median;
-    let known = metric.limit.as_ref().is_some_and(|limit| limit.value.is_some() && limit.scope.is_none());
+    let known = has_limit(metric);
     let limit = limit_text(metric);
     let conditions = parts::ran_under(measurement);
     let codes = measurement.warning_codes();
@@ -93,7 +104,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
     html! {
         div.gauge.invalid[measurement.status == Status::Invalid].open[!known] tabindex="0" aria-label=(line.spoken(&whole, &figures.interval)) {
             span.what title=(measurement.case.id()) { (name) }
-            span.value title=(conditions) { (figures.value) }
+            span.value title=(conditions) { (doubt_mark(&measurement.warnings)) (figures.value) }
             span.interval title="95 % interval of the median" { (figures.interval) (star) }
             span.track.empty[!known && line.marks.is_empty()] title=(limit) {
                 @if known {
@@ -115,7 +126,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
                     (_, None, None) => { span.unknown title=(limit) { "no limit known" } }
                 }
             }
-            @if let Some(delivered) = &figures.delivered { span.warned.delivered { (delivered.sentence()) } }
+            @if let Some(delivered) = &figures.delivered { span.warned.delivered { (delivered.sentence(None)) } }
             @if !rest.is_empty() {
                 @let all: Vec<&str> = measurement.warnings.iter().map(|w| w.text.as_str()).collect();
                 span.warned title=(all.join("\n")) { "! " (rest) }

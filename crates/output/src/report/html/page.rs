@@ -1,6 +1,8 @@
 //! Body of the page of one run: summary, charts per subsystem, and tables with all results.
 
 use maud::{Markup, html};
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_model::warning::Warning;
 use plimsoll_result::document::Run;
 
 use super::data::Chart;
@@ -8,7 +10,8 @@ use super::main_figures::main_figures;
 use super::stated::StatedCases;
 use super::{LAST_RUN, PUBLISHED, ReferenceFigure, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::report::context::title;
-use crate::report::section::{STAR, is_wide};
+use crate::report::row::Grade;
+use crate::report::section::{DOUBTFUL, STAR, is_wide};
 
 pub(super) struct Body {
     pub(super) header: Markup,
@@ -92,17 +95,27 @@ pub(super) fn figure(chart: &Chart) -> Markup {
 
 fn legend(run: &Run, references: &[ReferenceFigure]) -> Markup {
     let of = |class: &str| references.iter().find(|r| r.class == class);
+    let any = |is: &dyn Fn(&Measurement) -> bool| run.measurements.iter().any(is);
+    let limited = |m: &Measurement| m.metrics.first().is_some_and(gauge::has_limit);
+    let grades = [(Grade::Good, "90 % or more "), (Grade::Fair, "60 to 90 % "), (Grade::Poor, "below 60 % ")];
     html! {
         p.legend {
-            "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "
-            span.key.load {} "limit "
-            @if run.measurements.iter().any(|m| m.is_mostly_excluded()) { span.key.unrated {} "more than half of the time excluded, not rated " }
-            @if run.measurements.iter().any(|m| m.delivered().is_some()) { span.key.hatched {} "undisturbed, not delivered " }
+            @if any(&limited) {
+                "delivered share of the limit: "
+                @for (grade, text) in grades {
+                    @if any(&|m| limited(m) && Grade::of(m) == grade) { span.key.(grade.class()) {} (text) }
+                }
+                @if any(&|m| limited(m) && m.is_mostly_excluded()) { span.key.unrated {} "not rated " }
+                @if any(&|m| limited(m) && m.delivered().is_some()) { span.key.hatched {} "undisturbed, not delivered " }
+                span.key.load {} "limit "
+            }
+            @if any(&|m| m.warns(Warning::MOSTLY_EXCLUDED)) { span.star { (DOUBTFUL) } "more than half of the time excluded: the figure may be off " }
+            @if any(&|m| m.status == Status::Invalid) { span.star { s { "1.00" } } "invalid, does not count " }
             @if parts::has_tools(run) { span.key.tool {} "reference tools " }
             @if let Some(before) = of(LAST_RUN) { span.key.before {} (before.name) " " }
             @if let Some(published) = of(PUBLISHED) { span.key.published {} (published.name) " " }
-            @if run.measurements.iter().any(|m| is_wide(&m.warnings)) { span.star { (STAR) } "interval wider than asked (not converged) " }
-            span.key.open {} "no limit known: " span.key.own {} "this run compared with the others, of which the best is at 90 % of the width"
+            @if any(&|m| is_wide(&m.warnings)) { span.star { (STAR) } "interval wider than asked (not converged) " }
+            @if any(&|m| gauge::is_compared(m, references)) { span.key.open {} "no limit known: " span.key.own {} "this run compared with the others, of which the best is at 90 % of the width" }
         }
     }
 }

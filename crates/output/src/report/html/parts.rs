@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use plimsoll_bench::label::label;
 use plimsoll_history::CaseCounts;
 use plimsoll_machine::Machine;
+use plimsoll_machine::cpu::CacheKind;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_model::warning::CAUSES;
 use plimsoll_result::document::{Finding, Run, RunStatus};
@@ -73,8 +74,8 @@ pub(super) fn machine_line(machine: &Machine) -> String {
     stated.join(" · ")
 }
 
-/// Counts the results that reach 90 % of their limit, in total and per subsystem; separately those
-/// with more than half of their time excluded as interrupted.
+/// Counts the results that deliver 90 % of their limit, in total and per subsystem, and those that
+/// reach it undisturbed; separately those with more than half of their time excluded.
 pub(super) fn limits(run: &Run) -> VerdictText {
     let judged = |m: &Measurement| {
         let is_judged = m.status == Status::Ok && !m.metrics.is_empty() && !m.is_mostly_excluded();
@@ -92,12 +93,18 @@ pub(super) fn limits(run: &Run) -> VerdictText {
         0 => (Grade::Unknown, "none known".to_owned()),
         n => {
             let grade = if good == n { Grade::Good } else { Grade::Fair };
-            (grade, format!("{good} of {n} figures reach {}", percent(GOOD, 2)))
+            (grade, format!("{good} of {n} rated deliver {}", percent(GOOD, 2)))
         }
     };
     let parts = parts.iter().filter(|(_, [_, known, _])| *known > 0);
     let parts = parts.map(|(part, [good, known, _])| format!("{} {good} of {known}", title(part)));
     let mut why: Vec<String> = parts.collect();
+    let share = |m: &Measurement| m.headline().and_then(MetricResult::rated_share);
+    let rated = run.measurements.iter().filter(|m| judged(m).is_some()).filter_map(share);
+    match rated.filter(|share| *share >= GOOD).count() {
+        undisturbed if undisturbed == good => {}
+        undisturbed => why.push(format!("undisturbed {undisturbed} of {known}")),
+    }
     match all - known {
         0 => {}
         n if n == all => why.push("give them with --limits FILE".to_owned()),
@@ -261,7 +268,7 @@ pub(super) fn figures(run: &Run, part: &str) -> Markup {
     html! {
         details.figures {
             summary { "All figures, limits, conditions and warnings" }
-            div.wide { table {
+            div.wide { table.cases {
                 thead { tr { th { "case" } th { "metric" } th.n { "median" } th.n { "95 % interval" } th.n { "n" } th.n { "limit" } th.n { "of limit" } th { "conditions" } } }
                 tbody { @for measurement in all { (rows(measurement)) } }
             } }
@@ -273,10 +280,10 @@ fn rows(measurement: &Measurement) -> Markup {
     let row = MeasurementRow::of(measurement);
     html! {
         @if measurement.metrics.is_empty() {
-            tr { td { (row.label) } td colspan="7" { (measurement.reason.as_deref().unwrap_or("not measured")) } }
+            tr.case { td { (row.label) } td colspan="7" { (measurement.reason.as_deref().unwrap_or("not measured")) } }
         }
         @for (index, metric) in measurement.metrics.iter().enumerate() {
-            tr {
+            tr.case[index == 0] {
                 @if index == 0 { td title=(measurement.case.id()) { (row.label) " " span.note { (row.level.iter().chain(&row.explained).map(String::as_str).collect::<Vec<_>>().join(" · ")) } } } @else { td {} }
                 td { (metric.name) }
                 (numbers(metric))
@@ -354,7 +361,13 @@ pub(super) fn machine(run: &Run) -> Markup {
     sections.extend(own.and_then(|one| crate::report::machine::health(&one.shown)));
     let text = crate::report::machine::text(&sections, 110);
     let caches = run.machine.cpu.caches.iter();
-    let caches = caches.filter_map(|c| Some(format!("L{} {}", c.level, format_size(c.size_bytes?))));
+    let kind = |kind| match kind {
+        CacheKind::Data => " data",
+        CacheKind::Instruction => " instruction",
+        CacheKind::Unified | CacheKind::Unknown => "",
+    };
+    let caches =
+        caches.filter_map(|c| Some(format!("L{}{} {}", c.level, kind(c.kind), format_size(c.size_bytes?))));
     html! {
         section {
             h2 { "Machine" }

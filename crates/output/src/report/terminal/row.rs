@@ -51,7 +51,6 @@ pub(crate) struct HeadlineFigures {
 pub(crate) struct DeliveredFigure {
     pub(crate) value: String,
     pub(crate) of_limit: Option<f64>,
-    pub(crate) cause: &'static str,
     pub(crate) excluded: f64,
 }
 
@@ -62,8 +61,7 @@ impl DeliveredFigure {
             Better::Lower => delivered.undisturbed / delivered.value,
         };
         let of_limit = metric.rated_share().map(|of| of * share).filter(|share| share.is_finite());
-        let cause = name_and_remedy(delivered.cause)[0];
-        Self { value: human(delivered.value, metric.unit), of_limit, cause, excluded: delivered.excluded }
+        Self { value: human(delivered.value, metric.unit), of_limit, excluded: delivered.excluded }
     }
 
     /// Formats `22.1 delivered` for a row with undisturbed `value`; with its unit if that differs.
@@ -73,20 +71,21 @@ impl DeliveredFigure {
         format!("{} delivered", number.unwrap_or(&self.value))
     }
 
-    /// Formats `22.1 GFLOP/s delivered: other processes, 79 % of the time excluded`.
-    pub(crate) fn sentence(&self) -> String {
-        let excluded = percent(self.excluded, 2);
-        format!("{} delivered: {}, {excluded} of the time excluded", self.value, self.cause)
+    /// Formats `22.1 GFLOP/s delivered: interrupted so often that 79 % of time is excluded`; only
+    /// `22.1 GFLOP/s delivered` if the row has a `reason` for no valid result.
+    pub(crate) fn sentence(&self, reason: Option<&str>) -> String {
+        let why = format!(": interrupted so often that {} of time is excluded", percent(self.excluded, 2));
+        format!("{} delivered{}", self.value, if reason.is_none() { &why } else { "" })
     }
 }
 
-/// Returns the name of a cause of lost time, and what the user can do about it.
-pub(crate) fn name_and_remedy(cause: LossCause) -> [&'static str; 2] {
+/// Returns what the user can do about a cause of lost time.
+pub(crate) fn remedy(cause: LossCause) -> &'static str {
     match cause {
-        LossCause::OtherProcesses => ["other processes", "stop them"],
-        LossCause::Hypervisor => ["the hypervisor", "choose a quieter or dedicated host"],
-        LossCause::Quota => ["the CPU quota", "raise it"],
-        LossCause::Unknown => ["interruptions", "stop other work"],
+        LossCause::OtherProcesses => "stop them",
+        LossCause::Hypervisor => "choose a quieter or dedicated host",
+        LossCause::Quota => "raise it",
+        LossCause::Unknown => "stop other work",
     }
 }
 

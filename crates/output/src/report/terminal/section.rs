@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::measurement::{Measurement, Note};
+use plimsoll_model::warning::Warning;
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 
@@ -14,6 +15,8 @@ const NOT_CONVERGED: &str = "not-converged";
 pub(crate) const IN_INTERVAL_COLUMN: [&str; 2] = [NOT_CONVERGED, "few-samples"];
 /// Mark of an interval that is wider than requested.
 pub(crate) const STAR: &str = "*";
+/// Mark of a median with more than half of the time excluded.
+pub(crate) const DOUBTFUL: &str = "~";
 
 #[derive(Debug)]
 pub(crate) struct Section {
@@ -34,12 +37,12 @@ impl Section {
     }
 
     /// Counts the rows with each warning, and states the largest share of time excluded: `of 4
-    /// cases: 3 preempted; medians leave out up to 64 % of the time`. `None` if there is neither.
+    /// cases: 3 preempted; medians exclude up to 64 % of the time`. `None` if there is neither.
     pub(crate) fn warnings(&self) -> Option<String> {
         let names = count_warnings(self.rows.iter().map(|row| row.warnings.as_slice()), &IN_INTERVAL_COLUMN);
         let excluded = |row: &MeasurementRow| Some(row.figures.as_ref()?.delivered.as_ref()?.excluded);
         let excluded = self.rows.iter().filter_map(excluded).max_by(f64::total_cmp);
-        let excluded = excluded.map(|of| format!("medians leave out up to {} of the time", percent(of, 2)));
+        let excluded = excluded.map(|of| format!("medians exclude up to {} of the time", percent(of, 2)));
         let cases = format_count(self.rows.len(), "case");
         let counted = if names.is_empty() { names } else { format!("of {cases}: {names}") };
         let text = joined(&[&counted, &excluded.unwrap_or_default()], "; ");
@@ -69,6 +72,11 @@ pub(crate) fn is_wide(notes: &[Note]) -> bool {
     notes.iter().any(|note| note.code == NOT_CONVERGED)
 }
 
+/// Returns [`DOUBTFUL`] if a warning states that more than half of the time is excluded, else "".
+pub(crate) fn doubt_mark(notes: &[Note]) -> &'static str {
+    if notes.iter().any(|note| note.code == Warning::MOSTLY_EXCLUDED) { DOUBTFUL } else { "" }
+}
+
 /// Returns whether the case's row has the mark `!`: for any warning except a too wide interval.
 pub(crate) fn has_mark(measurement: &Measurement) -> bool {
     measurement.warnings.iter().any(|note| note.code != NOT_CONVERGED)
@@ -86,7 +94,9 @@ pub(crate) fn count_warnings<'a>(warnings: impl Iterator<Item = &'a [Note]>, wit
     counts.retain(|_, count| *count > 0);
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let stated = counts.into_iter().map(|(code, count)| format!("{count} {}", code.replace('-', " ")));
+    let mark = |code| if code == Warning::MOSTLY_EXCLUDED { format!(" ({DOUBTFUL})") } else { String::new() };
+    let stated = counts.into_iter();
+    let stated = stated.map(|(code, count)| format!("{count} {}{}", code.replace('-', " "), mark(code)));
     stated.collect::<Vec<_>>().join(" · ")
 }
 

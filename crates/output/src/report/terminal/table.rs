@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use plimsoll_model::measurement::Status;
 use unicode_width::UnicodeWidthStr;
 
-use crate::report::row::{DeliveredFigure, Grade, HeadlineFigures, MeasurementRow};
-use crate::report::section::{IN_INTERVAL_COLUMN, STAR, Section, is_wide};
+use crate::report::row::{Grade, HeadlineFigures, MeasurementRow};
+use crate::report::section::{IN_INTERVAL_COLUMN, STAR, Section, doubt_mark, is_wide};
 use crate::report::style::{Style, TextRole};
 use crate::report::wrap::{flowed, pad};
 
@@ -24,7 +24,7 @@ const AFTER_BAR: usize = 15;
 /// Least columns that labels have above their minimum beside [`AFTER_BAR`].
 const MIN_LABEL_GROWTH: usize = 4;
 const CASE: &str = "case (×2: 2 threads)";
-const WIDEST: usize = 110;
+pub(crate) const WIDEST: usize = 110;
 const INVALID: &str = "invalid";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,10 @@ impl CaseTable {
         let short = delivered.map(|delivered| delivered.short(&figures.value));
         let invalid = row.status == Status::Invalid && figures.of_limit.is_none();
         let scope = figures.scope.map(|scope| scope.name().to_owned());
-        let first = [invalid.then(|| INVALID.to_owned()), scope, short.clone()];
+        let mut first = [invalid.then(|| INVALID.to_owned()), scope, short.clone()];
+        if invalid {
+            first.swap(1, 2);
+        }
         let percentiles = row.percentiles.as_ref().map(<[String; 2]>::as_slice).unwrap_or_default();
         let mut text = String::new();
         // The longest form of the percentiles that fits.
@@ -171,7 +174,7 @@ impl CaseTable {
             }
         }
         let is_shown = short.is_none_or(|short| text.contains(&self.style.styled(&short)));
-        let below = delivered.filter(|_| !is_shown).map(DeliveredFigure::sentence);
+        let below = delivered.filter(|_| !is_shown).map(|of| of.sentence(row.reason.as_deref()));
         let below = below.map(|sentence| self.below(TextRole::Warning, "", &sentence));
         (text, below.unwrap_or_default())
     }
@@ -220,9 +223,10 @@ impl CaseTable {
             _ if figures.of_limit.is_none() => (TextRole::Strong, TextRole::Dim),
             _ => (TextRole::Strong, TextRole::Plain),
         };
-        let value = self.right(value_role, &styled(&figures.value), VALUE);
+        let value = doubt_mark(&row.warnings).to_owned() + &figures.value;
+        let value = self.right(value_role, &styled(&value), 1 + VALUE);
         let limit = self.right(limit_role, &styled(&figures.limit), LIMIT);
-        let mut cells = format!(" {value} {}{limit}", self.interval(row, figures));
+        let mut cells = format!("{value} {}{limit}", self.interval(row, figures));
         let mut used = 1 + VALUE + 1 + interval_width(&self.style) + 1 + LIMIT;
         if figures.of_limit.is_some() {
             cells += &self.right(share_role, &styled(&figures.share()), MIN_COLUMN_SHARE);
@@ -276,7 +280,7 @@ impl CaseTable {
     fn running(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
         let star = if is_wide(&row.warnings) { STAR } else { "" };
         let parts = [
-            Some(format!("{} {}{star}", figures.value, figures.interval)),
+            Some(format!("{}{} {}{star}", doubt_mark(&row.warnings), figures.value, figures.interval)),
             (!figures.limit.is_empty()).then(|| format!("limit {}", figures.limit)),
             figures.scope.map(|scope| scope.name().to_owned()),
             figures.of_limit.map(|_| format!("{} of it", figures.share())),

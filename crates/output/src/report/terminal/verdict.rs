@@ -6,10 +6,10 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 
-use crate::report::row::{GOOD, Grade, HeadlineFigures, MeasurementRow, name_and_remedy};
+use crate::report::row::{GOOD, Grade, HeadlineFigures, MeasurementRow, remedy};
 use crate::report::{main_results, subsystems};
 
-/// Share of the cases that must be mostly excluded for a run to be too disturbed to judge.
+/// Share of the measured cases that must be mostly excluded for a run to be too disturbed to judge.
 const TOO_BUSY: f64 = 0.5;
 
 #[derive(Debug)]
@@ -21,7 +21,9 @@ pub(crate) struct Verdict {
 /// Judges a run: if most cases were disturbed, results are missing or much less was delivered than
 /// undisturbed, by that; else by the results' shares of their limits. `None` without results.
 pub(crate) fn verdict(run: &Run) -> Option<Verdict> {
-    let lacking = too_busy(run).or_else(|| delivered(run)).into_iter().chain(lost(run));
+    let busy = too_busy(run);
+    let lost = lost(run, busy.is_some());
+    let lacking = busy.or_else(|| delivered(run)).into_iter().chain(lost);
     match lacking.collect::<Vec<_>>().join(" ") {
         none if none.is_empty() => of_limits(run),
         text => Some(Verdict { grade: Grade::Poor, text }),
@@ -33,21 +35,26 @@ fn results(run: &Run) -> impl Iterator<Item = &Measurement> {
 }
 
 fn too_busy(run: &Run) -> Option<String> {
-    let disturbed: Vec<&Measurement> = results(run).filter(|m| m.is_mostly_excluded()).collect();
-    if (disturbed.len() as f64) < TOO_BUSY * results(run).count() as f64 {
+    let measured = run.measurements.iter().filter(|m| !m.metrics.is_empty());
+    let disturbed: Vec<&Measurement> = measured.clone().filter(|m| m.is_mostly_excluded()).collect();
+    if (disturbed.len() as f64) < TOO_BUSY * measured.count() as f64 {
         return None;
     }
     let causes: Vec<LossCause> = disturbed.iter().filter_map(|m| Some(m.delivered()?.cause)).collect();
     let count = |cause: LossCause| causes.iter().filter(|other| **other == cause).count();
     let most = causes.iter().copied().max_by_key(|cause| count(*cause))?;
-    let [name, remedy] = name_and_remedy(most);
-    let of_all = format_count(results(run).count(), "case");
+    let (name, remedy) = (most.name(), remedy(most));
+    let of_all = format_count(run.measurements.len(), "case");
     let rest = match disturbed.len() - count(most) {
         0 => String::new(),
-        others => format!(", and other causes {others}"),
+        others => format!(", and other causes {others},"),
+    };
+    let invalid = match disturbed.iter().filter(|m| m.status == Status::Invalid).count() {
+        0 => String::new(),
+        count => format!(" ({count} of them invalid)"),
     };
     Some(format!(
-        "Too busy to judge: {name} interrupted {} of {of_all} for more than half of the time{rest}; {remedy}, and run again.",
+        "Too busy to judge: {name} interrupted {} of {of_all}{rest} so often that more than half of the time is excluded{invalid}; {remedy}, and run again.",
         count(most)
     ))
 }
@@ -79,18 +86,20 @@ fn delivered(run: &Run) -> Option<String> {
         }
         Better::Lower => format!("On this machine, {label} takes {got}, and {value} undisturbed"),
     };
-    Some(format!("{head}; the cause: {}.", delivered.cause))
+    Some(format!("{head}: {} interrupted it.", measurement.delivered()?.cause.name()))
 }
 
-fn lost(run: &Run) -> Option<String> {
-    let of = |status| run.measurements.iter().filter(|m| m.status == status).count();
+/// Counts the cases without a valid result, if `busy` only those of which little is excluded.
+fn lost(run: &Run, busy: bool) -> Option<String> {
+    let counted = || run.measurements.iter().filter(|m| !(busy && m.is_mostly_excluded()));
+    let of = |status| counted().filter(|m| m.status == status).count();
     let counts = [Status::Invalid, Status::Failed].map(|status| (of(status), status.word()));
     let words = counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
     let words: Vec<String> = words.collect();
     let count: usize = counts.iter().map(|(count, _)| count).sum();
     let all = format_count(run.measurements.len(), "case");
     let is_lost = |m: &&Measurement| matches!(m.status, Status::Invalid | Status::Failed);
-    let first = MeasurementRow::of(run.measurements.iter().find(is_lost)?).label;
+    let first = MeasurementRow::of(counted().find(is_lost)?).label;
     let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
     Some(format!("Without a valid result: {count} of {all} ({}): {first}{more}.", words.join(", ")))
 }
@@ -173,6 +182,10 @@ mod tests {
         let quiet = fixture::cpu("f32", 2, 235e9, 236e9);
         let (grade, text) = judged(&fixture::run_of(vec![busy.clone(), quiet.clone()]));
         assert!(grade == Grade::Poor && text.starts_with("Too busy to judge: other processes"), "{text}");
+        let invalid = Measurement { status: Status::Invalid, ..busy.clone() };
+        let (_, text) = judged(&fixture::run_of(vec![busy.clone(), invalid, quiet.clone()]));
+        assert!(text.contains("2 of 3 cases so often") && text.contains("(1 of them invalid)"), "{text}");
+        assert!(!text.contains("Without a valid result"), "{text}");
         let (_, text) = judged(&fixture::run_of(vec![busy, quiet.clone(), quiet]));
         assert!(text.starts_with("This machine delivers 35.2 GFLOP/s (30 %) of the 117 GFLOP/s"), "{text}");
     }

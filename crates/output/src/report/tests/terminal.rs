@@ -49,6 +49,18 @@ fn an_invalid_figure_without_a_share_says_so_without_colour() {
 }
 
 #[test]
+fn a_figure_with_most_of_its_time_excluded_is_marked() {
+    let mut made = fixture::cpu("f64", 2, 117.4e9, 118e9);
+    made.conditions.excluded = Some(0.7);
+    let note = |code: &str| Note { code: code.to_owned(), text: String::new() };
+    for (code, figure) in [("mostly-excluded", " ~117 GFLOP/s"), ("preempted", "  117 GFLOP/s")] {
+        made.warnings = vec![note(code)];
+        let text = printed(&fixture::run_of(vec![made.clone()]), &Style::plain(100));
+        assert!(text.contains(figure) && text.contains("(~)") == figure.contains('~'), "{text}");
+    }
+}
+
+#[test]
 fn in_ascii() {
     let text = printed(&fixture::run(), &Style { unicode: false, ..Style::plain(80) });
     assert!(text.is_ascii());

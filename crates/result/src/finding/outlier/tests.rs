@@ -76,7 +76,7 @@ fn interruptions_that_the_figure_excludes_are_found_in_the_wall_clock_rate() {
     assert_eq!(found.len(), 1, "{found:?}");
     let text = &found[0].text;
     assert!(
-        text.contains("wall-clock rate 40.0 FLOP/s, 60 % below the median of 8 machines")
+        text.contains("delivered rate 40.0 FLOP/s, 60 % below the median of 8 machines")
             && text.ends_with("Likely cause: threads interrupted 60 % of the time"),
         "{text}"
     );
