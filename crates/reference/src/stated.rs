@@ -279,8 +279,12 @@ pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     };
     let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
     let ref_tool = chosen.ok_or_else(|| unrecognised(text, what))?;
-    let stated =
-        (ref_tool.results.read)(text).map_err(|why| format!("as a result of {}: {why}", ref_tool.name))?;
+    let stated = (ref_tool.results.read)(text).map_err(|why| {
+        match readable().find(|other| other.name != ref_tool.name && (other.results.recognises)(text)) {
+            Some(other) => format!("it is a result of {}, not of {}", other.name, ref_tool.name),
+            None => format!("as a result of {}: {why}", ref_tool.name),
+        }
+    })?;
     if stated.figures.len() > MAX_FIGURES {
         return Err(too_many());
     }

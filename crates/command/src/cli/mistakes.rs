@@ -61,7 +61,10 @@ const TOO_MANY_WORDS: &[(&str, &str)] = &[
     ("history show", "it prints one run; plimsoll report prints several, and plimsoll compare compares them"),
     ("history tag", "a tag is one word, such as before-upgrade"),
     ("history note", "quote the note, as in 'new memory'"),
-    ("references", "plimsoll references takes only options; without any it lists all tools"),
+    (
+        "references",
+        "plimsoll references takes no names: it lists all tools, and with --install the command that installs those missing",
+    ),
 ];
 
 fn typed(matches: &ArgMatches, id: &str) -> bool {
@@ -675,7 +678,10 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let alike = names().chain(["help"]).filter(is_alike);
     let advice = match nearest(&lower, alike) {
         Some(near) => format!("did you mean {command} {near}?"),
-        None => format!("its commands are {}", names().collect::<Vec<_>>().join(", ")),
+        None => match names().collect::<Vec<_>>().as_slice() {
+            [only] => format!("write {command} {only}"),
+            all => format!("its commands are {}", all.join(", ")),
+        },
     };
     format!("{command} has no command '{shown}'; {advice}")
 }

@@ -108,7 +108,7 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     (
         "STREAM",
         "--array-size -D",
-        "--size, the bytes of all three arrays: 24 for each element",
+        "--size, the bytes of all three arrays for each thread: 24 for each element of the array, divided by the threads",
         "memory --size 2400M",
     ),
     ("STREAM", "stream", "a benchmark", "memory --only memory.bandwidth"),
@@ -116,7 +116,7 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     (
         "STREAM",
         "STREAM_ARRAY_SIZE= -DSTREAM_ARRAY_SIZE=",
-        "--size, the bytes of all three arrays: 24 for each element",
+        "--size, the bytes of all three arrays for each thread: 24 for each element of the array, divided by the threads",
         "memory --size 2400M",
     ),
     ("STREAM", "--ntimes NTIMES=", "--samples", "memory --samples 10"),

@@ -261,7 +261,11 @@ fn operation_of_another(
             cases.into_iter().filter_map(move |c| Some((one.name(), c.case.word(key)?.to_owned())))
         });
         let operations: Vec<(&str, String)> = operations.collect();
-        let near = nearest(&word, operations.iter().map(|(_, operation)| operation.as_str()))?;
+        let Some(near) = nearest(&word, operations.iter().map(|(_, operation)| operation.as_str())) else {
+            let defaults = siblings().filter(|one| one.keys().contains(&key) && one.descriptor().by_default);
+            let advice = format!("; plimsoll {part} --help-all lists the operations of each benchmark");
+            return (defaults.count() > 1).then_some(Ok(advice));
+        };
         let (name, near) = operations.iter().find(|(_, operation)| *operation == near)?;
         return (*name != refusing.name()).then(|| {
             let shown = shown(&word);

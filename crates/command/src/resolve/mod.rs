@@ -154,15 +154,7 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     }
     if !common.server.is_empty() {
         read_list(&mut typed, file::SERVER, &common.server)?;
-        let takes = |one: &dyn Benchmark| one.keys().contains(&file::SERVER);
-        requires_benchmark("--server", "a network", &file.groups, &common.only, takes)?;
-    }
-    if common.dir.is_some() {
-        let takes = |one: &dyn Benchmark| {
-            plimsoll_bench::uses_test_files(subsystem_of(one.name())) || one.descriptor().waits_for_a_device
-        };
-        let groups = [&file.groups[..], &named_extras(&file.groups, &common.only)].concat();
-        requires_benchmark("--dir", "a disk or os.file", &groups, &common.only, takes)?;
+        measures_networks(&file.groups, &common.only)?;
     }
     if let Measurable::Subsystem { name, .. } = what {
         of_this_command(name, &common.only)?;
@@ -185,21 +177,17 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     Ok(file)
 }
 
-/// Fails if typed `option` has no effect: `groups` have no benchmark that `takes` it, or `only`
-/// selects none. `kind` names the benchmarks.
-fn requires_benchmark(
-    option: &str,
-    kind: &str,
-    groups: &[Group],
-    only: &[String],
-    takes: impl Fn(&dyn Benchmark) -> bool,
-) -> Result<(), UsageError> {
+/// Fails if `--server` has no effect: the plan has no network benchmark, or `only` selects none.
+fn measures_networks(groups: &[Group], only: &[String]) -> Result<(), UsageError> {
     let patterns: Vec<Pattern> = only.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
     let names = groups.iter().flat_map(|group| &group.benchmarks);
     let mut measured =
         names.filter(|name| patterns.is_empty() || patterns.iter().any(|pattern| pattern.may_match(name)));
-    let found = measured.any(|name| plimsoll_bench::find(name).is_some_and(&takes));
-    if found { Ok(()) } else { Err(other(format!("{option} requires {kind} benchmark in the plan"))) }
+    let takes_server = |name: &String| {
+        plimsoll_bench::find(name).is_some_and(|benchmark| benchmark.keys().contains(&file::SERVER))
+    };
+    let found = measured.find(|name| takes_server(name)).map(drop);
+    found.ok_or_else(|| other("--server requires a network benchmark in the plan"))
 }
 
 /// Fails if a size has probably lost its unit (`--block 4`, if the subsystem `name` is on files),

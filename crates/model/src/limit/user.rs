@@ -155,6 +155,12 @@ fn name_position(message: &str, key: &str) -> String {
     let names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
     let named = |what: &str| what.split('`').nth(1).unwrap_or_default().to_owned();
     if let Some(what) = what.strip_prefix("unknown field ") {
+        if names == ["limit"] {
+            return format!(
+                "unknown key '{}'; each limit is a table [[limit]], as in examples/limits.toml",
+                named(what)
+            );
+        }
         return format!("unknown key '{}'; valid keys are {}", named(what), names.join(", "));
     }
     if let Some(what) = what.strip_prefix("missing field ") {

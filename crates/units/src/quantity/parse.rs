@@ -88,8 +88,9 @@ pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
         "P" => 15,
         "E" => 18,
         suffix if suffix.contains(['b', 'B']) => {
+            let scale: String = suffix.chars().take(1).filter(|c| "kKMGTPE".contains(*c)).collect();
             return Err(input.error(&format!(
-                "is not (unknown unit '{}': write a number without it: transfers per second for a disk, bit/s for a network)",
+                "is not (unknown unit '{}': write a number such as 100{scale}: bit/s for a network, transfers per second for a disk)",
                 shown(suffix)
             )));
         }
