@@ -678,10 +678,7 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let alike = names().chain(["help"]).filter(is_alike);
     let advice = match nearest(&lower, alike) {
         Some(near) => format!("did you mean {command} {near}?"),
-        None => match names().collect::<Vec<_>>().as_slice() {
-            [only] => format!("write {command} {only}"),
-            all => format!("its commands are {}", all.join(", ")),
-        },
+        None => format!("its commands: {command} {}", names().collect::<Vec<_>>().join(", ")),
     };
     format!("{command} has no command '{shown}'; {advice}")
 }
