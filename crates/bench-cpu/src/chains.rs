@@ -31,7 +31,9 @@ impl VectorWidth {
     fn read(word: &str) -> Result<Self, String> {
         match word.parse() {
             _ if word == SCALAR_WIDTH => Ok(Self::Scalar),
-            Ok(bits @ (128 | 256 | 512)) => Ok(Self::Bits(bits)),
+            Ok(bits) if kernel::chained().any(|one| Self::of(one) == Self::Bits(bits)) => {
+                Ok(Self::Bits(bits))
+            }
             _ => Err(format!(
                 "width must be {FULL_WIDTH}, {ALL_VALUE}, {SCALAR_WIDTH} or the bits of a vector (128, 256, 512): '{}' is not",
                 plimsoll_units::text::shown(word)
