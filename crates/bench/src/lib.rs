@@ -253,7 +253,10 @@ mod tests {
         let of = |part: &str, name: &str| {
             help_of(subsystem(part).expect("a part"), plimsoll_model::case::Key::find(name).expect("a key"))
         };
-        assert_eq!(of("cpu", "block"), "with --only cpu.crypto: bytes that one call encrypts or digests [default: 16K]");
+        assert_eq!(
+            of("cpu", "block"),
+            "with --only cpu.crypto: bytes that one call encrypts or digests [default: 16K]"
+        );
         assert!(of("cpu", "op").contains("; with --only cpu.crypto: aes-128-gcm, "), "{}", of("cpu", "op"));
         assert!(of("disk", "op").starts_with("read, write, append"), "{}", of("disk", "op"));
         assert_eq!(of("memory", "pages"), plimsoll_model::case::Key::find("pages").expect("a key").help);
