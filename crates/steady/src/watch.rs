@@ -115,6 +115,9 @@ struct SeenProcesses {
     going: BTreeMap<u32, [f64; 2]>,
     /// Disk traffic of each process in bytes when it was last read, and whether it had grown.
     traffic: BTreeMap<u32, (u64, bool)>,
+    /// Bytes of other processes, and of the command's, that ended since the interval before: their
+    /// parents have them now.
+    ended_traffic: [u64; 2],
     /// Processes that began since the interval before.
     new: BTreeSet<u32>,
     /// Other processes at the last scan.
@@ -255,6 +258,10 @@ impl CommandWatch {
     /// Finds new processes and whether they belong to the command; forgets those that ended.
     fn list_processes(&mut self) {
         let all: BTreeSet<u32> = self.root.processes().into_iter().collect();
+        self.seen.ended_traffic = [false, true].map(|ours| {
+            let has_ended = |id: &u32| !all.contains(id) && self.seen.known.get(id) == Some(&ours);
+            self.seen.traffic.iter().filter(|(id, _)| has_ended(id)).map(|(_, (bytes, _))| bytes).sum()
+        });
         self.seen.known.retain(|id, _| all.contains(id));
         self.seen.going.retain(|id, _| all.contains(id));
         self.seen.traffic.retain(|id, _| all.contains(id));
@@ -394,6 +401,8 @@ impl CommandWatch {
     fn read_traffic(&mut self, interval: &mut CommandInterval) {
         let is_complete = interval.scanned > 0.0 || self.seen.traffic.is_empty();
         let mut found = Vec::new();
+        // By others and by the command: of new processes, and of old ones.
+        let mut sums = [[0_u64; 2]; 2];
         for (&id, &is_ours) in &self.seen.known {
             let (before, is_new) = (self.seen.traffic.get(&id), self.seen.new.contains(&id));
             let is_wanted = is_ours || is_complete || is_new || before.is_some_and(|(_, grew)| *grew);
@@ -404,19 +413,24 @@ impl CommandWatch {
             let known = before.map_or(if is_new { 0 } else { bytes }, |(bytes, _)| *bytes);
             let moved = bytes.saturating_sub(known);
             self.seen.traffic.insert(id, (bytes, moved > 0));
-            if is_ours {
-                interval.io += moved;
-            } else if moved > 0 {
-                interval.others_io += moved;
+            sums[usize::from(is_ours)][usize::from(!is_new)] += moved;
+            if !is_ours && moved > 0 {
                 found.push((moved, id));
             }
         }
+        // An old process got the bytes of its ended children, which were counted.
+        let [others, ours] = [0, 1].map(|at| {
+            let [new, old] = sums[at];
+            new + old.saturating_sub(self.seen.ended_traffic[at])
+        });
+        (interval.others_io, interval.io) = (others, ours);
         found.sort_unstable_by(|a, b| b.cmp(a));
-        let name = |(io, id): (u64, u32)| {
+        let name = |(moved, id): (u64, u32)| {
             let name = ProcessStat::read(&self.root, &format!("proc/{id}"))?.name;
-            Some(OtherProcess { name, io, ..OtherProcess::default() })
+            Some(OtherProcess { name, io: moved.min(interval.others_io), ..OtherProcess::default() })
         };
-        interval.busiest.extend(found.into_iter().take(MAX_NAMED).filter_map(name));
+        let named: Vec<OtherProcess> = found.into_iter().take(MAX_NAMED).filter_map(name).collect();
+        interval.busiest.extend(named);
     }
 
     /// Returns the anonymous memory of process `id` in bytes (proc_pid_statm(5)); 0 if unknown.
