@@ -52,6 +52,8 @@ pub struct Pressure {
 pub struct StateWatch {
     root: Root,
     groups: Option<cgroup::Groups>,
+    /// Text of the `cgroup` file of the process that [`Self::follow`] followed last.
+    table: String,
 }
 
 /// Counters at one moment.
@@ -84,7 +86,20 @@ const PRESSURE: [&str; 3] = ["proc/pressure/cpu", "proc/pressure/memory", "proc/
 impl StateWatch {
     /// Finds this process's control groups for later snapshots; all files are read below `root`.
     pub fn new(root: &Root) -> Self {
-        Self { root: root.clone(), groups: cgroup::Groups::of(root, "cpu").ok().flatten() }
+        let table = root.text("proc/self/cgroup").unwrap_or_default();
+        Self { root: root.clone(), groups: cgroup::Groups::of(root, "cpu").ok().flatten(), table }
+    }
+
+    /// Reads the control groups of `process` from now on. Returns whether they are other ones than
+    /// before, so that the next change of their counters is unknown.
+    pub fn follow(&mut self, process: u32) -> bool {
+        let Ok(table) = self.root.text(format!("proc/{process}/cgroup")) else { return false };
+        let is_other = table != self.table;
+        if is_other {
+            self.groups = cgroup::Groups::in_table(&self.root, &table, "cpu").ok().flatten();
+            self.table = table;
+        }
+        is_other
     }
 
     /// Reads the smallest CPU quota of this process's control groups, in CPUs; `None` if unset.

@@ -208,8 +208,7 @@ impl PublishedFigure {
     }
 }
 
-/// Name, machine, year and numbers of all reports; two print a year. docs/src/published.md names
-/// them.
+/// Name, machine, year, numbers of all reports (docs/src/published.md); two print a year.
 const REPORTS: [[&str; 4]; 5] = [
     ["ec2-t2micro", "EC2 t2.micro", "2016", include_str!("data/ec2-t2micro.tsv")],
     [

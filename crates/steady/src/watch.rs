@@ -191,6 +191,7 @@ impl CommandWatch {
 
     /// Returns what happened since the last call, or since the watch began.
     pub fn next_interval(&mut self) -> CommandInterval {
+        let has_moved = self.state.follow(self.command);
         let now = machine_counters(&self.root, &self.state);
         let before = std::mem::replace(&mut self.before, now.clone());
         self.list_processes();
@@ -204,6 +205,9 @@ impl CommandWatch {
         };
         self.read_command(&mut interval, now.at);
         self.share_cpus(&mut interval, &before.state, &now.state);
+        if has_moved {
+            interval.throttled = interval.throttled.map(|_| 0.0);
+        }
         let time = interval.to - interval.from;
         if interval.blocked > 0.0 {
             self.seen.blocked = now.at;
@@ -401,7 +405,7 @@ impl CommandWatch {
     fn read_traffic(&mut self, interval: &mut CommandInterval) {
         let is_complete = interval.scanned > 0.0 || self.seen.traffic.is_empty();
         let mut found = Vec::new();
-        // By others and by the command: of new processes, and of old ones.
+        // Rows: other programs, the command. Columns: new processes, older processes.
         let mut sums = [[0_u64; 2]; 2];
         for (&id, &is_ours) in &self.seen.known {
             let (before, is_new) = (self.seen.traffic.get(&id), self.seen.new.contains(&id));
@@ -530,6 +534,32 @@ mod tests {
             assert_eq!((found.io, found.others_io, named), (1_000_000, 5_000_000, vec![("dd", 5_000_000)]));
             std::fs::remove_dir_all(directory.path().join(format!("proc/{id}"))).unwrap();
         }
+    }
+
+    #[test]
+    fn a_quota_of_the_group_that_the_command_joins_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = directory.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let throttled = |group: &str, ns: u64| {
+            let text = format!("nr_periods 9\nnr_throttled 5\nthrottled_time {ns}\n");
+            write(&format!("sys/fs/cgroup/cpu{group}/cpu.stat"), &text);
+        };
+        write("proc/self/mountinfo", "30 20 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n");
+        write("proc/self/cgroup", "4:cpu:/\n");
+        write("proc/2000/cgroup", "4:cpu:/\n");
+        throttled("", 0);
+        throttled("/job", 7_000_000_000);
+        let mut watch = CommandWatch::new(&Root::at(directory.path()), &CpuSet::single(0));
+        watch.start(2000);
+        write("proc/2000/cgroup", "4:cpu:/job\n");
+        assert_eq!(watch.next_interval().throttled, Some(0.0), "of earlier members");
+        throttled("/job", 7_100_000_000);
+        let found = watch.next_interval().throttled.unwrap();
+        assert!((found - 0.1).abs() < 1e-9, "{found}");
     }
 
     #[test]

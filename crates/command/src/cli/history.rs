@@ -98,8 +98,7 @@ pub enum HistoryRequest {
     /// tag 'accepted'. Without it, they leave out all runs after a lasting loss, and compare
     /// --fail-on keeps failing. To undo, type 'plimsoll history tag RUN accepted --remove'.
     Accept {
-        /// A run at the new level: its id or the first characters of it, last, or last~1 (the one
-        /// before)
+        /// A run at the new level: its id or the start of it, last, or last~1 (the one before)
         #[arg(value_name = "RUN")]
         run: String,
     },
@@ -119,8 +118,7 @@ pub enum HistoryRequest {
         #[arg(long)]
         keep_tagged: bool,
     },
-    /// Copy runs from run documents and HTML pages into the history; runs already there stay as
-    /// they are
+    /// Copy runs from run documents and HTML pages into the history; it keeps runs that it has
     Import {
         /// Run documents, as --json or plimsoll export writes them, or HTML pages of plimsoll
         #[arg(value_name = "FILE", required = true)]

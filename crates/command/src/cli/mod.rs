@@ -232,8 +232,7 @@ pub struct Common {
     /// Write the report to FILE as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write progress and samples as JSON lines to FILE; - writes them to stdout instead of the
-    /// table
+    /// Write progress and samples as JSON lines to FILE; - writes them to stdout, not the table
     #[arg(long, value_name = "FILE|-", value_parser = events_file)]
     pub events: Option<PathBuf>,
     /// Directory of the history to store the run in; none: do not store it [default:
@@ -264,8 +263,7 @@ pub struct Common {
     /// here, `plimsoll network` among its parameters.
     #[arg(skip)]
     pub server: Vec<String>,
-    /// What becomes of options of a job file that have no counterpart: `plimsoll run` alone takes
-    /// it.
+    /// What becomes of options of a job file without a counterpart; only `plimsoll run` takes it.
     #[arg(skip)]
     pub ignore_unsupported: bool,
 }

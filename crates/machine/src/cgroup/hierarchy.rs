@@ -25,13 +25,17 @@ impl Groups {
     /// Finds this process's control group for `controller` (`cpu`) and the groups above it, up to
     /// the mount point; `Ok(None)` without any.
     pub(crate) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
-        let table = root.text("proc/self/cgroup")?;
+        Self::in_table(root, &root.text("proc/self/cgroup")?, controller)
+    }
+
+    /// Finds the groups as [`Self::of`] of a process with this `table`, its `/proc/PID/cgroup`.
+    pub(crate) fn in_table(root: &Root, table: &str, controller: &str) -> Result<Option<Self>, ReadError> {
         let mounts = mounts::read(root)?;
-        let v1 = path_in(&table, |controllers| controllers.split(',').any(|c| c == controller))
+        let v1 = path_in(table, |controllers| controllers.split(',').any(|c| c == controller))
             .zip(mounts.iter().rfind(|m| m.fs_type == "cgroup" && m.has(controller)))
             .map(|(path, mount)| (Version::V1, path, mount));
         let v2 = || {
-            let path = path_in(&table, str::is_empty)?;
+            let path = path_in(table, str::is_empty)?;
             let mount = mounts.iter().rfind(|m| m.fs_type == "cgroup2")?;
             Some((Version::V2, path, mount))
         };

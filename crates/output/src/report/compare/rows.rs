@@ -36,8 +36,7 @@ pub(crate) struct ComparisonRow<'a> {
     pub(crate) compared: Option<&'a ComparedMetric>,
 }
 
-/// Returns whether the table has a row per side, with ranks: for at least three sides, or with
-/// prices.
+/// Returns whether the table has a row per side, with ranks: with prices, or three or more sides.
 pub(crate) fn has_ranks(comparison: &Comparison) -> bool {
     comparison.sides.len() > 2 || comparison.prices.is_some()
 }

@@ -138,8 +138,7 @@ fn interval(figure: &PublishedFigure) -> Option<usize> {
 }
 
 impl<'a> ReplayRuns<'a> {
-    /// Returns the run's mean over all thread counts if `figure` is that mean in the report; else
-    /// `None`.
+    /// Returns the run's mean over all thread counts; `None` unless `figure` is that of the report.
     fn mean_over_threads(&self, figure: &PublishedFigure) -> Option<MeasuredPoint<'a>> {
         let is_mean = figure.source == "own" && figure.statistic == "mean" && figure.threads.is_empty();
         let is_alike = |f: &PublishedFigure| {

@@ -168,8 +168,7 @@ impl TableSheet {
         text
     }
 
-    /// Formats an empty cell, `–`, with the mark of a note on the reason, except for derived
-    /// values.
+    /// Formats an empty cell, `–`; unless derived, with the mark of a note on the reason.
     fn nothing(&mut self, cell: &FilledCell<'_>) -> String {
         use ComparablePart::{Least, Limit, Most, Own, Peak, Program, Sample};
         let is_itself = cell.figure.matched.is_none()
@@ -187,8 +186,7 @@ impl TableSheet {
         format!("{NOTHING} {}", self.note(why))
     }
 
-    /// Formats a published number as printed and the unit `beyond`; a doubted one with a note's
-    /// mark.
+    /// Formats a published number as printed and the unit `beyond`; if doubted, with a note's mark.
     fn published(&mut self, cell: &FilledCell<'_>, beyond: &str) -> String {
         let PublishedFigure { value, unit, doubt, .. } = cell.figure;
         let mut text = joined(&[value, if *unit == "%" { "%" } else { beyond }], " ");

@@ -186,8 +186,7 @@ impl HeadlineFigures {
         }
     }
 
-    /// Formats the value; with interruptions excluded, `103 GFLOP/s undisturbed · 22.1 GFLOP/s
-    /// delivered`.
+    /// Formats the value; if time was excluded: `103 GFLOP/s undisturbed · 22.1 GFLOP/s delivered`.
     pub(crate) fn both(&self) -> String {
         let both = |of: &DeliveredFigure| format!("{} undisturbed · {} delivered", self.value, of.value);
         self.delivered.as_ref().map_or_else(|| self.value.clone(), both)
