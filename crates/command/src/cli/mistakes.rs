@@ -669,10 +669,9 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
         return format!("{command} has no command '{shown}'; did you mean {lead}{meant}?");
     }
     // Three letters match too many words, except with the same first letter.
-    let first = lower.chars().next();
     let is_alike = |name: &&str| {
         lower.len() == 2 && name.starts_with(&lower)
-            || (lower.chars().count() > 3 || name.chars().next() == first && lower.len() == 3)
+            || (lower.chars().count() > 3 || lower.len() == 3 && name.chars().next() == lower.chars().next())
                 && is_slip(&lower, name)
     };
     let alike = names().chain(["help"]).filter(is_alike);
