@@ -280,7 +280,8 @@ pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
     let ref_tool = chosen.ok_or_else(|| unrecognised(text, what))?;
     let stated = (ref_tool.results.read)(text).map_err(|why| {
-        match readable().find(|other| other.name != ref_tool.name && (other.results.recognises)(text)) {
+        let mut others = readable().filter(|_| !(ref_tool.results.recognises)(text));
+        match others.find(|other| (other.results.recognises)(text)) {
             Some(other) => format!("it is a result of {}, not of {}", other.name, ref_tool.name),
             None => format!("as a result of {}: {why}", ref_tool.name),
         }
