@@ -87,7 +87,8 @@ impl StateWatch {
     /// Finds this process's control groups for later snapshots; all files are read below `root`.
     pub fn new(root: &Root) -> Self {
         let table = root.text("proc/self/cgroup").unwrap_or_default();
-        Self { root: root.clone(), groups: cgroup::Groups::of(root, "cpu").ok().flatten(), table }
+        let groups = cgroup::Groups::in_table(root, &table, "cpu").ok().flatten();
+        Self { root: root.clone(), groups, table }
     }
 
     /// Reads the control groups of `process` from now on. Returns whether they are other ones than

@@ -263,7 +263,7 @@ pub struct Common {
     /// here, `plimsoll network` among its parameters.
     #[arg(skip)]
     pub server: Vec<String>,
-    /// What becomes of options of a job file without a counterpart; only `plimsoll run` takes it.
+    /// Whether to ignore options of a job file without a counterpart; for `plimsoll run` alone.
     #[arg(skip)]
     pub ignore_unsupported: bool,
 }
