@@ -98,7 +98,7 @@ fn observed(dir: &Path) -> (Owned, u32) {
     let process = Owned(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
     done(dir, &format!("steady --quiet --start it --below {}", process.0.id()), 0);
     let observer = observation(dir)["observer"].as_u64().unwrap().try_into().unwrap();
-    wait_for_intervals(observer, 4);
+    wait_for_intervals(observer, 6);
     (process, observer)
 }
 
@@ -107,14 +107,11 @@ fn observation(dir: &Path) -> Value {
     json_of(dir, "data/plimsoll/steady/it.started")
 }
 
-/// Waits until the observer has run `count` more times: once for an interval.
+/// Waits until the observer has slept `count` more times: once for an interval.
 fn wait_for_intervals(observer: u32, count: u64) {
-    let runs = || -> u64 {
-        let text = fs::read_to_string(format!("/proc/{observer}/schedstat")).unwrap();
-        text.split_whitespace().last().unwrap().parse().unwrap()
-    };
-    let before = runs();
-    until("some intervals", || runs() >= before + count);
+    let slept = || -> u64 { status(observer, "voluntary_ctxt_switches:").parse().unwrap() };
+    let before = slept();
+    until("some intervals", || slept() >= before + count);
 }
 
 /// Ends the observation `it`. Returns the verdict's document; checks that nothing else is left and
