@@ -143,13 +143,7 @@ impl Requirement {
             let (benchmark, names) = (plimsoll_units::text::shown(first.benchmark()), names.join(", "));
             return Err(wrong(format!("{benchmark} has no metric '{name}'; it has {names}")));
         }
-        if let RequiredBound::Figure(value, unit) = self.bound
-            && let Some(row) = rows.iter().find(|row| row.unit != unit.unwrap_or(Unit::One))
-        {
-            let given = unit.map(|unit| format!("{unit} is another unit"));
-            let given = given.unwrap_or_else(|| format!("{value} has no unit"));
-            return Err(wrong(format!("{name} must be given in {}: {given}", row.unit)));
-        }
+        self.check_unit(&meant)?;
         let mut without: Vec<&str> =
             meant.iter().filter(|case| self.row(case).is_none()).map(|case| case.benchmark()).collect();
         without.dedup();
@@ -162,6 +156,17 @@ impl Requirement {
                 without.join(", ")
             )
         }))
+    }
+
+    /// Fails if the bound is a figure that is not in the unit of the metric of a matching case.
+    pub fn check_unit(&self, cases: &[&Case]) -> Result<(), String> {
+        let RequiredBound::Figure(value, unit) = self.bound else { return Ok(()) };
+        let meant = cases.iter().filter(|case| self.pattern.matches(case.id().as_str()));
+        let mut rows = meant.filter_map(|case| self.row(case));
+        let Some(row) = rows.find(|row| row.unit != unit.unwrap_or(Unit::One)) else { return Ok(()) };
+        let given =
+            unit.map_or_else(|| format!("{value} has no unit"), |unit| format!("{unit} is another unit"));
+        Err(format!("'{}': {} must be given in {}: {given}", self.text, row.name, row.unit))
     }
 
     /// Returns the metric of a case that the requirement checks, if its benchmark has it.

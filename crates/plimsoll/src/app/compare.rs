@@ -39,6 +39,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = LazyHistory::new(typed.store.as_deref());
     let sides = history.sides(&names)?;
+    check_units(&requirements, sides.iter().flat_map(|side| &side.runs))?;
     if let [a, b] = sides.as_slice()
         && a.runs == b.runs
         && files(names.iter().copied()).next().is_none()
@@ -124,6 +125,16 @@ fn check_last_run(
 pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure> {
     let read = |text: &String| Requirement::parse(text).map_err(|e| Failure::usage(format!("--require {e}")));
     typed.iter().map(read).collect()
+}
+
+/// Fails for a requirement whose bound has another unit than its metric in `runs`, or none.
+pub(super) fn check_units<'r>(
+    requirements: &[Requirement],
+    runs: impl IntoIterator<Item = &'r Run>,
+) -> Result<(), Failure> {
+    let cases: Vec<&Case> = runs.into_iter().flat_map(|run| &run.measurements).map(|m| &m.case).collect();
+    let mut all = requirements.iter();
+    all.try_for_each(|one| one.check_unit(&cases)).map_err(|why| Failure::usage(format!("--require {why}")))
 }
 
 /// Checks each requirement against all results in `run`. The baseline of a metric is its median

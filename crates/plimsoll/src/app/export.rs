@@ -36,6 +36,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let [run] = runs.as_slice() else {
         return Err(Failure::usage(format!("{} runs have this tag: name one by its id", runs.len())));
     };
+    super::compare::check_units(&requirements, [run])?;
     let mut held = super::compare::check_after_run(&requirements, run, &mut history)?;
     if typed.redact {
         run.redact(
