@@ -31,7 +31,7 @@ fn beside(text: &str, samples: usize) -> Value {
     let isa = if std::arch::is_x86_feature_detected!("avx512f") { "avx512" } else { "avx2" };
     let line = format!(
         "cpu --op fma --type f64 --isa {isa} --threads 1 --samples {samples} --sample-time 10ms --json - \
-         --store none --against likwid-bench --peer-path likwid-bench={}",
+         --store none --against likwid-bench --reference-path likwid-bench={}",
         path.display()
     );
     let run = document(dir.path(), &line, 0);
@@ -109,12 +109,11 @@ fn a_tool_that_is_not_there_is_told_with_how_to_get_it() {
 fn tools_are_listed() {
     let dir = place_for_programs();
     let (out, _) = done(dir.path(), "references", 0);
-    assert_eq!(done(dir.path(), "peers", 0).0, out, "its earlier name");
     for name in ["likwid-bench", "stream", "fio", "iperf3", "ping"] {
         assert!(out.contains(name), "{out}");
     }
     let mut install = plimsoll(dir.path());
-    let (out, _) = crate::support::ended(install.env("PATH", "").args(["peers", "--install"]), 0);
+    let (out, _) = crate::support::ended(install.env("PATH", "").args(["references", "--install"]), 0);
     let packages = out.strip_prefix("apt-get install --yes ").unwrap();
     assert!(packages.split_whitespace().any(|package| package == "fio"), "{out}");
 }
@@ -123,7 +122,7 @@ fn tools_are_listed() {
 fn hanging(dir: &Path, text: &str) -> Command {
     let path = script(dir, "tool", &format!("[ \"$1\" = -v ] && exit; {text}"));
     let line = "cpu --op fma --type f64 --threads 1 --sample-time 10ms --samples 1 --against likwid-bench --store none";
-    let mut command = command(&format!("{line} --peer-path likwid-bench={}", path.display()));
+    let mut command = command(&format!("{line} --reference-path likwid-bench={}", path.display()));
     command.current_dir(dir).env("TMPDIR", dir).env("XDG_STATE_HOME", dir.join("state"));
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
@@ -191,7 +190,7 @@ fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
         crate::support::ended(other.args(line.split(' ')), 0).0
     };
     // While it lives nothing is taken from it.
-    start("peers");
+    start("references");
     assert!(directories(dir.path()).iter().any(|path| path.join("a/b/data").exists()));
     run.kill().unwrap();
     run.wait().unwrap();
@@ -230,7 +229,7 @@ fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
         let mut next = plimsoll(elsewhere.path());
         next.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
         // Without tools that would be called.
-        crate::support::ended(next.env("PATH", "").args(["peers", "--install"]), 0);
+        crate::support::ended(next.env("PATH", "").args(["references", "--install"]), 0);
         let left = (directories(dir.path()), directories(elsewhere.path()), entries(dir.path()));
         assert_eq!(left, (Vec::new(), Vec::new(), 0), "{call} {nth}");
     }
@@ -333,7 +332,7 @@ fn the_server_of_a_tool_is_ended_with_it() {
         dir.path().join("pids").display()
     );
     let path = script(dir.path(), "tool", &tool);
-    let peer = result(dir.path(), &format!("{TCP} --peer-path iperf3={}", path.display()));
+    let peer = result(dir.path(), &format!("{TCP} --reference-path iperf3={}", path.display()));
     if peer["status"] != "ok" {
         assert_eq!(reason(&peer), "ended with code 127");
         return skip("needs iperf3");
@@ -350,7 +349,7 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
     let mark = dir.path().join("pids");
     let tool = format!("case \"$1\" in -s) echo $$ >> {}; exec sleep 1000;; esac; exit", mark.display());
     let path = script(dir.path(), "tool", &tool);
-    let mut command = command(&format!("{TCP} --store none --peer-path iperf3={}", path.display()));
+    let mut command = command(&format!("{TCP} --store none --reference-path iperf3={}", path.display()));
     command.current_dir(dir.path()).env("TMPDIR", dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut run = until_the_tool_runs(command, dir.path());
     until("its id", || fs::read_to_string(&mark).unwrap().ends_with('\n'));
@@ -370,7 +369,10 @@ fn a_server_elsewhere_is_named_and_used() {
     let path = script(dir.path(), "tool", tool);
     let serving = Serving::here(&["--open"]);
     let beside = |far: &str, server: &str| {
-        let line = format!("{TCP} --peer-path iperf3={} --peer-server iperf3={server} {far}", path.display());
+        let line = format!(
+            "{TCP} --reference-path iperf3={} --reference-server iperf3={server} {far}",
+            path.display()
+        );
         result(dir.path(), &line)
     };
     let far = format!("--server 127.0.0.1:{}", serving.port());
@@ -387,7 +389,7 @@ fn a_case_without_a_counterpart_says_why() {
     let (dir, place) = (scratch(), place_for_programs());
     let line = format!(
         "disk --only disk.io --op copy --pattern sequential --block 64K --depth 1 --size 16M --samples 1 \
-         --sample-time 20ms --against fio --peer-path fio={}",
+         --sample-time 20ms --against fio --reference-path fio={}",
         script(place.path(), "fio", "exit 0").display()
     );
     let peer = result(dir.path(), &line);
@@ -411,9 +413,9 @@ fn for_another_user() -> Option<tempfile::TempDir> {
     works.is_ok_and(|output| output.status.success()).then_some(place)
 }
 
-/// The row of ioping in `plimsoll peers` with this PATH.
+/// The row of ioping in `plimsoll references` with this PATH.
 fn said_of_ioping(command: &mut Command, path: &Path) -> String {
-    let output = command.arg("peers").env("PATH", path).env("COLUMNS", "400").output().unwrap();
+    let output = command.arg("references").env("PATH", path).env("COLUMNS", "400").output().unwrap();
     let text = lossy(&output.stdout);
     // A long path is wrapped.
     let (_, row) = text.split_once("\n  ioping ").unwrap();
@@ -448,7 +450,7 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
     let here = || Command::new(PROGRAM);
     let other = for_another_user();
     if other.is_none() {
-        skipped("peers: programs as another user", "needs root and setpriv");
+        skipped("references: programs as another user", "needs root and setpriv");
     }
     for (path, danger) in [(&open, &open), (&below, &open), (&linked, &open), (&sticky, &sticky)] {
         let wanted = format!("other users may write {}", danger.canonicalize().unwrap().display());

@@ -359,7 +359,7 @@ fn beside(tool: &str, case: &str, dir: &Path, script: &Path) -> Value {
     command
         .args(case.split(' '))
         .args("--samples 1 --sample-time 20ms --json - --store none --against".split(' '));
-    command.args([tool.split(' ').next().unwrap(), "--peer-path"]);
+    command.args([tool.split(' ').next().unwrap(), "--reference-path"]);
     command.arg(format!("{}={}", tool.split(' ').next().unwrap(), script.display()));
     // MPI programs that wait for each other take minutes on a busy machine.
     command.timeout(Duration::from_secs(600));
@@ -508,7 +508,7 @@ fn every_figure_is_the_one_that_the_tool_prints_and_that_of_its_own_bytes_and_se
 #[test]
 fn every_tool_and_every_package_is_in_the_table() {
     let dir = scratch();
-    let (out, _) = done(dir.path(), "peers", 0);
+    let (out, _) = done(dir.path(), "references", 0);
     let built_by_the_user = ["xhpl", "xlinpack", "stream", "pmbw"];
     let row =
         |line: &str| line.strip_prefix("  ").filter(|line| line.starts_with(char::is_alphanumeric)).is_some();
@@ -521,7 +521,7 @@ fn every_tool_and_every_package_is_in_the_table() {
     assert!(unchecked.is_empty(), "{unchecked:?} are not checked: {out}");
     assert!(built_by_the_user.iter().all(|tool| out.contains(tool)), "{out}");
     let mut install = plimsoll(dir.path());
-    let (out, _) = ended(install.env("PATH", "").args(["peers", "--install"]), 0);
+    let (out, _) = ended(install.env("PATH", "").args(["references", "--install"]), 0);
     let packages = out.lines().next().and_then(|line| line.strip_prefix("apt-get install --yes ")).unwrap();
     for needed in packages.split(' ').filter(|package| *package != "default-jdk-headless") {
         let mut checked = checks.iter().filter(|check| !matches!(check.2, Figure::Unread));

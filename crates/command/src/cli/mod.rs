@@ -213,10 +213,10 @@ pub struct Common {
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub margin: Option<f64>,
     /// Path of a reference tool that is not in PATH, such as stream=./stream
-    #[arg(long = "reference-path", visible_alias = "peer-path", value_name = "NAME=FILE", value_parser = named_path)]
+    #[arg(long = "reference-path", value_name = "NAME=FILE", value_parser = named_path)]
     pub reference_path: Vec<(String, PathBuf)>,
     /// Server of a reference tool that already runs on another host, such as iperf3=HOST:PORT
-    #[arg(long = "reference-server", visible_alias = "peer-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
+    #[arg(long = "reference-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub reference_server: Vec<(String, String)>,
     /// Exit with code 1 unless CASES METRIC >= VALUE (or <=) holds, such as 'disk.io/* latency <=
     /// 200us'; VALUE may also be 80% of limit, or 95% of baseline (the last 10 runs of the same
@@ -425,7 +425,7 @@ pub struct MachineFlags {
 #[derive(Args, Debug)]
 pub struct ReferenceFlags {
     /// Path of a reference tool that is not in PATH, such as stream=./stream
-    #[arg(long = "reference-path", visible_alias = "peer-path", value_name = "NAME=FILE", value_parser = named_path)]
+    #[arg(long = "reference-path", value_name = "NAME=FILE", value_parser = named_path)]
     pub named: Vec<(String, PathBuf)>,
     /// Print the command that installs missing tools, as far as they are Debian packages
     #[arg(long, conflicts_with_all = ["hosts", "inventory"])]
@@ -471,7 +471,7 @@ pub fn command() -> Command {
         .after_help(help::EXIT_CODES_HELP);
     let doctor = of::<Doctor>("doctor", "Check whether this machine is quiet enough: noise, clocks, rights");
     let references = "List reference tools: what they measure, how to install them";
-    let references = of::<ReferenceFlags>("references", references).visible_alias("peers");
+    let references = of::<ReferenceFlags>("references", references);
     // The added options would overwrite the description.
     let with_hosts = |command: Command| {
         let about = command.get_about().cloned().unwrap_or_default();

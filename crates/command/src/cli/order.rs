@@ -45,9 +45,7 @@ pub(super) fn option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> 
     let long = option.strip_prefix("--");
     let short = option.strip_prefix('-').and_then(|rest| rest.chars().next());
     command.get_arguments().find(|arg| match long {
-        Some(long) => {
-            arg.get_long() == Some(long) || arg.get_all_aliases().is_some_and(|all| all.contains(&long))
-        }
+        Some(long) => arg.get_long() == Some(long),
         None => short.is_some() && arg.get_short() == short,
     })
 }

@@ -83,7 +83,7 @@ pub const TOP_KEYS: &str =
 /// Names, with blanks between, that are refused with a reason.
 const REFUSED: &[(&str, &str)] = &[
     (
-        "reference-path reference-server references peer-path peer-server program command path exec shell",
+        "reference-path reference-server references program command path exec shell",
         "a plan cannot name programs, only reference tools by name (against); type --reference-path on the command line",
     ),
     (
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn no_plan_names_programs_gives_consent_raises_caps_or_sets_the_environment() {
         let keys = [
-            ("programs", "peer-path peer_path program command exec peer-server"),
+            ("programs", "reference-path program command exec reference-server"),
             ("consent", "destroy-data-on destroy_data_on target allow-root"),
             ("caps", "max-rate max-sessions open"),
             ("environment", "env environment"),

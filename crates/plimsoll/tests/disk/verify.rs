@@ -97,7 +97,7 @@ fn stand_beside_a_tool_that_overwrites(place: &str, shares: bool) {
     let (dir, programs) = (scratch(), place_for_programs());
     let line = format!(
         "disk --op write,mixed,read --pattern random --block 4K --depth 8 --threads 2 --samples 3 --sample-time 20ms \
-         --store none --quiet --json - --against fio --peer-path fio={} {place}",
+         --store none --quiet --json - --against fio --reference-path fio={} {place}",
         script(programs.path(), "fio", OVERWRITES).display()
     );
     let run = document(dir.path(), &line, 0);
