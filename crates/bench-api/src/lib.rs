@@ -52,6 +52,8 @@ pub struct Subsystem {
     pub about: &'static str,
     /// Description of the measured part of a machine, most important line first.
     pub context: fn(&Machine, &Measurement) -> Vec<String>,
+    /// Whether rows show percentiles of single operations.
+    pub has_percentiles: bool,
     /// Options in its short help, most important first.
     pub asked_first: &'static [&'static str],
     /// Words that users try as its command.
@@ -90,6 +92,7 @@ impl Subsystem {
         title: "",
         about: "",
         context: |_, _| Vec::new(),
+        has_percentiles: false,
         asked_first: &[],
         synonyms: &[],
         help: &[],

@@ -6,7 +6,7 @@ use crate::io::DiskIo;
 use crate::null::DiskNull;
 use crate::saturation::DiskSaturation;
 use plimsoll_bench_api::prelude::*;
-use plimsoll_machine::Storage;
+use plimsoll_machine::{DiskKind, Storage};
 use plimsoll_model::job::disk::{CacheMode, DiskTransfers, FsyncLoad};
 
 /// The disk benchmarks.
@@ -52,6 +52,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     cpus: |_, _| Vec::new(),
     on_files: true,
     setting: |measurement, machine| io_limit::setting(measurement, machine, demand(&measurement.case)?),
+    has_percentiles: true,
     is_alone: crate::device::alone::is_alone,
     ..Subsystem::USUAL
 };
@@ -75,10 +76,10 @@ fn context(storage: &Storage, first: &Measurement) -> Vec<String> {
     parts.extend(storage.disks.iter().map(|disk| {
         let kind = serde_json::to_value(disk.kind).ok();
         let kind = kind.as_ref().and_then(|k| k.as_str()).unwrap_or("disk");
-        let words = [Some(disk.name.as_str()), disk.model.as_deref(), Some(kind)];
+        let cache = matches!(disk.kind, DiskKind::Virtio | DiskKind::Xen).then_some("(host may cache)");
+        let words = [Some(disk.name.as_str()), disk.model.as_deref(), Some(kind), cache];
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }));
     parts.extend(is_direct(&first.case).then(|| "direct I/O".to_owned()));
-    parts.push("p50, p99 of single operations".to_owned());
     parts
 }

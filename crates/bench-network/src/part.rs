@@ -44,6 +44,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     cpus: |machine, _| spread_cpus(machine, 2),
     instead_of_threads: Some("a stream has a thread of its own; use --streams"),
     uses_interfaces: true,
+    has_percentiles: true,
     setting: |measurement, _| setting(measurement),
     // The server and the path to it have other users.
     is_alone: |_, _| false,
@@ -55,7 +56,7 @@ fn context(first: &Measurement) -> Vec<String> {
         "loopback" => "loopback: memory, not a link".to_owned(),
         link => link.to_owned(),
     });
-    link.into_iter().chain(["p50, p99 of single operations".to_owned()]).collect()
+    link.into_iter().collect()
 }
 
 /// Returns the kernel's rate limit in the case's direction; `None` for none or both directions.

@@ -49,8 +49,7 @@ pub(super) enum NetworkWarning {
     },
 }
 
-/// Origin of a rate limit: a kernel, on this machine's interface or the server's (`None`), or the
-/// server.
+/// Origin of a rate limit: an interface of this machine, or (`None`) of the server; or the server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Holder {
     Shaper(Option<String>),

@@ -141,7 +141,10 @@ impl RunText {
     }
 
     fn row(&mut self, row: &MeasurementRow, measurement: &Measurement) -> String {
-        let context = context(&self.machine, measurement);
+        let mut context = context(&self.machine, measurement);
+        if plimsoll_bench::subsystem_of(&measurement.case).has_percentiles && !context.is_empty() {
+            context.push("p50, p99 of single operations".to_owned());
+        }
         self.table.row(row, title(measurement.case.subsystem()), &context)
     }
 

@@ -68,7 +68,9 @@ fn sentence(found: &Compared<'_>) -> String {
         1 => format!("on {} threads", scaling.threads),
         n => format!("from {n} to {} threads", scaling.threads),
     };
-    format!("{} scales {times} {from}", full(&this.case.clone().with_count("threads", 1)))
+    let is_disturbed = found.base.delivered().or_else(|| this.delivered()).is_some();
+    let undisturbed = if is_disturbed { " undisturbed" } else { "" };
+    format!("{} scales {times} {from}{undisturbed}", full(&this.case.clone().with_count("threads", 1)))
 }
 
 /// Lists the efficiency at each thread count, if there are 2 to [`MAX_LISTED_CASES`]; else empty.

@@ -147,7 +147,7 @@ fn place(case: &Case, key: &str) -> Option<f64> {
 }
 
 /// Name of the only line of a chart.
-const OWN: &str = "plimsoll";
+const OWN: &str = "median";
 
 #[derive(Default)]
 struct MetricLines<'a> {

@@ -81,7 +81,7 @@ pub(super) fn headlines(run: &Run) -> Markup {
 /// Builds a gauge (bar that is full at the limit) with the label `short`. Warnings with the codes
 /// `reported`, shown elsewhere, are left out; `references` are drawn as marks.
 fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[ReferenceFigure]) -> Markup {
-    let MeasurementRow { label: whole, figures, .. } = MeasurementRow::of(measurement);
+    let MeasurementRow { label: whole, figures, details, .. } = MeasurementRow::of(measurement);
     let repeat = whole.strip_prefix(&label(&measurement.case)).unwrap_or_default();
     let name = format!("{short}{repeat}");
     let (Some(metric), Some(figures)) = (measurement.metrics.first(), figures) else {
@@ -126,7 +126,8 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
                     (_, None, None) => { span.unknown title=(limit) { "no limit known" } }
                 }
             }
-            @if let Some(delivered) = &figures.delivered { span.warned.delivered { (delivered.sentence(None)) } }
+            @if let Some(delivered) = &figures.delivered { span.warned.delivered { (delivered.value) " delivered" } }
+            @if !details.is_empty() { span.remark { (details) } }
             @if !rest.is_empty() {
                 @let all: Vec<&str> = measurement.warnings.iter().map(|w| w.text.as_str()).collect();
                 span.warned title=(all.join("\n")) { "! " (rest) }

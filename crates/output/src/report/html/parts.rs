@@ -108,7 +108,7 @@ pub(super) fn limits(run: &Run) -> VerdictText {
     match all - known {
         0 => {}
         n if n == all => why.push("give them with --limits FILE".to_owned()),
-        n => why.push(format!("{n} have no known limit")),
+        n => why.push(format!("{n} without a limit of their own")),
     }
     match run.measurements.iter().filter(|m| m.is_mostly_excluded()).count() {
         0 => {}
@@ -128,7 +128,7 @@ pub(super) fn quiet(run: &Run) -> VerdictText {
             (c.steal, "stolen by the host"),
             (c.throttled, "throttled by a quota"),
             (c.waited, "waiting for a CPU"),
-            (c.excluded, "excluded"),
+            (c.excluded, "left out of the median"),
         ];
         shares.into_iter().filter_map(move |(share, what)| Some((share?, what, m)))
     });
@@ -141,7 +141,7 @@ pub(super) fn quiet(run: &Run) -> VerdictText {
         0 if share < DISTURBED => (Grade::Good, "quiet".to_owned()),
         n => {
             let cases = format_count(run.measurements.len(), "case");
-            (Grade::Poor, format!("{} of {cases} lost time", n.max(1)))
+            (Grade::Poor, format!("{} of {cases} interrupted", n.max(1)))
         }
     };
     VerdictText { grade, word, why }

@@ -34,8 +34,8 @@ mod tests {
         let of = |index: usize| context(&run.machine, &run.measurements[index]).join(" · ");
         assert_eq!(of(0), "AMD EPYC 9R14 · Zen 4 · 2 CPUs on 1 core · Firecracker");
         assert_eq!(of(3), "24 GiB");
-        assert_eq!(of(7), "/srv/data · ext4 · vda virtio · direct I/O · p50, p99 of single operations");
-        assert_eq!(of(11), "loopback: memory, not a link · p50, p99 of single operations");
+        assert_eq!(of(7), "/srv/data · ext4 · vda virtio (host may cache) · direct I/O");
+        assert_eq!(of(11), "loopback: memory, not a link");
     }
 
     #[test]

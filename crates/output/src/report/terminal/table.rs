@@ -128,10 +128,10 @@ impl CaseTable {
     fn columns(&self) -> String {
         let FigureLayout::OneLine { label, .. } = self.layout else { return String::new() };
         let (case, interval) = (self.style.styled(CASE), self.style.styled("± 95 %"));
-        let [median, limit, share] = ["median", "limit", "of limit"];
+        let [median, limit, share] = ["sample median", "limit", "of limit"];
         let (room, rest) = (interval_width(&self.style), MIN_COLUMN_SHARE + 1);
         let figures = format!("{median:>VALUE$} {interval:>room$} {limit:>LIMIT$}{share:>rest$}");
-        let line = format!("{:INDENT$}{case:label$} {figures}", "");
+        let line = format!("{:INDENT$}{case:label$}{figures}", "");
         self.style.paint(TextRole::Dim, &line) + "\n"
     }
 

@@ -81,6 +81,6 @@ document.querySelectorAll("table.sortable").forEach((table) => {
 if (location.hash === "#all") {
   document.querySelectorAll("details.folded, details.alone").forEach((details) => { details.open = true; });
   drawAll();
-  document.querySelectorAll("details.numbers").forEach((details) => { details.open = true; });
+  document.querySelectorAll("details").forEach((details) => { details.open = true; });
   document.documentElement.dataset.drawn = String(figures.filter((figure) => figure.drawing).length);
 }
