@@ -105,7 +105,9 @@ impl StoreError {
         let advice = format!("'plimsoll history --store {directory}' lists the runs");
         let text = match is_file {
             true => format!("'{wanted}' is a file, not a stored run: write plimsoll import {wanted} first"),
-            false => format!("no run, tag or file '{wanted}' in history {directory}; {advice}"),
+            false => format!(
+                "no run, tag or file '{wanted}' in history {directory}; the newest run is last, the one before last~1; {advice}"
+            ),
         };
         Self { kind: StoreErrorKind::NoSuchRun, text }
     }

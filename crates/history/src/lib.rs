@@ -277,12 +277,12 @@ impl Store {
         found.ok_or_else(|| self.no_such(wanted))
     }
 
-    fn matching(&self, wanted: &str) -> Result<&Indexed, StoreError> {
-        let wanted = wanted.to_ascii_lowercase();
+    fn matching(&self, typed: &str) -> Result<&Indexed, StoreError> {
+        let wanted = typed.to_ascii_lowercase();
         let is_meant = |run: &&Indexed| !wanted.is_empty() && run.facts.id.starts_with(&wanted);
         let found: Vec<&Indexed> = self.index()?.runs.iter().filter(is_meant).collect();
         match found.as_slice() {
-            [] => Err(self.no_such(&wanted)),
+            [] => Err(self.no_such(typed)),
             [run] => Ok(run),
             // A complete ID is unambiguous even if it is a prefix of another.
             all if let Some(run) = all.iter().find(|run| run.facts.id == wanted) => Ok(run),

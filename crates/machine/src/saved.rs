@@ -53,7 +53,7 @@ const TABLE_HEAD: u64 = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
     /// A file or directory cannot be created or read.
-    #[error("{0}: {1}; use another")]
+    #[error("{0}: {1}; use another (plimsoll machine --save FILE.tar.gz saves a machine)")]
     File(String, io::Error),
     /// The path exists already.
     #[error("{0} exists; use a new name")]

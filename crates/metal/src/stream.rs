@@ -206,8 +206,7 @@ pub fn kernels() -> impl Iterator<Item = &'static StreamKernel> {
     reference_stream::KERNELS.into_iter().chain(native::STREAM_KERNELS.into_iter().flatten())
 }
 
-/// Returns the kernels for `op` that this CPU can run, once per prefetch distance, the portable
-/// kernel first.
+/// Returns the kernels for `op` that this CPU can run, per prefetch distance, portable ones first.
 pub fn available(op: StreamOp) -> impl Iterator<Item = LoadedStream> {
     let loaded = kernels().filter(move |kernel| kernel.op == op).filter_map(|kernel| kernel.load().ok());
     loaded.flat_map(|kernel| {

@@ -18,7 +18,7 @@ pub fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
 pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
     let found = extents(text);
     if found.is_empty() {
-        return Err("its output is no JSON".to_owned());
+        return Err("it is no JSON".to_owned());
     }
     let document = |range: Range<usize>| match extent(&text[range.clone()]) {
         ObjectExtent::TooDeep => Err(format!("its JSON is nested deeper than {MAX_NESTING}")),

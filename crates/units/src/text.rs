@@ -59,7 +59,11 @@ impl<'t> LinePositions<'t> {
 /// file of UTF-8 with at most `most` bytes.
 pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
     // Checked before opening: opening a FIFO blocks until it has a writer.
-    if !std::fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
+    let about = std::fs::metadata(path).map_err(|e| e.to_string())?;
+    if about.is_dir() {
+        return Err("it is a directory: name its files".to_owned());
+    }
+    if !about.is_file() {
         return Err("not a regular file".to_owned());
     }
     read_small_file(std::fs::File::open(path).map_err(|e| e.to_string())?, most)

@@ -1,6 +1,5 @@
 //! Limit of `cpu.peak`: rate ≤ instructions per cycle × lanes × operations each × clock × cores,
-//! per sample. Siblings share the units of a core. For chains also instructions per cycle ≤ chains
-//! ÷ latency.
+//! per sample. Siblings share a core's units. Chains: instructions per cycle ≤ chains ÷ latency.
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::isa::Isa;

@@ -58,6 +58,13 @@ pub fn of_list(text: &str) -> Result<Vec<HostName>, String> {
 /// Parses an Ansible inventory (INI) with `ansible_host`, `ansible_user`, `ansible_port` of hosts
 /// or `[group:vars]`, and ranges such as `web[01:20]`. The error contains the line number.
 pub fn of_inventory(text: &str) -> Result<Vec<HostName>, String> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    if lines.next().is_some_and(|first| first == "---" || first.ends_with(':') || first.starts_with('{')) {
+        return Err(
+            "only inventories in INI format are read; ansible-inventory --graph lists the hosts for --hosts"
+                .to_owned(),
+        );
+    }
     let mut inventory = Inventory::default();
     let mut section = (UNGROUPED, None);
     for (at, line) in text.lines().enumerate() {

@@ -239,7 +239,8 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         }
         ErrorKind::UnknownArgument if option.starts_with('-') => {
             let here = path.last().copied().unwrap_or(root);
-            let typed = order::misspelt_option(here, order).or_else(|| value_of_fio(&option, order));
+            let typed =
+                order::misspelt_option(here, order).or_else(|| other_tools::value_of_fio(&option, order));
             typed.unwrap_or_else(|| unknown(&option, root, path))
         }
         ErrorKind::UnknownArgument => switched(&argument, path, order)
@@ -247,7 +248,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             .or_else(|| other_tools::answer(&argument, without_program(&command), |_| false))
             .or_else(|| positional(&argument, path, order))
             .unwrap_or_else(|| unexpected(&argument, path.last().copied().unwrap_or(root), &command)),
-        ErrorKind::InvalidSubcommand => job_or_server(&order.before).unwrap_or_else(|| {
+        ErrorKind::InvalidSubcommand => other_tools::job_or_server(&order.before).unwrap_or_else(|| {
             no_command(&text(error, ContextKind::InvalidSubcommand).unwrap_or_default(), root, path)
         }),
         ErrorKind::MissingSubcommand => {
@@ -275,24 +276,45 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => format!("{option} requires more values"),
         ErrorKind::ArgumentConflict => conflict(error, &option),
         ErrorKind::MissingRequiredArgument => {
-            let missing = texts(error, ContextKind::InvalidArg);
-            let missing: Vec<String> = missing.iter().map(|one| argument_name(one)).collect();
-            let missing = Some(missing.join(" and ")).filter(|missing| !missing.is_empty())?;
-            match EXAMPLES.iter().find(|(name, ..)| *name == command) {
-                Some(_) if missing == "--output" => format!("--format requires {missing}"),
-                Some((_, what, example)) => {
-                    format!("{command} requires {what}: write, for example, {example}")
-                }
-                None => format!("{command} requires {missing}; {command} --help shows what it takes"),
-            }
+            return missing_argument(error, path.last().copied().unwrap_or(root), &command, order);
         }
         _ => return None,
     })
 }
 
+/// Returns the message for arguments of `here`, called `command`, that were left out; `None` if
+/// clap does not name them.
+fn missing_argument(
+    error: &clap::Error,
+    here: &Command,
+    command: &str,
+    order: &CommandLine<'_>,
+) -> Option<String> {
+    let missing = texts(error, ContextKind::InvalidArg);
+    let missing: Vec<String> = missing.iter().map(|one| argument_name(one)).collect();
+    let missing = Some(missing.join(" and ")).filter(|missing| !missing.is_empty())?;
+    Some(match EXAMPLES.iter().find(|(name, ..)| *name == command) {
+        Some(_) if missing == "--output" => format!("--format requires {missing}"),
+        Some((_, what, example)) => {
+            let took = took_last(here, order).unwrap_or_default();
+            format!("{command} requires {what}: write, for example, {example}{took}")
+        }
+        None => format!("{command} requires {missing}; {command} --help shows what it takes"),
+    })
+}
+
+/// Returns a remark that the last option took the last word as its value; `None` if none did.
+fn took_last(here: &Command, order: &CommandLine<'_>) -> Option<String> {
+    let [.., option, value] = order.after.as_slice() else { return None };
+    order::option(here, option).filter(|arg| order::takes_value(arg))?;
+    Some(format!(" ({option} took '{}' as its value)", shown_within(value, 40)))
+}
+
 fn conflict(error: &clap::Error, option: &str) -> String {
     match texts(error, ContextKind::PriorArg).first().map(|other| argument_name(other)) {
-        Some(other) if other != option => format!("{option} and {other} are mutually exclusive"),
+        Some(other) if other != option => {
+            format!("{option} and {other} are mutually exclusive: leave one of them out")
+        }
         _ => format!("{option} is given twice: give it once"),
     }
 }
@@ -311,7 +333,7 @@ fn invalid(option: &str, value: &str, valid: &[String]) -> String {
     }
 }
 
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%[]".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),
@@ -439,7 +461,7 @@ fn positional(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<
     if command == "machine" && order.after.contains(&"--json") {
         return unexpected("plimsoll machine --json prints to stdout");
     }
-    let part = plimsoll_bench::subsystem(command)?;
+    let Some(part) = plimsoll_bench::subsystem(command) else { return listed };
     let full = |name: &str| name == word || name.split_once('.').is_some_and(|(_, last)| last == word);
     if let Some(name) = part.benchmarks.iter().map(|benchmark| benchmark.name()).find(|name| full(name)) {
         let line = || format!("'{shown}' is a benchmark: write plimsoll {command} --only {name}");
@@ -467,7 +489,8 @@ fn unexpected(word: &str, here: &Command, command: &str) -> String {
             format!(": write {command} --only {shown}")
         }
         _ if order::option(here, "--format").is_some_and(is_value) => format!(": write --format {shown}"),
-        "export" => ": it writes one run: export each".to_owned(),
+        "export" => ": plimsoll export RUN --format FORMAT writes one run".to_owned(),
+        "gate" if built_in::find(word).is_some() => ": --level 1, 2 or 3 chooses what it measures".to_owned(),
         "serve" if word.contains(['.', ':']) => format!(": write {command} --bind {shown}"),
         _ if here.get_positionals().next().is_some() => format!("; {command} --help shows what it accepts"),
         _ => format!(": {command} takes only options; {command} --help lists them"),
@@ -500,43 +523,8 @@ const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
     ("key", &["gen", "generate", "create", "make"], "new"),
 ];
 
-/// Returns the message for a command line of fio with a job file, or of iperf3 with `-s`.
-fn job_or_server(words: &[&str]) -> Option<String> {
-    let (tool, rest) = words.split_first()?;
-    let here = match *tool {
-        "fio" => format!("run {}", quoted(rest.iter().find(|word| word.ends_with(".fio"))?)),
-        "iperf3" | "iperf" if rest.contains(&"-s") => "serve".to_owned(),
-        _ => return None,
-    };
-    Some(format!("{tool} is another tool: write plimsoll {here}"))
-}
-
-/// Returns the message for fio's `--rw`, `--fsync` and `--fdatasync` if plimsoll has the value.
-fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
-    let place = order.after.iter().position(|word| word.split('=').next() == Some(option))?;
-    let value = match order.after.get(place)?.split_once('=') {
-        Some((_, value)) => value,
-        None => order.after.get(place + 1)?,
-    };
-    let every = || value.parse::<u32>().ok().filter(|n| *n > 0);
-    let (here, typed) = match option {
-        "--rw" | "--readwrite" => ("--op and --pattern", other_tools::value("--op", value)?.to_owned()),
-        "--fsync" => ("--sync", format!("--op write --sync fsync:{}", every()?)),
-        "--fdatasync" => ("--sync", format!("--op write --sync every:{}", every()?)),
-        // likwid-bench's -t is a kernel, which is no number.
-        "-t" => {
-            let (subsystem, threads) = (plimsoll_bench::subsystem(order.after.first()?)?, every()?);
-            return subsystem.instead_of_threads.is_none().then(|| {
-                format!("-t is not an option of plimsoll {}: here it is --threads {threads}", subsystem.name)
-            });
-        }
-        _ => return None,
-    };
-    Some(format!("{option} is an option of fio: here it is {here}, as in plimsoll disk {typed}"))
-}
-
 fn options(command: &Command) -> impl Iterator<Item = String> + '_ {
-    let long = command.get_arguments().flat_map(|arg| arg.get_long_and_visible_aliases().unwrap_or_default());
+    let long = command.get_arguments().filter_map(clap::Arg::get_long);
     let short = command.get_arguments().filter_map(clap::Arg::get_short).map(|short| format!("-{short}"));
     long.map(|long| format!("--{long}")).chain(short)
 }
@@ -650,8 +638,10 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
         return format!("'{shown}' is a benchmark, not a command: write {line}");
     }
     let has = |command: &&Command| !command.is_hide_set() && command.find_subcommand(word).is_some();
-    if let Some(other) = root.get_subcommands().find(has).filter(|_| path.len() == 1) {
-        return format!("{command} has no command '{shown}': write {command} {} {shown}", other.get_name());
+    let others = root.get_subcommands().filter(has).filter(|_| path.len() == 1);
+    let others: Vec<String> = others.map(|one| format!("{command} {} {shown}", one.get_name())).collect();
+    if !others.is_empty() {
+        return format!("{command} has no command '{shown}': write {}", others.join(" or "));
     }
     let here = path.last().copied().unwrap_or(root);
     let names = || here.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name);

@@ -1,6 +1,9 @@
 //! Options and words of other tools with their equivalents in plimsoll. They are only answered, not
 //! accepted, as their meaning is not always the same.
 
+use super::mistakes::quoted;
+use super::order::CommandLine;
+
 /// Another tool, its options as typed (divided by blanks), what it is here, and an example, to
 /// whose command the row applies. A typed word that ends in `=` or `/` is a prefix, one that begins
 /// with `.` a suffix.
@@ -151,6 +154,9 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("other tools", "--format", "--json, --html or plimsoll export", "run --json FILE"),
     ("other tools", "--format", "--json", "machine --json"),
     ("other tools", "--csv", "--format", "export last --format csv"),
+    ("plimsoll run", "--json", "--format and --output", "gate --format json --output FILE"),
+    ("plimsoll export", "--output -o", "a directory", "site DIR"),
+    ("other tools", "list", "--list for cases, plan list for plans, history list for runs", "run --list"),
     ("plimsoll run", "--json", "--output", "steady --output FILE -- COMMAND"),
     ("likwid-bench", "-t", "--op and --isa", "cpu --op fma --isa avx512"),
     ("other tools", "--numa", "--node, or memory.numa for all pairs of nodes", "memory --node 0"),
@@ -215,13 +221,14 @@ const NOT_NEEDED: &[(&str, &str, &str, &str)] = &[
     ("perf", "-e", "", "plimsoll chooses the counters"),
     ("iperf3", "-D --daemon", "serve", "packaging/plimsoll-serve.service starts it in the background"),
     ("other tools", "--keep --keep-last", "history prune", "tag the runs to keep, and use --keep-tagged"),
-    ("other tools", "--output", "site", "write plimsoll site DIR"),
     (
         "plimsoll report",
         "--html",
         "site",
         "site writes pages in DIR; plimsoll report RUN --html FILE writes one",
     ),
+    ("other tools", "--fix --apply", "doctor", "it names each setting to change, and changes none"),
+    ("other tools", "completions completion", "", "packages and make install bring them along"),
     ("other tools", "--pdf", "report", "print the page of --html FILE from a browser"),
     ("hyperfine", "--warmup", "steady", "run the command once before"),
     ("plimsoll run", "--json", "report", "write plimsoll export RUN --format json"),
@@ -256,7 +263,7 @@ const COMMON_OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--hours", "--duration", "--time", "--seconds", "--budget"], "--for", "2h"),
     (&["--interval"], "--every", "5m"),
     (&["--output", "-o"], "--json", "FILE"),
-    (&["--output", "-o"], "--html", "FILE"),
+    (&["--output", "-o"], "--html", "FILE (plimsoll export writes other formats)"),
 ];
 
 /// Values of other tools for an option with the same name here: option, values, what to write.
@@ -381,6 +388,41 @@ pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
     row.map(|(.., here)| *here)
 }
 
+/// Returns the message for a command line of fio with a job file, or of iperf3 with `-s`.
+pub(super) fn job_or_server(words: &[&str]) -> Option<String> {
+    let (tool, rest) = words.split_first()?;
+    let here = match *tool {
+        "fio" => format!("run {}", quoted(rest.iter().find(|word| word.ends_with(".fio"))?)),
+        "iperf3" | "iperf" if rest.contains(&"-s") => "serve".to_owned(),
+        _ => return None,
+    };
+    Some(format!("{tool} is another tool: write plimsoll {here}"))
+}
+
+/// Returns the message for fio's `--rw`, `--fsync` and `--fdatasync` if plimsoll has the value.
+pub(super) fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
+    let place = order.after.iter().position(|word| word.split('=').next() == Some(option))?;
+    let typed = match order.after.get(place)?.split_once('=') {
+        Some((_, value)) => value,
+        None => order.after.get(place + 1)?,
+    };
+    let every = || typed.parse::<u32>().ok().filter(|n| *n > 0);
+    let (here, example) = match option {
+        "--rw" | "--readwrite" => ("--op and --pattern", value("--op", typed)?.to_owned()),
+        "--fsync" => ("--sync", format!("--op write --sync fsync:{}", every()?)),
+        "--fdatasync" => ("--sync", format!("--op write --sync every:{}", every()?)),
+        // likwid-bench's -t is a kernel, which is no number.
+        "-t" => {
+            let (subsystem, threads) = (plimsoll_bench::subsystem(order.after.first()?)?, every()?);
+            return subsystem.instead_of_threads.is_none().then(|| {
+                format!("-t is not an option of plimsoll {}: here it is --threads {threads}", subsystem.name)
+            });
+        }
+        _ => return None,
+    };
+    Some(format!("{option} is an option of fio: here it is {here}, as in plimsoll disk {example}"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
@@ -439,7 +481,7 @@ mod tests {
             ("network --nthreads 4", "--streams 4"),
             ("cpu --runs=5", "--samples 10"),
             ("cpu --time 5", "--samples 10 --sample-time 1s"),
-            ("report last -o x", "--html FILE"),
+            ("report last -o x", "--html FILE (plimsoll export writes other formats)"),
         ] {
             let why = refused(&format!("plimsoll {line}")).unwrap();
             assert!(why.ends_with(&format!("as in {here}")), "{line}: {why}");

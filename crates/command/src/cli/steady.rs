@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use plimsoll_units::text::shown;
 
 use super::values::whole;
 
 /// `plimsoll steady`.
 #[derive(Args, Clone, Debug)]
 pub struct SteadyCommand {
-    /// Also measure an fsync in DIR, before and after the command; name a directory on the disk
-    /// that it uses
+    /// Also measure an fsync in DIR, on the disk that the command uses, before and after it
     #[arg(long, value_name = "DIR")]
     pub disk: Option<PathBuf>,
     /// Compare this machine with the one of an earlier verdict: last, a NAME of --save, or a FILE
@@ -30,7 +30,7 @@ pub struct SteadyCommand {
     pub stop: Option<String>,
     /// With --start: observe the process PID and all that it starts [default: the process that
     /// called plimsoll]
-    #[arg(long, value_name = "PID", value_parser = whole::<1, 4_194_304>)]
+    #[arg(long, value_name = "PID", value_parser = process)]
     pub below: Option<u32>,
     /// Result file that the command wrote, of criterion (also its directory), hyperfine,
     /// pytest-benchmark, google-benchmark, fio or iperf3: report how many of its samples were
@@ -59,6 +59,13 @@ pub struct SteadyCommand {
     /// Command with its arguments; it keeps its own stdin, stdout, stderr, signals and exit code
     #[arg(value_name = "COMMAND", last = true, required_unless_present_any = ["start", "stop"])]
     pub command: Vec<OsString>,
+}
+
+/// Parses the number of a process.
+fn process(text: &str) -> Result<u32, String> {
+    let wrong =
+        |_| format!("must be the number of a process, such as $(pgrep -o make): '{}' is not", shown(text));
+    whole::<1, 4_194_304>(text).map_err(wrong)
 }
 
 /// Parses the name under which a verdict is stored: letters, digits, `-`, `_` and `.`, not `last`.

@@ -263,8 +263,11 @@ fn operation_of_another(
         let operations: Vec<(&str, String)> = operations.collect();
         let Some(near) = nearest(&word, operations.iter().map(|(_, operation)| operation.as_str())) else {
             let defaults = siblings().filter(|one| one.keys().contains(&key) && one.descriptor().by_default);
-            let advice = format!("; plimsoll {part} --help-all lists the operations of each benchmark");
-            return (defaults.count() > 1).then_some(Ok(advice));
+            let why = format!(
+                "--op: plimsoll {part} has no operation '{}'; plimsoll {part} --help-all lists the operations of each benchmark",
+                shown(&word)
+            );
+            return (defaults.count() > 1).then_some(Err(why));
         };
         let (name, near) = operations.iter().find(|(_, operation)| *operation == near)?;
         return (*name != refusing.name()).then(|| {

@@ -174,8 +174,7 @@ impl<T: Real> Gemm<T> {
             for start in (0..shape.depth).step_by(slab) {
                 let slab = start..(start + slab).min(shape.depth);
                 let update = if start == 0 { update } else { after_first(update) };
-                // SAFETY: all members visit the same slabs, so barriers separate packing and use;
-                // shapes match.
+                // SAFETY: all members visit the same slabs: barriers separate uses; shapes match.
                 unsafe { shared.multiply_slab(member, slab, own, update) };
             }
         })?;

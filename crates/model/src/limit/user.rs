@@ -82,6 +82,10 @@ impl UserLimits {
 
     /// Parses the text of a limits file.
     pub fn parse(text: &str) -> Result<Self, UserLimitError> {
+        if text.trim_start().starts_with('{') {
+            let why = "it is JSON, and must be TOML: [[limit]], then match, metric, value and unit";
+            return Err(UserLimitError { position: "line 1".to_owned(), why: why.to_owned() });
+        }
         let file: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
             let (line, column) = LinePositions::new(text).position(start);

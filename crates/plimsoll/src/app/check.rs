@@ -109,5 +109,10 @@ fn numbered<T>(
 fn unread_line(unread: &UnreadResult) -> String {
     let job = "a job file is no result: plimsoll plan check FILE.fio checks it, and fio --output-format=json writes a result";
     let why = if unread.file.ends_with(".fio") { job } else { &unread.why };
-    format!("cannot check {}: {why}", report::check::title(&unread.file, unread.document))
+    let more = if why.starts_with("No such file") {
+        "; name a file that a tool wrote, such as fio.json"
+    } else {
+        ""
+    };
+    format!("cannot check {}: {why}{more}", report::check::title(&unread.file, unread.document))
 }

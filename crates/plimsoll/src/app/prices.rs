@@ -90,7 +90,12 @@ pub(super) fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>,
         return Err(Failure::usage(format!("--price must have one unit: {}", units.join(", "))));
     };
     let value = |name: &&str| {
-        let missing = || Failure::usage(format!("--price: {} has none{hint}", shown_within(name, 80)));
+        let missing = || {
+            Failure::usage(format!(
+                "--price: {} has none: write NAME=PRICE,NAME=PRICE, one for each run{hint}",
+                shown_within(name, 80)
+            ))
+        };
         found.get(*name).copied().ok_or_else(missing)
     };
     Ok(Some(Prices { values: names.iter().map(value).collect::<Result<_, _>>()?, unit: unit.clone() }))

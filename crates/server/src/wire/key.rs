@@ -25,7 +25,9 @@ pub struct SharedKey(HexBytes<LENGTH>);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
-    #[error("the key file {0}: {1}; use another file: plimsoll key new FILE makes one")]
+    #[error(
+        "the key file {0}: {1}; name a file that holds the key of both ends: plimsoll key new FILE makes one"
+    )]
     File(String, #[source] io::Error),
     /// The new file cannot be written.
     #[error("cannot write a key to {0}: {1}; name a new file in a directory that exists")]
@@ -72,7 +74,9 @@ impl SharedKey {
 
     /// Reads 64 hexadecimal digits from a file or pipe. Fails if other users can access it.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
-        let shown = plimsoll_units::text::shown_path(path);
+        let is_key = path.to_str().is_some_and(|path| SharedKey::from_hex(path, "").is_ok());
+        let shown =
+            if is_key { "(a key, not a file)".to_owned() } else { plimsoll_units::text::shown_path(path) };
         let failed = |source| KeyError::File(shown.clone(), source);
         // A FIFO without a writer reads as empty, without waiting.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -34,7 +34,7 @@ pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     {
         let shown = shown_path(first);
         return Err(Failure::usage(format!(
-            "{shown}: there is no such file or directory; plimsoll export RUN --format json writes a run to one"
+            "{shown}: there is no such file or directory; plimsoll export RUN --format json writes a run to one, and plimsoll run PLAN --hosts HOST,HOST measures hosts"
         )));
     }
     let mut run = run_of(ReadDocuments::of(&typed.paths)?, &expected)?;

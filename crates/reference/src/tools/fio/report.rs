@@ -157,8 +157,7 @@ pub(super) struct FioTimes {
 
 impl FioTimes {
     /// Returns why these times, called `name`, are impossible; `None` if they are not. The maximum
-    /// is 0 if nothing was timed. The mean may be below the minimum: fio counts writes that it does
-    /// not time.
+    /// is 0 if nothing was timed. The mean may be below the minimum: fio counts untimed writes.
     fn impossible(&self, name: &str) -> Option<String> {
         /// The maximum is a whole number, and the mean is a rounded sum.
         const MEAN_ROUNDING: f64 = 1e-3;
