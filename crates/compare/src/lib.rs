@@ -26,7 +26,7 @@ pub use noise::{Floors, NoiseFloor, RunNoise};
 use rank::RankedMetric;
 pub use rank::{Prices, Ranked, RankedSide, Score, Unweighed};
 pub use require::{Requirement, RequirementResult};
-pub use uncompared::{Missing, SideStatus, Standing, Uncompared, UncomparedKind};
+pub use uncompared::{Missing, Standing, Uncompared, UncomparedKind};
 
 use plimsoll_bench::Better;
 use plimsoll_model::case::Case;

@@ -7,7 +7,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_units::quantity::Unit;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::cases::{CasePair, MatchedCase, MissingResult, SideFigures};
 use super::rank::RankedMetric;
@@ -62,8 +62,9 @@ pub enum Missing {
 /// State of a case or metric on one side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
-    /// Status.
-    pub status: SideStatus,
+    /// Status; `None`, as the word `missing`, if the side does not have it.
+    #[serde(serialize_with = "serialize_word")]
+    pub status: Option<Status>,
     /// Reason for missing results.
     pub reason: Option<String>,
     /// Number of measurements with a result.
@@ -76,44 +77,11 @@ pub struct Standing {
     pub unit: Option<Unit>,
 }
 
-/// Status of a case or metric on a side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SideStatus {
-    /// There is a result.
-    Ok,
-    /// The result is not valid.
-    Invalid,
-    /// It failed.
-    Failed,
-    /// It was skipped.
-    Skipped,
-    /// The side does not have it.
-    Missing,
-}
+/// Status, as documents name it, of a case or metric that a side does not have.
+const MISSING_CASE: &str = "missing";
 
-impl SideStatus {
-    /// Returns the word for documents, such as `missing`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Invalid => "invalid",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-            Self::Missing => "missing",
-        }
-    }
-}
-
-impl From<Status> for SideStatus {
-    fn from(status: Status) -> Self {
-        match status {
-            Status::Ok => Self::Ok,
-            Status::Invalid => Self::Invalid,
-            Status::Failed => Self::Failed,
-            Status::Skipped => Self::Skipped,
-        }
-    }
+fn serialize_word<S: Serializer>(status: &Option<Status>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(status.map_or(MISSING_CASE, Status::word))
 }
 
 /// Returns the cases and metrics that are not fully compared between the first side and each other
@@ -168,8 +136,8 @@ fn is_interrupted([a, b]: [&SideFigures<'_>; 2], second: &ComparedSide) -> bool 
 impl Uncompared {
     fn of_case(figures: &SideFigures<'_>, a: Standing, b: Standing) -> Self {
         let kind = match (a.status, b.status) {
-            (SideStatus::Ok, _) => UncomparedKind::Lost,
-            (_, SideStatus::Ok) => UncomparedKind::New,
+            (Some(Status::Ok), _) => UncomparedKind::Lost,
+            (_, Some(Status::Ok)) => UncomparedKind::New,
             _ => UncomparedKind::Neither,
         };
         let node = figures.node.map(str::to_owned);
@@ -237,23 +205,23 @@ fn lone_metrics(
 }
 
 impl Standing {
+    /// Returns the word of the status for documents, such as `failed` or `missing`.
+    pub fn word(&self) -> &'static str {
+        self.status.map_or(MISSING_CASE, Status::word)
+    }
+
     fn of(figures: &SideFigures<'_>, side: &ComparedSide) -> Self {
         let absent = figures.absent(side);
         let (ok, of) = (figures.all.len(), figures.all.len() + figures.without.len() + absent.len());
         let last = figures.without.last();
-        let status = match (ok, last) {
-            (0, Some(without)) => without.status.into(),
-            (0, None) => SideStatus::Missing,
-            _ => SideStatus::Ok,
-        };
+        let status = if ok > 0 { Some(Status::Ok) } else { last.map(|without| without.status) };
         let shown = figures.all.last().map(|taken| taken.measurement).or(last.map(|w| w.measurement));
         let headline = shown.and_then(|m: &Measurement| m.metrics.first());
         let why = |without: &MissingResult<'_>| {
             let reason = without.reason.as_deref().unwrap_or("no reason given");
             if ok == 0 { reason.to_owned() } else { format!("{}: {reason}", without.status.word()) }
         };
-        let lacks =
-            || (!absent.is_empty()).then(|| format!("{}: {}", SideStatus::Missing.word(), lacks(&absent)));
+        let lacks = || (!absent.is_empty()).then(|| format!("{MISSING_CASE}: {}", lacks(&absent)));
         let reason = last.map(why).or_else(lacks);
         Self {
             status,
@@ -268,24 +236,23 @@ impl Standing {
     fn missing(side: &ComparedSide) -> Self {
         let why = || lacks(&side.runs.iter().collect::<Vec<_>>());
         let reason = if side.is_published() { "not published" } else { why() };
-        let (status, reason) = (SideStatus::Missing, Some(reason.to_owned()));
-        Self { status, reason, ok: 0, of: 0, value: None, unit: None }
+        Self { status: None, reason: Some(reason.to_owned()), ok: 0, of: 0, value: None, unit: None }
     }
 
     /// Returns the state of metric `wanted` on a side; `own` is the metric there, if present.
     fn of_metric(own: Option<&MetricResult>, wanted: &MetricResult, figures: &SideFigures<'_>) -> Self {
         let is_usable = || figures.metric(wanted).is_some_and(|runs| !runs.is_empty());
         let (status, reason) = match own {
-            None => (SideStatus::Missing, Some("the case has no such metric there".to_owned())),
+            None => (None, Some("the case has no such metric there".to_owned())),
             Some(own) if own.unit != wanted.unit => {
-                (SideStatus::Invalid, Some(format!("it is in {} there", own.unit)))
+                (Some(Status::Invalid), Some(format!("it is in {} there", own.unit)))
             }
-            Some(_) if is_usable() => (SideStatus::Ok, None),
-            Some(_) => (SideStatus::Invalid, Some("its runs give it in several units".to_owned())),
+            Some(_) if is_usable() => (Some(Status::Ok), None),
+            Some(_) => (Some(Status::Invalid), Some("its runs give it in several units".to_owned())),
         };
         let count = figures.all.len();
         Self {
-            ok: if status == SideStatus::Ok { count } else { 0 },
+            ok: if status == Some(Status::Ok) { count } else { 0 },
             of: count,
             value: own.map(|m| m.summary.median),
             unit: own.map(|m| m.unit),

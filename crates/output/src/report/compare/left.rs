@@ -1,7 +1,8 @@
 //! Cases that a comparison could not compare, grouped by reason.
 
 use plimsoll_bench::label;
-use plimsoll_compare::{Comparison, SideStatus, Standing, Uncompared, UncomparedKind, letter};
+use plimsoll_compare::{Comparison, Standing, Uncompared, UncomparedKind, letter};
+use plimsoll_model::measurement::Status;
 use plimsoll_units::quantity::Quantity;
 use plimsoll_units::text::{shown, shown_within};
 
@@ -48,7 +49,7 @@ pub(crate) fn groups(comparison: &Comparison) -> Vec<LeftGroup> {
 
 /// Describes why a case is not compared, per side: `failed in B`; a complete side is left out.
 fn what(one: &Uncompared) -> String {
-    let whole = |standing: &Standing| standing.status == SideStatus::Ok && standing.reason.is_none();
+    let whole = |standing: &Standing| standing.status == Some(Status::Ok) && standing.reason.is_none();
     let second = letter(one.side);
     let both = |standing| describe_standing(standing, &format!("A and {second}"));
     match [describe_standing(&one.a, "A"), describe_standing(&one.b, &second)] {
@@ -72,9 +73,9 @@ fn name(one: &Uncompared) -> String {
 
 /// Formats a side's state: `failed in B (no space)` or `ok (9 of 10) in B (invalid: …)`.
 fn describe_standing(standing: &Standing, side: &str) -> String {
-    let word = standing.status.word();
+    let word = standing.word();
     let count = match standing.status {
-        SideStatus::Ok if standing.ok < standing.of => format!(" ({} of {})", standing.ok, standing.of),
+        Some(Status::Ok) if standing.ok < standing.of => format!(" ({} of {})", standing.ok, standing.of),
         _ => String::new(),
     };
     let reason = standing.reason.as_deref().map(|reason| format!(" ({})", shown(reason)));

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use plimsoll_compare::{CompareOptions, ComparedSide, Floors, Requirement, SideStatus, compare};
+use plimsoll_compare::{CompareOptions, ComparedSide, Floors, Requirement, compare};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::{Node, Run};
@@ -69,13 +69,13 @@ impl Fate {
         }
     }
 
-    fn has(self) -> SideStatus {
+    fn has(self) -> Option<Status> {
         match self {
-            Self::Ok | Self::Doubtful => SideStatus::Ok,
-            Self::Hollow | Self::Invalid => SideStatus::Invalid,
-            Self::Failed => SideStatus::Failed,
-            Self::Skipped => SideStatus::Skipped,
-            Self::Missing => SideStatus::Missing,
+            Self::Ok | Self::Doubtful => Some(Status::Ok),
+            Self::Hollow | Self::Invalid => Some(Status::Invalid),
+            Self::Failed => Some(Status::Failed),
+            Self::Skipped => Some(Status::Skipped),
+            Self::Missing => None,
         }
     }
 
@@ -233,8 +233,8 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
         let left = comparison.uncompared.iter().find(|u| u.case == like.case);
         let paired = comparison.compared.iter().any(|c| c.case == like.case);
         match has {
-            [SideStatus::Missing, SideStatus::Missing] => assert!(left.is_none() && !paired),
-            [SideStatus::Ok, SideStatus::Ok] => {
+            [None, None] => assert!(left.is_none() && !paired),
+            [Some(Status::Ok), Some(Status::Ok)] => {
                 assert!(left.is_none() && paired);
                 named(&like.case);
             }
@@ -242,10 +242,10 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
                 let left = left.unwrap_or_else(|| panic!("{:?} is not named", like.case));
                 assert_eq!((left.a.status, left.b.status, paired), (a, b, false));
                 for on in [&left.a, &left.b] {
-                    assert!(on.status == SideStatus::Ok || on.reason.is_some(), "{left:?}");
+                    assert!(on.status == Some(Status::Ok) || on.reason.is_some(), "{left:?}");
                 }
-                assert_eq!(left.kind == UncomparedKind::Lost, a == SideStatus::Ok, "{left:?}");
-                lost += usize::from(a == SideStatus::Ok);
+                assert_eq!(left.kind == UncomparedKind::Lost, a == Some(Status::Ok), "{left:?}");
+                lost += usize::from(a == Some(Status::Ok));
                 named(&like.case);
             }
         }
