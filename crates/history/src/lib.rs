@@ -100,25 +100,18 @@ pub struct RunSummary {
     pub elapsed_s: f64,
     /// Name of the plan.
     pub plan: String,
+    /// Fingerprint of the machine, or of the first of several nodes.
+    pub machine: String,
     /// Host name, if known.
     pub host: Option<String>,
+    /// Number of nodes.
+    pub nodes: usize,
     /// Complete or partial.
     pub status: RunStatus,
     /// Number of cases by status.
     pub counts: CaseCounts,
     /// Tags and note of the user.
     pub remarks: RunRemarks,
-}
-
-/// A stored run with its machine.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoredRun {
-    /// Summary of the run.
-    pub line: RunSummary,
-    /// Fingerprint of the machine, or of the first of several nodes.
-    pub machine: String,
-    /// Number of nodes.
-    pub nodes: usize,
 }
 
 /// Tags and note of a run.
@@ -234,18 +227,7 @@ impl Store {
     /// Returns a summary of each run, the latest first, unfinished runs included.
     pub fn list(&self) -> Result<Vec<RunSummary>, StoreError> {
         let remarks = self.remarks();
-        Ok(self.index()?.runs.iter().rev().map(|run| line(run, remarks)).collect())
-    }
-
-    /// Returns a summary of each run with machine ID and number of nodes, the oldest first.
-    pub fn entries(&self) -> Result<Vec<StoredRun>, StoreError> {
-        let remarks = self.remarks();
-        let entry = |run: &Indexed| StoredRun {
-            line: line(run, remarks),
-            machine: run.facts.machine.clone(),
-            nodes: run.facts.nodes.max(1),
-        };
-        Ok(self.index()?.runs.iter().map(entry).collect())
+        Ok(self.index()?.runs.iter().rev().map(|run| line(&run.facts, remarks)).collect())
     }
 
     /// Loads the run `wanted`: an ID, a unique prefix, `last` or `last~N`. A killed run is partial.
@@ -435,10 +417,10 @@ impl Store {
     }
 }
 
-fn line(run: &Indexed, remarks: &Remarks) -> RunSummary {
-    let RunFacts { id, started, elapsed_s, plan, host, status, counts, .. } = run.facts.clone();
+fn line(run: &RunFacts, remarks: &Remarks) -> RunSummary {
+    let RunFacts { id, started, elapsed_s, plan, machine, host, nodes, status, counts, .. } = run.clone();
     let remarks = remarks.on_run(&id);
-    RunSummary { id, started, elapsed_s, plan, host, status, counts, remarks }
+    RunSummary { id, started, elapsed_s, plan, machine, host, nodes: nodes.max(1), status, counts, remarks }
 }
 
 /// Returns how many leading characters of `id` suffice to distinguish it from `other`.

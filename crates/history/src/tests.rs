@@ -452,7 +452,7 @@ fn runs_are_deleted_by_name_and_by_age() {
         store.tag(&run(n).id, "kept").unwrap();
     }
     let left =
-        |store: &Store| -> Vec<String> { store.entries().unwrap().into_iter().map(|e| e.line.id).collect() };
+        |store: &Store| store.list().unwrap().into_iter().rev().map(|line| line.id).collect::<Vec<_>>();
     let ids = |numbers: &[usize]| numbers.iter().map(|n| run(*n).id).collect::<Vec<_>>();
     assert!(store.delete(&["last".to_owned(), "nothing".to_owned()]).is_err());
     assert_eq!(left(&store), ids(&[0, 1, 2, 3, 4, 5, 6]), "all or none");

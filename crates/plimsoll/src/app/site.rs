@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use plimsoll_command::cli::SiteCommand;
-use plimsoll_history::{MetricTrend, Store, StoredRun, TrendQuery};
+use plimsoll_history::{MetricTrend, RunSummary, Store, TrendQuery};
 use plimsoll_model::case::Pattern;
 use plimsoll_output::report::html::site::{
     self as pages, Directory, ListedRun, OfMachine, SiteError, names, series,
@@ -21,7 +21,8 @@ use crate::failure::OrFailure;
 pub(super) fn site(typed: &SiteCommand) -> Result<ExitCode, Failure> {
     let mut history = LazyHistory::new(typed.store.as_deref());
     let store = history.open()?;
-    let entries = store.entries()?;
+    let mut entries = store.list()?;
+    entries.reverse();
     let waits = Waits { registry: Registry::here(), ..Waits::without_interrupts(complain) };
     let directory = Directory::open(&typed.dir, &waits)?;
     let mut writer = Writer { store, directory, redact: typed.redact, files: BTreeSet::new(), written: 0 };
@@ -52,7 +53,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn write(&mut self, entries: &[StoredRun]) -> Result<(), Failure> {
+    fn write(&mut self, entries: &[RunSummary]) -> Result<(), Failure> {
         let (library, text) = pages::library();
         self.put(&library, text)?;
         let machines = self.runs(entries)?;
@@ -69,27 +70,27 @@ impl Writer<'_> {
     }
 
     /// Writes a page for each stored run. Returns the runs, with results over time, by machine.
-    fn runs<'e>(&mut self, entries: &'e [StoredRun]) -> Result<Vec<OfMachine<'e>>, Failure> {
+    fn runs<'e>(&mut self, entries: &'e [RunSummary]) -> Result<Vec<OfMachine<'e>>, Failure> {
         let mut trends = self.trends(entries)?;
         let mut machines: Vec<OfMachine<'e>> = Vec::new();
         for entry in entries {
             let place = machines.iter().position(|of| of.is_of(entry)).unwrap_or_else(|| {
                 let is_own =
-                    |trend: &mut MetricTrend| trend.machine == entry.machine && trend.host == entry.line.host;
+                    |trend: &mut MetricTrend| trend.machine == entry.machine && trend.host == entry.host;
                 let own = trends.extract_if(.., is_own).collect();
                 // Several names with one fingerprint are several machines: copies of an image.
                 let twins = machines.iter().filter(|of| of.fingerprint == entry.machine).count();
                 machines.push(OfMachine {
                     page: names::machine(&entry.machine, twins),
                     fingerprint: &entry.machine,
-                    host: entry.line.host.as_deref(),
+                    host: entry.host.as_deref(),
                     runs: Vec::new(),
                     series: series(own),
                     redacted: self.redact,
                 });
                 machines.len() - 1
             });
-            let id = &entry.line.id;
+            let id = &entry.id;
             let run = shareable(&self.store.load(id)?, self.redact)?;
             let page = pages::run(&run, &machines[place].page).or_environment()?;
             self.put(&names::run(id), &page)?;
@@ -99,12 +100,12 @@ impl Writer<'_> {
     }
 
     /// Returns the results over time of each metric, from those of `entries` with a single node.
-    fn trends(&self, entries: &[StoredRun]) -> Result<Vec<MetricTrend>, Failure> {
+    fn trends(&self, entries: &[RunSummary]) -> Result<Vec<MetricTrend>, Failure> {
         let cases = Pattern::parse("*").map_err(Failure::usage)?;
         let asked = TrendQuery { cases, metric: None, all: true, since: None, machine: None };
         let mut trends = self.store.trends(&asked)?;
         let of_one = entries.iter().filter(|entry| entry.nodes == 1);
-        let of_one: BTreeSet<&str> = of_one.map(|entry| entry.line.id.as_str()).collect();
+        let of_one: BTreeSet<&str> = of_one.map(|entry| entry.id.as_str()).collect();
         for trend in &mut trends {
             trend.points.retain(|point| of_one.contains(point.run.id.as_str()));
         }

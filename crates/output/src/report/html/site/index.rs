@@ -13,7 +13,7 @@ const MOST_CHANGES: usize = 4;
 /// Builds the front page of the site, the machine with the newest run first.
 pub fn index(machines: &[OfMachine<'_>]) -> String {
     let mut order: Vec<&OfMachine<'_>> = machines.iter().collect();
-    let newest = |of: &OfMachine<'_>| of.runs.last().map(|run| run.entry.line.started.clone());
+    let newest = |of: &OfMachine<'_>| of.runs.last().map(|run| run.entry.started.clone());
     order.sort_by_key(|of| std::cmp::Reverse(newest(of)));
     let runs: usize = machines.iter().map(|of| of.runs.len()).sum();
     let last = order.first().and_then(|of| newest(of));
@@ -50,8 +50,8 @@ fn machine(of: &OfMachine<'_>) -> Markup {
                 div.verdict {
                     span.word { a href=(of.page) { (format_count(of.runs.len(), "run")) } }
                     span.why {
-                        "newest: " a href=(names::run(&newest.entry.line.id)) {
-                            (when(&newest.entry.line.started)) ", plan " (shown_within(&newest.plan, 60))
+                        "newest: " a href=(names::run(&newest.entry.id)) {
+                            (when(&newest.entry.started)) ", plan " (shown_within(&newest.plan, 60))
                         }
                     }
                 }

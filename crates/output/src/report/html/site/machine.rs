@@ -46,7 +46,7 @@ fn header(of: &OfMachine<'_>) -> Markup {
                 div.verdicts { (verdict("Limits", &newest.limits)) (verdict("Conditions", &newest.quiet)) }
                 p.run {
                     (format_count(of.runs.len(), "run")) " · fingerprint " (shown_within(of.fingerprint, 40)) " · newest run "
-                    a href=(format!("{BASE}{}", names::run(&newest.entry.line.id))) { (when(&newest.entry.line.started)) }
+                    a href=(format!("{BASE}{}", names::run(&newest.entry.id))) { (when(&newest.entry.started)) }
                 }
             }
         }
@@ -139,7 +139,7 @@ fn runs(of: &OfMachine<'_>) -> Markup {
 }
 
 fn row(run: &ListedRun<'_>, redacted: bool) -> Markup {
-    let line = &run.entry.line;
+    let line = run.entry;
     let counts = line.counts.lines().join(" · ");
     let is_bad = line.counts.failed + line.counts.invalid > 0 || line.status == RunStatus::Partial;
     let took = if line.elapsed_s > 0.0 { span(line.elapsed_s) } else { "–".to_owned() };

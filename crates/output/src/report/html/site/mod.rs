@@ -14,7 +14,7 @@ pub use index::index;
 pub use machine::machine;
 
 use maud::{Markup, html};
-use plimsoll_history::{MetricTrend, RunStart, StoredRun};
+use plimsoll_history::{MetricTrend, RunStart, RunSummary};
 use plimsoll_result::document::Run;
 use plimsoll_stats::{Seed, Segment, TimedPoint, median, segments_of_many};
 use plimsoll_units::quantity::percent;
@@ -35,7 +35,7 @@ const LOADER: &str = include_str!("../assets/loader.js");
 /// A stored run as listed on other pages.
 #[derive(Debug)]
 pub struct ListedRun<'a> {
-    entry: &'a StoredRun,
+    entry: &'a RunSummary,
     plan: String,
     host: Option<String>,
     machine: String,
@@ -46,7 +46,7 @@ pub struct ListedRun<'a> {
 
 impl<'a> ListedRun<'a> {
     /// Collects what pages show of a run; `run` has no private names if the site is redacted.
-    pub fn new(entry: &'a StoredRun, run: &Run) -> Self {
+    pub fn new(entry: &'a RunSummary, run: &Run) -> Self {
         Self {
             entry,
             plan: run.plan.name.clone(),
@@ -78,8 +78,8 @@ pub struct OfMachine<'a> {
 
 impl OfMachine<'_> {
     /// Returns whether the run of `entry` was on this machine: same fingerprint and host.
-    pub fn is_of(&self, entry: &StoredRun) -> bool {
-        self.fingerprint == entry.machine && self.host == entry.line.host.as_deref()
+    pub fn is_of(&self, entry: &RunSummary) -> bool {
+        self.fingerprint == entry.machine && self.host == entry.host.as_deref()
     }
 
     fn name(&self) -> String {
@@ -181,7 +181,7 @@ fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<RunChanges<'a>> {
         changes.map(move |change| (change.since.id.as_str(), (series, change)))
     });
     let mut found = grouped(all);
-    let place = |id: &str| of.runs.iter().position(|run| run.entry.line.id == id);
+    let place = |id: &str| of.runs.iter().position(|run| run.entry.id == id);
     found.sort_by_key(|(id, _)| std::cmp::Reverse(place(id)));
     let run = |(_, mut changes): (&str, Vec<(&'a TrendSeries, LevelChange<'a>)>)| {
         changes.sort_by_key(|(series, _)| !series.headline);

@@ -17,23 +17,24 @@ fn id(n: usize) -> String {
     format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88")
 }
 
-fn entry(n: usize) -> StoredRun {
-    let line = RunSummary {
+fn entry(n: usize) -> RunSummary {
+    RunSummary {
         id: id(n),
         started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
         elapsed_s: 12.0,
         plan: HOSTILE.to_owned(),
+        machine: "m-1".to_owned(),
         host: Some(HOSTILE.to_owned()),
+        nodes: 1,
         status: RunStatus::Complete,
         counts: CaseCounts { ok: 3, ..CaseCounts::default() },
         remarks: RunRemarks { tags: vec!["nightly".to_owned()], note: Some(HOSTILE.to_owned()) },
-    };
-    StoredRun { line, machine: "m-1".to_owned(), nodes: 1 }
+    }
 }
 
 pub(in crate::report) fn trend(metric: &str, values: &[f64]) -> MetricTrend {
     let point = |(n, median): (usize, &f64)| TrendPoint {
-        run: Arc::new(RunStart { id: id(n), started: entry(n).line.started }),
+        run: Arc::new(RunStart { id: id(n), started: entry(n).started }),
         median: *median,
         of_limit: Some(0.5),
     };
@@ -61,7 +62,7 @@ fn hostile_run() -> Run {
     run
 }
 
-fn of<'a>(entries: &'a [StoredRun], run: &Run, redacted: bool) -> OfMachine<'a> {
+fn of<'a>(entries: &'a [RunSummary], run: &Run, redacted: bool) -> OfMachine<'a> {
     OfMachine {
         page: names::machine("m-1", 0),
         fingerprint: HOSTILE,
@@ -86,7 +87,7 @@ fn harmless(page: &str) {
 
 #[test]
 fn a_change_is_told_at_its_run_on_both_pages() {
-    let entries: Vec<StoredRun> = (0..24).map(entry).collect();
+    let entries: Vec<RunSummary> = (0..24).map(entry).collect();
     let run = fixture::run();
     let of = of(&entries, &run, false);
     let says = "20.0 GB/s → 18.0 GB/s, −10 %";
@@ -103,7 +104,7 @@ fn a_change_is_told_at_its_run_on_both_pages() {
 
 #[test]
 fn hostile_names_tags_and_documents_do_nothing() {
-    let entries: Vec<StoredRun> = (0..24).map(entry).collect();
+    let entries: Vec<RunSummary> = (0..24).map(entry).collect();
     let made = hostile_run();
     harmless(&machine(&of(&entries, &made, false)));
     harmless(&index(&[of(&entries, &made, false)]));
@@ -116,8 +117,8 @@ fn hostile_names_tags_and_documents_do_nothing() {
 
 #[test]
 fn of_a_redacted_site_what_the_history_and_the_user_call_things_is_left_out() {
-    let mut entries: Vec<StoredRun> = (0..24).map(entry).collect();
-    for line in entries.iter_mut().map(|entry| &mut entry.line) {
+    let mut entries: Vec<RunSummary> = (0..24).map(entry).collect();
+    for line in &mut entries {
         (line.plan, line.host) = ("secret plan".to_owned(), Some("secret host".to_owned()));
         line.remarks =
             RunRemarks { tags: vec!["secret-tag".to_owned()], note: Some("secret note".to_owned()) };
