@@ -20,7 +20,6 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use index::{Index, Indexed, RunFacts};
-use place::Make;
 use plimsoll_compare::Floors;
 use plimsoll_machine::{CpuSet, EffectiveCache, Machine};
 use plimsoll_model::measurement::{Measurement, Status};
@@ -145,7 +144,7 @@ impl Store {
     /// Opens or creates the history for writing; `registry` records its temporary files. Fails if
     /// the directory cannot be written or other users could replace its files.
     pub fn open(location: &Location, registry: Registry) -> Result<Self, StoreError> {
-        let directory = location.resolved(Make::Directory)?;
+        let directory = location.created()?;
         let runs = directory.join(documents::RUNS_DIRECTORY);
         let ready = documents::create_private_dir(&runs)
             .and_then(|()| Ok(rustix::fs::access(&runs, rustix::fs::Access::WRITE_OK)?));
@@ -155,7 +154,7 @@ impl Store {
 
     /// Opens the history for reading. Fails with [`StoreErrorKind::Missing`] if it does not exist.
     pub fn read(location: &Location) -> Result<Self, StoreError> {
-        location.resolved(Make::Nothing).map(Self::at)
+        location.resolved().map(Self::at)
     }
 
     fn at(directory: PathBuf) -> Self {

@@ -21,7 +21,7 @@ const HISTORY_FILE_NAMES: [&str; 7] =
 pub enum Location {
     /// The default directory.
     Usual(PathBuf),
-    /// A directory given by the user.
+    /// A directory given by the user (`--store`).
     Named(PathBuf),
 }
 
@@ -54,11 +54,6 @@ impl Location {
         Ok(Self::Usual(data.ok_or_else(StoreError::no_default_directory)?.join("plimsoll")))
     }
 
-    /// Returns the location for a directory given by the user (`--store`).
-    pub fn from_directory(directory: &Path) -> Self {
-        Self::Named(directory.to_owned())
-    }
-
     /// Returns the path of the directory, which may not exist.
     pub fn directory(&self) -> &Path {
         match self {
@@ -75,17 +70,20 @@ impl Location {
 
     /// Returns the path of `file` in the history's directory, which is created if missing.
     pub fn file_path(&self, file: &str) -> Result<PathBuf, StoreError> {
-        Ok(self.resolved(Make::Directory)?.join(file))
+        Ok(self.created()?.join(file))
     }
 
-    /// Returns the history's directory with links resolved; `make` decides whether it is created if
-    /// missing. Fails if it is missing or another user could replace its contents.
-    pub(super) fn resolved(&self, make: Make) -> Result<PathBuf, StoreError> {
-        if make == Make::Directory {
-            let existing = self.directory().ancestors().find(|above| above.exists());
-            self.resolve_if_safe(existing.unwrap_or(Path::new(".")))?;
-            self.make().map_err(|e| self.not_made(&e))?;
-        }
+    /// Creates the history's directory if it is missing; then like [`Self::resolved`].
+    pub(super) fn created(&self) -> Result<PathBuf, StoreError> {
+        let existing = self.directory().ancestors().find(|above| above.exists());
+        self.resolve_if_safe(existing.unwrap_or(Path::new(".")))?;
+        self.make().map_err(|e| self.not_made(&e))?;
+        self.resolved()
+    }
+
+    /// Returns the history's directory with links resolved. Fails if it is missing or another user
+    /// could replace its contents.
+    pub(super) fn resolved(&self) -> Result<PathBuf, StoreError> {
         self.resolve_if_safe(self.directory())
     }
 
@@ -153,12 +151,6 @@ impl Location {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Make {
-    Directory,
-    Nothing,
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -201,7 +193,7 @@ mod tests {
         {
             fs::set_permissions(home.path(), PermissionsExt::from_mode(bits)).unwrap();
             std::os::unix::fs::chown(home.path(), Some(owner), None).unwrap();
-            let made = Location::Usual(directory.clone()).resolved(Make::Directory);
+            let made = Location::Usual(directory.clone()).created();
             assert_eq!(made.is_ok(), is_safe, "{owner} {bits:o}: {made:?}");
             assert!(made.is_ok() || made.is_err_and(|e| e.kind == StoreErrorKind::Refused));
             assert_eq!(directory.exists(), is_safe, "{owner} {bits:o}");
@@ -213,13 +205,13 @@ mod tests {
     fn a_sticky_directory_holds_a_history_unless_another_user_has_begun_one_there() {
         let place = tempfile::tempdir().unwrap();
         fs::set_permissions(place.path(), PermissionsExt::from_mode(0o1777)).unwrap();
-        let location = Location::from_directory(place.path());
-        location.resolved(Make::Directory).unwrap();
+        let location = Location::Named(place.path().to_owned());
+        location.created().unwrap();
         let planted = place.path().join("runs");
         fs::create_dir(&planted).unwrap();
-        location.resolved(Make::Directory).unwrap();
+        location.created().unwrap();
         if std::os::unix::fs::chown(&planted, Some(65_533), None).is_ok() {
-            let error = location.resolved(Make::Nothing).unwrap_err();
+            let error = location.resolved().unwrap_err();
             assert!(error.kind == StoreErrorKind::Refused && error.to_string().contains("65533"), "{error}");
         }
     }
@@ -228,14 +220,15 @@ mod tests {
     fn what_cannot_be_a_directory_is_named() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("file"), "my notes").unwrap();
-        for (name, make, found) in [
-            ("file", Make::Directory, "a file is in its place"),
-            ("file", Make::Nothing, "a file is in its place"),
-            ("file/below", Make::Directory, "a file is in its place"),
-            ("none/below", Make::Directory, "the directory above it does not exist"),
-            ("none", Make::Nothing, "there is no history yet"),
+        for (name, is_created, found) in [
+            ("file", true, "a file is in its place"),
+            ("file", false, "a file is in its place"),
+            ("file/below", true, "a file is in its place"),
+            ("none/below", true, "the directory above it does not exist"),
+            ("none", false, "there is no history yet"),
         ] {
-            let error = Location::from_directory(&place.path().join(name)).resolved(make).unwrap_err();
+            let location = Location::Named(place.path().join(name));
+            let error = if is_created { location.created() } else { location.resolved() }.unwrap_err();
             assert!(error.is_not_found() && error.to_string().contains(found), "{name}: {error}");
         }
         assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "my notes");

@@ -15,7 +15,7 @@ fn temporary() -> tempfile::TempDir {
 }
 
 fn at(directory: &tempfile::TempDir) -> Location {
-    Location::from_directory(&directory.path().join("history"))
+    Location::Named(directory.path().join("history"))
 }
 
 fn open(location: &Location) -> Store {
@@ -514,12 +514,11 @@ fn a_directory_that_refuses_is_named_with_its_reason() {
     let open_to_all = directory.path().join("open");
     fs::create_dir(&open_to_all).unwrap();
     fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();
-    let error = Store::read(&Location::from_directory(&open_to_all)).unwrap_err();
+    let error = Store::read(&Location::Named(open_to_all)).unwrap_err();
     assert!(
         error.kind == StoreErrorKind::Refused && error.to_string().contains("other users can write"),
         "{error}"
     );
-    let error =
-        Store::open(&Location::from_directory(Path::new("/proc/history")), Default::default()).unwrap_err();
+    let error = Store::open(&Location::Named("/proc/history".into()), Default::default()).unwrap_err();
     assert!(error.kind != StoreErrorKind::Refused && !error.to_string().contains("os error"), "{error}");
 }

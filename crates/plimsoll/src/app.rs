@@ -150,7 +150,7 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     let named = [("--json", &common.json), ("--html", &common.html), ("--events", &common.events)];
     let places = places(&named);
     if let Ok(Some(store)) = crate::output::location(common.store.as_deref()) {
-        let history = Location::from_directory(&canonical_path(store.directory()));
+        let history = Location::Named(canonical_path(store.directory()));
         if let Some((flag, path)) = places.iter().find(|(_, path)| history.holds(path)) {
             let path = shown_path(path);
             return Err(Failure::usage(format!("{flag} must not be a file of the history: {path} is")));

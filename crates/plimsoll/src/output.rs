@@ -346,7 +346,7 @@ pub fn print_line(line: &str) {
 pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
     match named {
         Some(path) if path == Path::new("none") => Ok(None),
-        Some(path) => Ok(Some(Location::from_directory(path))),
+        Some(path) => Ok(Some(Location::Named(path.to_owned()))),
         None => Location::default_location(&HistoryEnvironment::of_process()).map(Some),
     }
 }

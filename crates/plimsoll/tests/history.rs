@@ -70,7 +70,7 @@ fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
         // As a run of this machine: an imported one is no baseline.
         let one: Run = serde_json::from_value(one).unwrap();
         let mut history =
-            Store::open(&Location::from_directory(&dir.path().join("nights")), Default::default()).unwrap();
+            Store::open(&Location::Named(dir.path().join("nights")), Default::default()).unwrap();
         history.begin(&one).unwrap();
         history.finish(&one).unwrap();
     };

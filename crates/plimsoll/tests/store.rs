@@ -34,7 +34,7 @@ fn injected(dir: &Path, call: &str, fault: &str, line: &str) -> Output {
 }
 
 fn stored(dir: &Path) -> Store {
-    Store::read(&Location::from_directory(&dir.join("history"))).unwrap()
+    Store::read(&Location::Named(dir.join("history"))).unwrap()
 }
 
 fn copied(from: &Path, to: &Path) {
@@ -193,7 +193,7 @@ fn a_run_that_ended_before_its_first_case_is_told() {
     let mut run = stored(dir.path()).load("last").unwrap();
     run.id = "ffffffff-2f1b-7c40-9d21-000000000000".to_owned();
     run.measurements.clear();
-    Store::open(&Location::from_directory(&dir.path().join("history")), Default::default())
+    Store::open(&Location::Named(dir.path().join("history")), Default::default())
         .unwrap()
         .begin(&run)
         .unwrap();

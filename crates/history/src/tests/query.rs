@@ -11,8 +11,7 @@ use super::{run, stored};
 
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&Location::from_directory(&directory.path().join("history")), Default::default())
-        .unwrap();
+    let store = Store::open(&Location::Named(directory.path().join("history")), Default::default()).unwrap();
     (directory, store)
 }
 

@@ -1,7 +1,6 @@
 //! The table with each kind of row, at several widths, in ASCII and colour, and live.
 
 use std::io;
-use std::path::Path;
 
 use plimsoll_history::Location;
 use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
@@ -134,7 +133,7 @@ fn a_live_run_reads_like_a_stored_one() {
 fn a_named_store_is_named_again() {
     let (mut out, run) = (Vec::new(), fixture::run());
     let mut live = Live::new(&mut out, io::sink(), Style::plain(200), &run);
-    let location = Location::from_directory(Path::new("my runs"));
+    let location = Location::Named("my runs".into());
     live.finish(&run, Some(&RunPlace { location: &location, id: "019aa5c3-2f1b".to_owned() }), None).unwrap();
     drop(live);
     let wanted = "plimsoll history show 019aa5c3-2f1b --explain --store 'my runs'\n";
