@@ -45,10 +45,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine
     }
     let sent = used.is_sent && used.datagram.is_some();
     let Some((end, is_reserved)) = loopback(used) else {
-        return match sent && held.sure.is_none() {
-            true => HeldFigure::unknown(ONLY_SENT),
-            false => held,
-        };
+        return if sent && held.sure.is_none() { HeldFigure::unknown(ONLY_SENT) } else { held };
     };
     let stated = format!("both ends are this machine ({end}), so no link was crossed");
     if used.asked.is_some_and(|asked| figure.value <= asked * PACED) {

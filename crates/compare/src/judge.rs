@@ -220,10 +220,7 @@ fn hidden(noise: f64, others: bool, blind: bool) -> Why {
 }
 
 fn direction(better: Better, difference: f64) -> DifferenceVerdict {
-    match better.gain(difference) > 0.0 {
-        true => DifferenceVerdict::Improvement,
-        false => DifferenceVerdict::Regression,
-    }
+    if better.gain(difference) > 0.0 { DifferenceVerdict::Improvement } else { DifferenceVerdict::Regression }
 }
 
 /// Applies Holm's correction; verdicts that are then not significant become inconclusive.

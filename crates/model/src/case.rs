@@ -36,17 +36,11 @@ pub enum Value {
 
 impl Value {
     pub(crate) fn number(&self) -> Option<u64> {
-        match self {
-            Value::Size(n) | Value::Count(n) => Some(*n),
-            _ => None,
-        }
+        if let Value::Size(n) | Value::Count(n) = self { Some(*n) } else { None }
     }
 
     pub(crate) fn word(&self) -> Option<&str> {
-        match self {
-            Value::Word(word) => Some(word),
-            _ => None,
-        }
+        if let Value::Word(word) = self { Some(word) } else { None }
     }
 }
 
@@ -195,10 +189,7 @@ impl Case {
 
     /// Returns parameter `name` if it is several sizes by weight; else, or if missing, `None`.
     pub fn mix(&self, name: &str) -> Option<&Mix> {
-        match self.get(name)? {
-            Value::Mix(mix) => Some(mix),
-            _ => None,
-        }
+        if let Value::Mix(mix) = self.get(name)? { Some(mix) } else { None }
     }
 
     /// Returns parameter `name` if it is a word; else, or if missing, `None`.

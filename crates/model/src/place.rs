@@ -44,10 +44,8 @@ impl ThreadOrder {
 
     /// Returns the first CPU in [`ThreadOrder::Cpus`] that this process may not use, if any.
     fn foreign(&self, machine: &Machine) -> Option<usize> {
-        match self {
-            Self::Spread | Self::Compact => None,
-            Self::Cpus(cpus) => cpus.iter().find(|cpu| !machine.cpu.allowed.contains(*cpu)),
-        }
+        let Self::Cpus(cpus) = self else { return None };
+        cpus.iter().find(|cpu| !machine.cpu.allowed.contains(*cpu))
     }
 
     /// Returns the CPU number of each of `threads` threads, repeating if there are fewer CPUs;

@@ -427,10 +427,7 @@ impl Runs {
         let unit = metric.ok_or_else(|| format!("the case has no metric {}", self.metric))?.unit;
         let is_wrong = |value: f64, account: &Account| account.contradicts(value, unit, answer.life);
         reading.passes.retain(|_, (value, account)| is_wrong(*value, account).is_none());
-        match is_wrong(reading.value, &reading.account) {
-            Some(why) => Err(why),
-            None => Ok(reading),
-        }
+        is_wrong(reading.value, &reading.account).map_or(Ok(reading), Err)
     }
 
     /// Converts an error of the tool to that of the case. A tool that hung is not started again.

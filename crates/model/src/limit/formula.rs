@@ -70,10 +70,7 @@ impl Parser<'_> {
 
     fn power(&mut self) -> Result<f64, String> {
         let base = self.atom()?;
-        match self.take(&['^']) {
-            Some(_) => Ok(base.powf(self.nested(Self::power)?)),
-            None => Ok(base),
-        }
+        if self.take(&['^']).is_some() { Ok(base.powf(self.nested(Self::power)?)) } else { Ok(base) }
     }
 
     fn atom(&mut self) -> Result<f64, String> {

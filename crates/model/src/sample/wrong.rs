@@ -128,10 +128,7 @@ impl WrongAnswer {
 
     /// Returns the CPU that gave the answer; `None` unless it is a single CPU.
     pub fn cpu(&self) -> Option<usize> {
-        match self.origin {
-            WrongAnswerSource::Cpu(cpu) => Some(cpu),
-            _ => None,
-        }
+        if let WrongAnswerSource::Cpu(cpu) = self.origin { Some(cpu) } else { None }
     }
 
     /// Returns the component at fault, as far as the origin and repetitions show it.

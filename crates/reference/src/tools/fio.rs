@@ -364,10 +364,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));
     }
     let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
-    let block = match case.blocks {
-        BlockSizes::One(bytes) => Some(bytes.to_string()),
-        BlockSizes::Mixed(_) => None,
-    };
+    let block = if let BlockSizes::One(bytes) = case.blocks { Some(bytes.to_string()) } else { None };
     for (key, option, wanted) in [
         ("block", "bs", block),
         ("threads", "numjobs", Some(case.threads.to_string())),

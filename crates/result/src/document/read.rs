@@ -156,10 +156,7 @@ enum Schema {
 
 impl Schema {
     fn name(&self) -> Option<&str> {
-        match self {
-            Self::Name(name) => Some(name),
-            Self::Other(_) => None,
-        }
+        if let Self::Name(name) = self { Some(name) } else { None }
     }
 }
 

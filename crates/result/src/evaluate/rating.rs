@@ -71,10 +71,7 @@ pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let Some((refuted, why)) = known.clone().find_map(|limit| Some((limit, past(&limit)?))) else {
         return kept.or(limits.first()).cloned();
     };
-    Some(match kept {
-        Some(limit) => limit.clone().because(why),
-        None => Limit::unknown(refuted.kind, why),
-    })
+    Some(if let Some(limit) = kept { limit.clone().because(why) } else { Limit::unknown(refuted.kind, why) })
 }
 
 #[cfg(test)]

@@ -166,10 +166,7 @@ impl Chip {
     }
 
     pub(super) fn vendor(&self) -> Option<&str> {
-        match self {
-            Self::X86 { vendor, .. } => Some(vendor),
-            Self::Arm { .. } => None,
-        }
+        if let Self::X86 { vendor, .. } = self { Some(vendor) } else { None }
     }
 }
 
@@ -199,10 +196,7 @@ impl Microarchitecture {
 
     /// Returns number `key` of this chip; `None` if missing or different for each vector width.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
-        match self.facts.get(key)? {
-            WorkFact::Number(number) => Some(*number),
-            WorkFact::Widths(_) => None,
-        }
+        if let WorkFact::Number(number) = self.facts.get(key)? { Some(*number) } else { None }
     }
 
     /// Returns the minimum cycles from an instruction `of` to a dependent one; `None` if unknown.

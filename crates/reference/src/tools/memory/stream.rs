@@ -53,10 +53,8 @@ impl StreamRow {
         const WORD: f64 = 8.0;
         let (best, times) = parse_row(table, name, unit)?;
         let bytes = elements * op.arrays() as f64 * WORD;
-        match Account::of(bytes, times[1]).contradicts(best, Unit::BytePerSecond, f64::INFINITY) {
-            Some(why) => Err(why),
-            None => Ok(Self { bytes, best, times }),
-        }
+        let wrong = Account::of(bytes, times[1]).contradicts(best, Unit::BytePerSecond, f64::INFINITY);
+        wrong.map_or(Ok(Self { bytes, best, times }), Err)
     }
 
     /// Returns the mean rate; the best, marked so, if the mean time is rounded by over 2 % or not
