@@ -6,7 +6,6 @@ pub mod energy;
 mod wrong;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -158,7 +157,8 @@ pub enum FailureCause {
 }
 
 /// Reason why there is no figure: one line with the problem and what to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("{reason}")]
 pub struct CannotMeasure {
     /// Kind of failure.
     pub cause: FailureCause,
@@ -207,14 +207,6 @@ impl CannotMeasure {
         Self::new(FailureCause::ServerFailed, reason)
     }
 }
-
-impl fmt::Display for CannotMeasure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
-
-impl std::error::Error for CannotMeasure {}
 
 /// Agreement of the definitions of a reference tool's figure and ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
