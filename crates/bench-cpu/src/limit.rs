@@ -1,14 +1,14 @@
 use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::Cpu;
 use plimsoll_model::limit::median;
-use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
+use plimsoll_model::limit::microarchitecture::Core;
 
 /// Returns each sample's core clock and their median, in Hz. Fails if a sample has no clock.
-pub(super) fn clocks(question: &Question<'_>) -> Result<(Vec<f64>, f64), UnknownChip> {
+pub(super) fn clocks(question: &Question<'_>) -> Result<(Vec<f64>, f64), String> {
     let each: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-    let each = each.ok_or_else(|| UnknownChip("the core clock could not be measured".to_owned()))?;
-    let median = median(each.clone());
-    Ok((each, median.ok_or_else(|| UnknownChip("there is no sample with a clock".to_owned()))?))
+    let each = each.ok_or("the core clock could not be measured")?;
+    let median = median(each.clone()).ok_or("there is no sample with a clock")?;
+    Ok((each, median))
 }
 
 pub(super) fn clock_input(median: f64) -> Input {
@@ -17,15 +17,14 @@ pub(super) fn clock_input(median: f64) -> Input {
 }
 
 /// Returns the type of core that all these CPUs have. Fails if it is unknown or mixed.
-pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, UnknownChip> {
-    let unknown = |why: &str| UnknownChip(why.to_owned());
+pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, String> {
     let mut cores = cpus.iter().map(|number| Core::of(machine, number));
-    let core = cores.next().ok_or_else(|| unknown("no CPU is known that the threads ran on"))??;
+    let core = cores.next().ok_or("no CPU is known that the threads ran on")??;
     for other in cores {
         if other?.name != core.name {
             let why =
                 "the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity";
-            return Err(unknown(why));
+            return Err(why.to_owned());
         }
     }
     Ok(core)

@@ -22,7 +22,7 @@ use super::op::{CryptoInstructions, CryptoOp};
 use crate::limit::{Share, clock_input, clocks, core_of, max_threads_per_core};
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::credits::credits;
-use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
+use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::limit::tightest_first;
 use plimsoll_units::quantity::format::significant;
 
@@ -51,7 +51,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
         let of = |question: &Question<'_>| derived(question, op, block as f64, &needs);
         match limits_by_core_sharing(question, of) {
             Ok(limits) => known.extend(limits),
-            Err(why) => unknown.push(Limit::unknown(LimitKind::Ceiling, why.0)),
+            Err(why) => unknown.push(Limit::unknown(LimitKind::Ceiling, why)),
         }
     }
     tightest_first(&mut known);
@@ -92,7 +92,7 @@ fn needs(op: CryptoOp, block: u64) -> Vec<Needs> {
     }
 }
 
-fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> Result<Limit, UnknownChip> {
+fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> Result<Limit, String> {
     let machine = question.machine;
     let cpus: CpuSet = cpus_of_case(machine, question.case).into_iter().collect();
     let share = Share::of(question, &cpus);
@@ -140,18 +140,18 @@ impl CryptoUnits {
         needs: &Needs,
         core: Core,
         threads: usize,
-    ) -> Result<Self, UnknownChip> {
+    ) -> Result<Self, String> {
         let cpu = &question.machine.cpu;
         let means = CryptoInstructions::of(op, cpu);
         if op == CryptoOp::ChaCha && means.is_none() {
             let why =
                 "its code for these processors computes in general registers too, of which no rate is listed";
-            return Err(UnknownChip(why.to_owned()));
+            return Err(why.to_owned());
         }
         let bits = means.map_or(128, |means| means.bits);
         let started = core.per_cycle(needs.rate, bits, cpu).map_err(|why| match means {
             Some(_) => why,
-            None => UnknownChip(format!("this processor shows no instructions for {}, and {why}", op.name())),
+            None => format!("this processor shows no instructions for {}, and {why}", op.name()),
         })?;
         // Arm has instructions of four rounds; two of them are independent.
         let abreast = if cpu.arm.is_some() { 2 } else { 1 };

@@ -12,7 +12,7 @@ use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::credits::credits;
 use plimsoll_model::limit::median;
-use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
+use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_units::quantity::format::significant;
 
 pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
@@ -24,7 +24,7 @@ pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
             let credits: Vec<Limit> = limits.iter().filter_map(|limit| credits(question, limit)).collect();
             limits.into_iter().chain(credits).collect()
         }
-        Err(why) => vec![Limit::unknown(LimitKind::Ceiling, why.0 + &measured_instead(question))],
+        Err(why) => vec![Limit::unknown(LimitKind::Ceiling, why + &measured_instead(question))],
     }
 }
 
@@ -41,7 +41,7 @@ fn measured_instead(question: &Question<'_>) -> String {
     }
 }
 
-fn derived(question: &Question<'_>) -> Result<Limit, UnknownChip> {
+fn derived(question: &Question<'_>) -> Result<Limit, String> {
     let kernel = kernel(question.case)?;
     let cpu = &question.machine.cpu;
     let cpus: CpuSet = cpus_of_case(question.machine, question.case).into_iter().collect();
@@ -75,11 +75,11 @@ fn derived(question: &Question<'_>) -> Result<Limit, UnknownChip> {
     Ok(core.mark(limit).resting_on(fact(&units, kernel) + &cores))
 }
 
-fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Result<Limit, UnknownChip> {
+fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Result<Limit, String> {
     let machine = question.machine;
     if machine.cgroup.cpu_quota.as_ref().is_some_and(|quota| quota.cpus() < cpus.len() as f64) {
         let why = "under a CPU quota nothing tells which kinds of core the time is spent on; measure each kind alone";
-        return Err(UnknownChip(why.to_owned()));
+        return Err(why.to_owned());
     }
     let mut inputs = Vec::new();
     let mut per_sample = vec![0.0; question.samples.len()];
@@ -94,7 +94,7 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
         let clocks: Option<Vec<f64>> = question.samples.iter().map(clock).collect();
         let clocks = clocks.filter(|clocks| !clocks.is_empty());
         let unmeasured = || format!("the clock of cores of kind {} was not measured", kind.name);
-        let clocks = clocks.ok_or_else(|| UnknownChip(unmeasured()))?;
+        let clocks = clocks.ok_or_else(unmeasured)?;
         let cores = machine.cpu.cores_of(&here).unwrap_or(here.len()) as f64;
         let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
         per_sample.iter_mut().zip(&clocks).for_each(|(sum, clock)| *sum += operations * cores * clock);
@@ -109,8 +109,7 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
         facts.push(fact(&units, kernel));
         mark = mark.or(Some(units.core).filter(|core| core.note.is_some()));
     }
-    let value = median(per_sample.clone())
-        .ok_or_else(|| UnknownChip("there is no sample with a clock".to_owned()))?;
+    let value = median(per_sample.clone()).ok_or("there is no sample with a clock")?;
     let formula = "the sum over kinds of core: operations per cycle × clock × cores";
     let limit = Limit {
         per_sample,
@@ -136,7 +135,7 @@ fn at_the_clock(
     share: &Share,
     instructions: f64,
     from: &str,
-) -> Result<Limit, UnknownChip> {
+) -> Result<Limit, String> {
     let name = rate_of(kernel)?.name;
     let operations = operations(kernel);
     let (each, median) = clocks(question)?;
@@ -196,7 +195,7 @@ pub struct PerCycle {
 }
 
 /// Returns what a core like CPU `number` can do per cycle with a kernel, or why that is unknown.
-pub fn per_cycle(machine: &Machine, number: usize, kernel: &ComputeKernel) -> Result<PerCycle, UnknownChip> {
+pub fn per_cycle(machine: &Machine, number: usize, kernel: &ComputeKernel) -> Result<PerCycle, String> {
     compiled_by_us(kernel)?;
     let units = units(machine, &[number].into_iter().collect(), kernel, 1)?;
     let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
@@ -214,18 +213,17 @@ struct PeakUnits {
     is_latency_unlisted: bool,
 }
 
-fn kernel(case: &Case) -> Result<&'static ComputeKernel, UnknownChip> {
-    let kernel =
-        kernel_of(case).map_err(|_| UnknownChip(format!("this version has no kernel for {case}")))?;
+fn kernel(case: &Case) -> Result<&'static ComputeKernel, String> {
+    let kernel = kernel_of(case).map_err(|_| format!("this version has no kernel for {case}"))?;
     compiled_by_us(kernel).map(|()| kernel)
 }
 
-fn compiled_by_us(kernel: &ComputeKernel) -> Result<(), UnknownChip> {
+fn compiled_by_us(kernel: &ComputeKernel) -> Result<(), String> {
     if kernel.isa != Isa::Portable {
         return Ok(());
     }
     let why = "the compiler chose the instructions of the portable kernel; name an instruction set (--isa)";
-    Err(UnknownChip(why.to_owned()))
+    Err(why.to_owned())
 }
 
 /// Returns what a core of `cpus`, all of one kind, can do of `kernel` with `threads` threads on it.
@@ -234,14 +232,14 @@ fn units(
     cpus: &CpuSet,
     kernel: &ComputeKernel,
     threads: usize,
-) -> Result<PeakUnits, UnknownChip> {
+) -> Result<PeakUnits, String> {
     let core = core_of(machine, cpus)?;
     let rate = rate_of(kernel)?;
     if kernel.isa == Isa::Sve && !rate.same_in_sve {
-        return Err(UnknownChip(format!("the rate of SVE {} of {} is not known", rate.name, core.name)));
+        return Err(format!("the rate of SVE {} of {} is not known", rate.name, core.name));
     }
     if kernel.is_scalar() && !rate.same_in_scalars {
-        return Err(UnknownChip(format!("the rate of scalar {} of {} is not known", rate.name, core.name)));
+        return Err(format!("the rate of scalar {} of {} is not known", rate.name, core.name));
     }
     // A scalar occupies a 128-bit unit.
     let started = core.per_cycle(rate, kernel.vector_bits().max(LEAST_VECTOR_BITS), &machine.cpu)?;
@@ -266,9 +264,8 @@ fn operations(kernel: &ComputeKernel) -> f64 {
     f64::from(kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0))
 }
 
-fn rate_of(kernel: &ComputeKernel) -> Result<CoreRate, UnknownChip> {
-    let unlisted =
-        || UnknownChip(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element));
+fn rate_of(kernel: &ComputeKernel) -> Result<CoreRate, String> {
+    let unlisted = || format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element);
     kernel.rate().ok_or_else(unlisted)
 }
 

@@ -99,7 +99,7 @@ fn width(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String>
 }
 
 fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String> {
-    let core = Core::of(machine, cpu).map_err(|e| e.to_string())?;
+    let core = Core::of(machine, cpu)?;
     let bytes = match level {
         1 => core.number("l1_load_bytes"),
         2 => core.number("l2_load_bytes"),

@@ -60,7 +60,7 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let cpus = cpus_of_case(machine, case);
     let first = cpus.first().copied().ok_or("no CPU is known that the threads ran on")?;
-    let core = Core::of(machine, first).map_err(|unknown| unknown.to_string())?;
+    let core = Core::of(machine, first)?;
     Core::of_one_kind(machine, &cpus)?;
     let (name, per_cycle, unit) = per_cycle(question, &core)?;
     let (clocks, clock) = crate::limit::clocks(samples)?;

@@ -23,7 +23,7 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let size = MemorySite::of(case).size;
     let cpu = crate::first_cpu(machine, case);
     let level = answering_level(machine, cpu, size)?;
-    let core = Core::of(machine, cpu).map_err(|unknown| unknown.to_string())?;
+    let core = Core::of(machine, cpu)?;
     let cycles = match level {
         1 => core.number("l1_latency"),
         _ => core.number("l2_latency"),

@@ -54,7 +54,7 @@ pub fn multiply_limit(limit: Limit, factor: f64, inputs: &[Input], formula: &str
 
 /// Returns the limit in B/s of the case's sockets with the fastest modules in all channels.
 fn full_channels_limit(machine: &Machine, case: &Case) -> Result<Limit, String> {
-    let memory = SocketMemory::of(machine).map_err(|why| why.0)?.ok_or_else(|| no_channels(machine))?;
+    let memory = SocketMemory::of(machine)?.ok_or_else(|| no_channels(machine))?;
     let (shown, _) = sockets(machine, case)?;
     let sockets = possible_sockets(machine, memory, shown);
     let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);

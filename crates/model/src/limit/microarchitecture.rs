@@ -8,10 +8,5 @@ mod table;
 pub use identify::{Core, Identity};
 pub use memory::SocketMemory;
 
-/// Reason why a fact about a chip is unknown.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct UnknownChip(pub String);
-
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,6 @@ use std::collections::BTreeSet;
 use plimsoll_machine::{Cpu, Machine};
 use plimsoll_metal::kernel::{CoreRate, rate};
 
-use super::UnknownChip;
 use super::evidence::{CpuEvidence, Name};
 use super::table::{Caches, Microarchitecture, contains, table};
 use crate::limit::{Limit, LimitSource};
@@ -42,11 +41,11 @@ impl Core {
     /// fails if no row fits. If a hypervisor may have made them up, all rows of the vendor that
     /// nothing contradicts are candidates, and facts on which they agree are inferred. Missing
     /// features never count, as hypervisors hide them.
-    pub fn of(machine: &Machine, number: usize) -> Result<Self, UnknownChip> {
+    pub fn of(machine: &Machine, number: usize) -> Result<Self, String> {
         if machine.is_emulated() {
-            return Err(UnknownChip(
-                "QEMU emulates this processor (TCG, without KVM): the rates of no chip hold".to_owned(),
-            ));
+            return Err(
+                "QEMU emulates this processor (TCG, without KVM): the rates of no chip hold".to_owned()
+            );
         }
         Self::seen(&machine.cpu, machine.virtualisation.is_virtual == Some(true), number)
     }
@@ -61,7 +60,7 @@ impl Core {
     }
 
     /// Like [`Core::of`], without the rest of the machine; `in_guest` if there is a hypervisor.
-    pub(super) fn seen(cpu: &Cpu, in_guest: bool, number: usize) -> Result<Self, UnknownChip> {
+    pub(super) fn seen(cpu: &Cpu, in_guest: bool, number: usize) -> Result<Self, String> {
         let rows = &table()?.microarchitecture;
         let arm = cpu.arm_of(number);
         let evidence = CpuEvidence::of(cpu, in_guest, number);
@@ -72,12 +71,9 @@ impl Core {
         }
         let listed: Vec<_> = rows.iter().filter(|row| row.chip.is(cpu, arm.as_ref())).collect();
         if listed.is_empty() {
-            let identity = identity(cpu, number).ok_or("nothing tells what this processor is; give --limits");
-            return Err(UnknownChip(identity.map_or_else(str::to_owned, |numbers| {
-                let what =
-                    "is not in data/microarchitectures.toml; add a row with its source, or give --limits";
-                format!("{numbers} {what}")
-            })));
+            let numbers = identity(cpu, number).ok_or("nothing tells what this processor is; give --limits")?;
+            let what = "is not in data/microarchitectures.toml; add a row with its source, or give --limits";
+            return Err(format!("{numbers} {what}"));
         }
         if arm.is_some() {
             // Missing features are hidden. A feature that such a core cannot have shows that a
@@ -129,13 +125,13 @@ impl Core {
         cpu: &Cpu,
         evidence: &CpuEvidence<'_>,
         why: &str,
-    ) -> Result<Self, UnknownChip> {
+    ) -> Result<Self, String> {
         let left = candidates(rows, cpu, evidence);
         if left.is_empty() {
-            return Err(UnknownChip(format!(
+            return Err(format!(
                 "{why}; no chip in data/microarchitectures.toml has these features and caches; run plimsoll machine \
                  --save FILE.tar.gz and report it, or give --limits"
-            )));
+            ));
         }
         let note = format!("{} by features and caches: {why}", names(&left));
         Ok(Self::new(left, Identity::Inferred, Some(note)))
@@ -169,17 +165,17 @@ impl Core {
     }
 
     /// Returns how many `bits`-wide `of` start per cycle; fails if unknown or if the chips differ.
-    pub fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
-        let rates: Result<Vec<f64>, UnknownChip> =
+    pub fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, String> {
+        let rates: Result<Vec<f64>, String> =
             self.rows.iter().map(|row| row.per_cycle(of, bits, cpu)).collect();
         let rates = rates.map_err(|why| match &self.note {
-            Some(note) => UnknownChip(format!("{why} ({note})")),
+            Some(note) => format!("{why} ({note})"),
             None => why,
         })?;
         let first = rates.first().copied();
         first.filter(|first| rates.iter().all(|rate| rate == first)).ok_or_else(|| {
             let note = self.note.as_deref().unwrap_or(&self.name);
-            UnknownChip(format!("chips differ in the rate of {bits}-bit {}: {note}", of.name))
+            format!("chips differ in the rate of {bits}-bit {}: {note}", of.name)
         })
     }
 
@@ -203,10 +199,10 @@ impl Core {
     }
 }
 
-fn contradicted(numbers: &str, against: &str) -> Result<Core, UnknownChip> {
-    Err(UnknownChip(format!(
+fn contradicted(numbers: &str, against: &str) -> Result<Core, String> {
+    Err(format!(
         "{numbers}, but that {against}; run plimsoll machine --save FILE.tar.gz and report it, or give --limits"
-    )))
+    ))
 }
 
 /// Returns the largest value that `number` reads from the rows' caches; `None` if a row lacks it.
@@ -222,7 +218,7 @@ fn by_numbers(
     cpu: &Cpu,
     number: usize,
     evidence: &CpuEvidence<'_>,
-) -> Result<(Vec<&'static Microarchitecture>, Option<String>), UnknownChip> {
+) -> Result<(Vec<&'static Microarchitecture>, Option<String>), String> {
     // If CPUID does not show the vector width, the model decides.
     let is_of_width = |row: &&&'static Microarchitecture| match (&row.full_width, evidence.is_512_wide) {
         (None, _) => true,
@@ -237,17 +233,17 @@ fn by_numbers(
         rows.retain(|row| row.core_kind.as_deref().is_none_or(|wanted| wanted == kind.name));
         if rows.is_empty() {
             let why = "data/microarchitectures.toml has no row for cores of kind";
-            return Err(UnknownChip(format!("{why} {}", kind.name)));
+            return Err(format!("{why} {}", kind.name));
         }
     } else if rows.len() > 1 && !evidence.is_virtual && evidence.has_cpuid {
         // The kernel names no kinds: this CPU's caches and CPUID 0x1A decide.
         rows.retain(|row| evidence.contradiction(row).is_none());
     }
     if rows.len() > 1 {
-        return Err(UnknownChip(format!(
+        return Err(format!(
             "{} may have cores of several kinds, and this system does not report the kind of each core",
             identity(cpu, number).unwrap_or_default()
-        )));
+        ));
     }
     let against = rows.first().and_then(|row| evidence.contradiction(row));
     Ok((rows, against))

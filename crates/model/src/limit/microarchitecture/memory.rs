@@ -1,7 +1,6 @@
 use plimsoll_machine::Machine;
 use serde::Deserialize;
 
-use super::UnknownChip;
 use super::identify::{Core, Identity};
 use super::table::{Chip, table};
 
@@ -43,7 +42,7 @@ fn two() -> u32 {
 
 impl SocketMemory {
     /// Returns the memory of the machine's chip, if listed; fails if the chip is not certain.
-    pub fn of(machine: &Machine) -> Result<Option<&'static Self>, UnknownChip> {
+    pub fn of(machine: &Machine) -> Result<Option<&'static Self>, String> {
         let rows = &table()?.memory;
         let cpu = &machine.cpu;
         let product = machine.virtualisation.ec2_type().unwrap_or_default();
@@ -57,7 +56,7 @@ impl SocketMemory {
         let first = cpu.allowed.first().unwrap_or(0);
         let core = Core::of(machine, first)?;
         if core.identity == Identity::Inferred {
-            return Err(UnknownChip(core.note.unwrap_or_default()));
+            return Err(core.note.unwrap_or_default());
         }
         let name = cpu.model_name.as_deref().unwrap_or_default();
         let vendor = machine.virtualisation.system_vendor.as_ref();

@@ -6,15 +6,14 @@ use plimsoll_machine::cpu::ArmId;
 use plimsoll_metal::kernel::CoreRate;
 use serde::Deserialize;
 
-use super::UnknownChip;
 use super::memory::SocketMemory;
 
 const FILE: &str = include_str!("../../../../../data/microarchitectures.toml");
 
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| read(FILE));
 
-pub(super) fn table() -> Result<&'static Table, UnknownChip> {
-    TABLE.as_ref().map_err(|e| UnknownChip(e.clone()))
+pub(super) fn table() -> Result<&'static Table, String> {
+    TABLE.as_ref().map_err(Clone::clone)
 }
 
 /// Parses `data/microarchitectures.toml`; replaces names of feature sets by their features.
@@ -172,7 +171,7 @@ impl Chip {
 
 impl Microarchitecture {
     /// Returns how many `bits`-wide instructions `of` start per cycle; fails if that is unknown.
-    pub(super) fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
+    pub(super) fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, String> {
         let named = of.per_512_unit.filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
         match (self.rate(of, bits), named) {
             (Some(rate), _) => Ok(rate),
@@ -181,16 +180,14 @@ impl Microarchitecture {
                 let unit =
                     self.units_512_by_name.iter().find(|row| name.is_some_and(|n| n.contains(&row.part)));
                 unit.map(|row| row.per_cycle * each).ok_or_else(|| {
-                    UnknownChip(format!(
+                    format!(
                         "{} chips have one or two 512-bit units, and the name {:?} does not tell which",
                         self.name,
                         name.unwrap_or("(none)")
-                    ))
+                    )
                 })
             }
-            (None, None) => {
-                Err(UnknownChip(format!("the rate of {bits}-bit {} of {} is not known", of.name, self.name)))
-            }
+            (None, None) => Err(format!("the rate of {bits}-bit {} of {} is not known", of.name, self.name)),
         }
     }
 

@@ -16,7 +16,7 @@ pub fn cores(machine: &Machine) -> Vec<FactSection> {
     let cpu = &machine.cpu;
     let mut kinds: Vec<(Result<Core, String>, CpuSet)> = Vec::new();
     for number in cpu.allowed.iter() {
-        let found = Core::of(machine, number).map_err(|why| why.to_string());
+        let found = Core::of(machine, number);
         let same = |(other, _): &&mut (Result<Core, String>, CpuSet)| match (other, &found) {
             (Ok(one), Ok(two)) => one.name == two.name,
             (one, two) => one.as_ref().err() == two.as_ref().err(),
@@ -93,7 +93,7 @@ fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
                 // The chip decides the length of SVE vectors: a missing width does not exist.
                 Err(_) if bits > 128 && cpu.arm.is_some() => {}
                 Err(why) => {
-                    reasons.insert(why.to_string());
+                    reasons.insert(why);
                     parts.push(format!("unknown of {bits} bits"));
                 }
             }
