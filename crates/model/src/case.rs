@@ -44,11 +44,6 @@ impl Value {
     }
 }
 
-/// Error in the text of a case or parameter: one line.
-#[derive(Debug, thiserror::Error, PartialEq)]
-#[error("{0}")]
-pub struct CaseError(String);
-
 /// Returns the candidate most similar to `typed` (Jaro-Winkler); `None` if none is above 0.75.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed: String = typed.chars().take(64).collect();
@@ -253,12 +248,12 @@ impl fmt::Display for Case {
 }
 
 impl FromStr for Case {
-    type Err = CaseError;
+    type Err = String;
 
-    fn from_str(id: &str) -> Result<Self, CaseError> {
+    fn from_str(id: &str) -> Result<Self, String> {
         let bad = |why| {
             let id = shown(id);
-            CaseError(format!("'{id}' is not a case id: {why}; a right one is 'cpu.peak/op=fma/threads=2'"))
+            format!("'{id}' is not a case id: {why}; a right one is 'cpu.peak/op=fma/threads=2'")
         };
         if id.len() > MAX_ID {
             return Err(bad("longer than 1024 bytes"));

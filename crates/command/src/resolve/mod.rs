@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_bench::{Benchmark, benchmarks};
 use plimsoll_bench_disk::fio::{self, JobFile, Unsupported};
-use plimsoll_model::case::{CaseError, Key, Pattern, ValueKind, nearest};
+use plimsoll_model::case::{Key, Pattern, ValueKind, nearest};
 use plimsoll_model::plan::file::{self, FileError, PlanFile};
 use plimsoll_model::plan::{Group, Plan, PlanPositions, Sampling, built_in};
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -59,12 +59,6 @@ impl UsageError {
 impl From<Vec<FileError>> for UsageError {
     fn from(all: Vec<FileError>) -> Self {
         Self::Several(all.into_iter().map(Self::File).collect())
-    }
-}
-
-impl From<CaseError> for UsageError {
-    fn from(error: CaseError) -> Self {
-        Self::Other(error.to_string())
     }
 }
 
@@ -366,10 +360,10 @@ fn listed(low: &str, high: &str) -> String {
 }
 
 fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), UsageError> {
-    let key = Key::find(key)?;
+    let key = Key::find(key).map_err(other)?;
     refuse_empty_items(key.name, texts)?;
     let read = |text: &String| {
-        key.parse(text).map_err(|e: CaseError| other(format!("--{e}{}", range_advice(key, text))))
+        key.parse(text).map_err(|e| other(format!("--{e}{}", range_advice(key, text))))
     };
     let values = texts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     group.lists.insert(key.name, values);

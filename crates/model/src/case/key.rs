@@ -3,7 +3,7 @@
 use plimsoll_units::quantity::{self, BlockSizes};
 use plimsoll_units::text::shown;
 
-use super::{CaseError, Value, nearest};
+use super::{Value, nearest};
 
 /// Kind of a parameter's values, which defines their syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,11 +243,11 @@ pub const SWEEP: &str = "sweep";
 
 impl Key {
     /// Returns the parameter called `name`; the error suggests the most similar name.
-    pub fn find(name: &str) -> Result<&'static Key, CaseError> {
+    pub fn find(name: &str) -> Result<&'static Key, String> {
         KEYS.iter().find(|k| k.name == name).ok_or_else(|| {
             let near = nearest(name, KEYS.iter().map(|k| k.name));
             let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-            CaseError(format!("unknown parameter '{}'{near}", shown(name)))
+            format!("unknown parameter '{}'{near}", shown(name))
         })
     }
 
@@ -257,7 +257,7 @@ impl Key {
     }
 
     /// Parses a value of the parameter's kind, such as `64K`, `8`, `10ms`, `on` or a word.
-    pub fn parse(&self, text: &str) -> Result<Value, CaseError> {
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
         let value = match self.kind {
             ValueKind::Size if self.name == "size" && text == SWEEP => Ok(Value::Word(text.to_owned())),
             ValueKind::Size => quantity::parse_size(text).map(Value::Size).map_err(|e| e.to_string()),
@@ -278,6 +278,6 @@ impl Key {
             ValueKind::Word if text.len() > 256 => Err("must have at most 256 bytes".to_owned()),
             ValueKind::Switch | ValueKind::Word => Ok(Value::Word(text.to_owned())),
         };
-        value.map_err(|why| CaseError(format!("{} {why}", self.name)))
+        value.map_err(|why| format!("{} {why}", self.name))
     }
 }

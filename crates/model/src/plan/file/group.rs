@@ -95,7 +95,7 @@ fn list(key: &str, value: &PlanValue<'_>) -> Result<(&'static str, Vec<Value>), 
                 let list = shown(&text.replace(' ', "").replace(',', "\", \""));
                 return Err(PlanMistake::value(format!("{key} must be a list: write [\"{list}\"]")));
             }
-            known.parse(&text).map_err(|e| PlanMistake::value(e.to_string()))
+            known.parse(&text).map_err(PlanMistake::value)
         });
         parsed.map_err(|wrong| wrong.at(item.span(), item.span()))
     };
