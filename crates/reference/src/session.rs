@@ -268,12 +268,8 @@ impl ReferenceTools {
 
     /// Returns the version of a tool; `None` if unknown. The tool runs for the first request only.
     pub fn version(&mut self, found: &InstalledTool) -> Option<String> {
-        if let Some(known) = self.versions.get(found.ref_tool.name) {
-            return known.clone();
-        }
-        let asked = ask_version(found, &self.launcher, &self.parent, &self.registry);
-        self.versions.insert(found.ref_tool.name, asked.clone());
-        asked
+        let ask = || ask_version(found, &self.launcher, &self.parent, &self.registry);
+        self.versions.entry(found.ref_tool.name).or_insert_with(ask).clone()
     }
 }
 

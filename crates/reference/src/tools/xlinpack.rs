@@ -73,17 +73,15 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let table = text.split_once("Residual(norm)").map(|(_, rest)| rest);
     let table = table.ok_or("its output has no table (Size LDA Align. Time(s) GFlops Residual)")?;
     let wanted = case.number("n");
-    let whole = table.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    let rows = whole.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let rows = whole_lines(table).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut rows = rows.take_while(|words| words.first() != Some(&"Performance"));
     let of_case = |words: &Vec<&str>| {
         let n = words.first().and_then(|w| w.parse::<u64>().ok());
         words.len() == RESULT_COLUMNS && n.is_some() && (wanted.is_none() || n == wanted)
     };
     let words = rows.find(of_case).ok_or("its table has no line of this order")?;
-    match words.last() {
-        Some(&"pass") => {}
-        _ => return Err("its residual check failed".to_owned()),
+    if words.last() != Some(&"pass") {
+        return Err("its residual check failed".to_owned());
     }
     let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok());
     let (n, rate) = (number(0).unwrap_or(0.0), number(4).ok_or("its GFlops are no number")?);

@@ -20,12 +20,8 @@ fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
     let seconds = Seconds::printed(word_after(text, "Time:")?)?;
     let mut figures = Vec::new();
     if let Some(flops) = other_than_zero(text, "MFlops/s:") {
-        let mut figure = StatedFigure::new(
-            &format!("{kernel}: FLOP/s"),
-            flops * 1e6,
-            Unit::FlopPerSecond,
-            peak(&kernel, threads),
-        );
+        let (name, like) = (format!("{kernel}: FLOP/s"), peak(&kernel, threads));
+        let mut figure = StatedFigure::new(&name, flops * 1e6, Unit::FlopPerSecond, like);
         figure.account = other_than_zero(text, "Number of Flops:").map(|flops| Account::of(flops, seconds));
         figure.subject = Subject::Cores(CoreUse { threads, ..CoreUse::default() });
         figures.push(figure);
@@ -36,14 +32,9 @@ fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
         let each = bytes.map(|bytes| (bytes / threads) as u64);
         let case = Case::of("memory.bandwidth").with_word("op", op(&kernel));
         let case = each.map_or(case.clone(), |each| case.with_size("size", each));
+        let case = case.with_count("threads", threads as u64);
         let name = format!("{kernel}: bandwidth");
-        let mut figure = StatedFigure::like(
-            &name,
-            rate * 1e6,
-            Unit::BytePerSecond,
-            case.with_count("threads", threads as u64),
-            "bandwidth",
-        );
+        let mut figure = StatedFigure::like(&name, rate * 1e6, Unit::BytePerSecond, case, "bandwidth");
         figure.account =
             other_than_zero(text, "Data volume (Byte):").map(|bytes| Account::of(bytes, seconds));
         figure.subject = Subject::Memory(MemoryUse { footprint: bytes, array: bytes, may_be_cache: true });
