@@ -136,7 +136,7 @@ impl Maker<'_> {
         }
         let chosen = rating::chosen(&limits, &values);
         limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is_equivalent(limit)));
-        let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
+        let (percentiles, histogram) = distribution(metric.name, &outcome.samples).unzip();
         let runs = outcome.tool_results.iter().filter(|run| run.metric == metric.name);
         let tool_results = runs.map(|run| ToolResult::of(run, self.margin).with_shares(chosen.as_ref()));
         Some(MetricResult {
@@ -310,20 +310,15 @@ pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) 
 const PERCENTILES: [&str; 8] = ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "p99.999", "max"];
 const PERCENTILE_SHARES: [f64; 8] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 1.0];
 
-type Percentiles = Option<BTreeMap<String, f64>>;
-type Buckets = Option<Vec<(f64, u64)>>;
-
 /// Merges the histograms of `metric` into percentiles in s and buckets (edge in s, count), if any.
-fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
+fn distribution(metric: &str, samples: &[Sample]) -> Option<(BTreeMap<String, f64>, Vec<(f64, u64)>)> {
     let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
     let histograms = samples.iter().flat_map(|s| &s.histograms).filter(|h| h.metric == metric);
     for (edge, count) in histograms.flat_map(|h| &h.buckets) {
         *merged.entry(*edge).or_default() += count;
     }
     let total: u64 = merged.values().sum();
-    if total == 0 {
-        return (None, None);
-    }
+    (total > 0).then_some(())?;
     let at = |share: f64| {
         let rank = ((share * total as f64).ceil() as u64).clamp(1, total);
         let mut seen = 0;
@@ -334,7 +329,7 @@ fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
         edge.map_or(f64::NAN, |(edge, _)| *edge as f64 * 1e-9)
     };
     let percentiles = PERCENTILES.map(str::to_owned).into_iter().zip(PERCENTILE_SHARES.map(at)).collect();
-    (Some(percentiles), Some(merged.into_iter().map(|(edge, count)| (edge as f64 * 1e-9, count)).collect()))
+    Some((percentiles, merged.into_iter().map(|(edge, count)| (edge as f64 * 1e-9, count)).collect()))
 }
 
 #[cfg(test)]

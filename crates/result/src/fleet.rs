@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_machine::Machine;
 use plimsoll_machine::disk::Disk;
-use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::shown_within;
 
@@ -38,7 +37,7 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
 /// Returns a partial run of what node `name` measured alone; `None` if the run lacks the node.
 pub fn run_of_node(run: &Run, name: &str) -> Option<Run> {
     let node = run.nodes.iter().find(|node| node.name == name)?;
-    let own = run.measurements.iter().filter(|m| m.node == name && !is_between(m));
+    let own = run.measurements.iter().filter(|m| m.node == name && !m.case.is_between_machines());
     let steps = run.clock_steps.iter().filter(|step| step.node == name);
     Some(Run {
         machine: run.machine_of(node).clone(),
@@ -51,11 +50,6 @@ pub fn run_of_node(run: &Run, name: &str) -> Option<Run> {
         status: RunStatus::Partial,
         ..run.header()
     })
-}
-
-/// Returns whether several nodes took part in the measurement.
-fn is_between(measurement: &Measurement) -> bool {
-    measurement.case.is_between_machines()
 }
 
 /// Codes of findings about missing nodes; they stay true when runs are merged.
