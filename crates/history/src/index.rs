@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::CaseCounts;
 use super::documents::{self, DocumentFile, Listing, RUNS_DIRECTORY, UnreadDocument, replace_atomically};
 use super::error::StoreError;
-use super::unfinished::{self, UnfinishedRun};
+use super::unfinished;
 use plimsoll_units::text::shown_path;
 
 /// Format version of the index file; other versions are ignored.
@@ -151,13 +151,9 @@ impl Index {
         let mut places: HashMap<String, usize> = HashMap::new();
         for (file, IndexedFile { found, .. }) in stored.files {
             let path = runs.join(file);
-            let mut found = match found {
-                Ok(facts) => Indexed { facts, path, is_unfinished: false },
-                Err(why) => {
-                    self.problems.push(StoreError::damaged(&path, why));
-                    continue;
-                }
-            };
+            let found = found.map_err(|why| self.problems.push(StoreError::damaged(&path, why)));
+            let Ok(facts) = found else { continue };
+            let mut found = Indexed { facts, path, is_unfinished: false };
             let Some(&place) = places.get(&found.facts.id) else {
                 places.insert(found.facts.id.clone(), self.runs.len());
                 self.runs.push(found);
@@ -178,24 +174,14 @@ impl Index {
     fn add_unfinished(&mut self, directory: &Path) {
         let mut numbers = SeriesNumbers::of(std::mem::take(&mut self.series));
         for left in unfinished::all(directory) {
-            let UnfinishedRun { run, path, problem } = match left {
-                Ok(left) => left,
-                Err(e) => {
-                    self.problems.push(e);
-                    continue;
-                }
-            };
-            self.problems.extend(problem);
-            let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| outline(&text));
-            let facts = match read {
-                Ok(read) => numbers.facts(read),
-                Err(why) => {
-                    self.problems.push(StoreError::damaged(&path, why));
-                    continue;
-                }
-            };
-            let found = Indexed { facts, path, is_unfinished: true };
-            match self.runs.iter_mut().find(|known| known.facts.id == run.id) {
+            let Ok(left) = left.map_err(|e| self.problems.push(e)) else { continue };
+            self.problems.extend(left.problem);
+            let text = serde_json::to_string(&left.run).map_err(|e| e.to_string());
+            let read = text.and_then(|text| outline(&text));
+            let read = read.map_err(|why| self.problems.push(StoreError::damaged(&left.path, why)));
+            let Ok(read) = read else { continue };
+            let found = Indexed { facts: numbers.facts(read), path: left.path, is_unfinished: true };
+            match self.runs.iter_mut().find(|known| known.facts.id == left.run.id) {
                 None => self.runs.push(found),
                 Some(known) if known.completeness() < found.completeness() => *known = found,
                 Some(_) => {}

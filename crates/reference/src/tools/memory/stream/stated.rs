@@ -21,13 +21,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let failed = text.contains("Failed Validation");
     for (name, op) in STREAM_KERNELS {
         // The last line may have lost its end.
-        let (best, [_, least, _]) = match parse_row(&format!("{text}\n"), name, 1e6) {
-            Ok(row) => row,
-            Err(why) => {
-                stated.trouble = Some(why);
-                continue;
-            }
-        };
+        let row = parse_row(&format!("{text}\n"), name, 1e6).map_err(|why| stated.trouble = Some(why));
+        let Ok((best, [_, least, _])) = row else { continue };
         let case =
             Case::of("memory.bandwidth").with_word("op", op.name()).with_count("threads", threads as u64);
         let mut figure = StatedFigure::like(name, best, Unit::BytePerSecond, case, "bandwidth");
