@@ -101,7 +101,7 @@ impl NeighbourDistances {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(HandoverMethod::CompareAndSwap, PAIR_LOOK_TIME).ok();
-            let time = bounced.and_then(|bounced| bounced.one_way.into_iter().reduce(f64::min));
+            let time = bounced.and_then(|bounced| bounced.into_iter().reduce(f64::min));
             times.extend(time);
             time.is_some()
         });

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_bench_api::prelude::*;
-use plimsoll_metal::handover::{Bounced, HandoverError, HandoverMethod, ThreadPair};
+use plimsoll_metal::handover::{HandoverError, HandoverMethod, ThreadPair};
 
 use super::fact::MEASURED_PAIRS;
 use super::pairs::{choose_pairs, pairs_of, shared_resource};
@@ -70,10 +70,10 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     )))
 }
 
-type Bounce = fn([usize; 2], HandoverMethod, Duration) -> Result<Bounced, HandoverError>;
+type Bounce = fn([usize; 2], HandoverMethod, Duration) -> Result<Vec<f64>, HandoverError>;
 
 /// Measures the latency between two CPUs for `time` on two new threads, which end afterwards.
-fn bounce(cpus: [usize; 2], exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
+fn bounce(cpus: [usize; 2], exchange: HandoverMethod, time: Duration) -> Result<Vec<f64>, HandoverError> {
     ThreadPair::new(cpus)?.bounce(exchange, time)
 }
 
@@ -100,7 +100,7 @@ impl Pairs {
     /// if the transfer stalled or was wrong, which is recorded; an error if it could not start.
     fn latency(&mut self, cpus: [usize; 2], time: Duration) -> Result<Option<f64>, CannotMeasure> {
         match (self.bounce)(cpus, self.exchange, time) {
-            Ok(bounced) => Ok(median(bounced.one_way)),
+            Ok(one_way) => Ok(median(one_way)),
             Err(stalled @ HandoverError::Stalled { .. }) => {
                 let times = self.stalled.as_ref().map_or(0, |(_, times)| *times) + 1;
                 self.stalled = Some((stalled.to_string(), times));
@@ -195,24 +195,24 @@ mod tests {
         cpus: [usize; 2],
         exchange: HandoverMethod,
         _: Duration,
-    ) -> Result<Bounced, HandoverError> {
+    ) -> Result<Vec<f64>, HandoverError> {
         let near = if exchange == HandoverMethod::Store { 20e-9 } else { 10e-9 };
         let one_way = near * (cpus[1] - cpus[0]) as f64;
-        Ok(Bounced { one_way: vec![one_way, 1e-3, one_way], rounds: 600 })
+        Ok(vec![one_way, 1e-3, one_way])
     }
 
     fn without_2(
         cpus: [usize; 2],
         exchange: HandoverMethod,
         time: Duration,
-    ) -> Result<Bounced, HandoverError> {
+    ) -> Result<Vec<f64>, HandoverError> {
         match cpus.contains(&2) {
             true => Err(HandoverError::Stalled { cpus, patience: Duration::from_secs(2) }),
             false => by_distance(cpus, exchange, time),
         }
     }
 
-    fn miscounted(cpus: [usize; 2], _: HandoverMethod, _: Duration) -> Result<Bounced, HandoverError> {
+    fn miscounted(cpus: [usize; 2], _: HandoverMethod, _: Duration) -> Result<Vec<f64>, HandoverError> {
         Err(HandoverError::Miscounted { cpus, turns: [7, 6] })
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::buffer::{Buffer, Pages};
-use plimsoll_metal::gemm::{Gemm, MatrixMut, MatrixView, Multiplied, ProductShape, Real, Update};
+use plimsoll_metal::gemm::{Gemm, MatrixMut, MatrixView, ProductShape, Real, Update};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
@@ -228,8 +228,8 @@ impl<T: Real> Prepared for GemmTeam<T> {
         let c = MatrixMut::new(self.c.elements_mut(), rows, rows, stride);
         let mut c = c.map_err(CannotMeasure::environment)?;
         let begun = Instant::now();
-        let multiplied = self.gemm.multiply(&mut self.team, a, b, &mut c, Update::Set);
-        let Multiplied { clocks, .. } = multiplied.map_err(CannotMeasure::environment)?;
+        let clocks = self.gemm.multiply(&mut self.team, a, b, &mut c, Update::Set);
+        let clocks = clocks.map_err(CannotMeasure::environment)?;
         let elapsed = begun.elapsed().as_secs_f64();
         let residual = self.residual();
         self.worst = greater(residual, self.worst);

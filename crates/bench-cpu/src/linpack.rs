@@ -160,12 +160,12 @@ impl Prepared for LinpackTeam {
         let filled = lu.fill(team, |row, column, numbers| sequence.column(rows, row, column, numbers));
         filled.map_err(CannotMeasure::environment)?;
         let begun = Instant::now();
-        let solved = lu.solve(team).map_err(CannotMeasure::environment)?;
+        let clocks = lu.solve(team).map_err(CannotMeasure::environment)?;
         let elapsed = begun.elapsed().as_secs_f64();
         let residual = residual(team, sequence, lu.solution()).map_err(CannotMeasure::environment)?;
         self.worst = greater(residual.scaled, self.worst);
         let figures = [operations(rows as f64), elapsed, residual.scaled];
-        let mut sample = dense::sample(figures, team, &solved.clocks, &self.kinds);
+        let mut sample = dense::sample(figures, team, &clocks, &self.kinds);
         sample.values.insert(RESIDUAL_UNSCALED.to_owned(), residual.unscaled);
         Ok(sample)
     }

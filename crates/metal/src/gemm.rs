@@ -11,7 +11,7 @@ pub(crate) mod tile;
 
 pub use blocking::{Blocking, CoreCaches};
 pub use matrix::{ColumnMatrix, MatrixMut, MatrixView, ShapeError};
-pub use product::{Gemm, GemmError, Multiplied, ProductShape};
+pub use product::{Gemm, GemmError, ProductShape};
 pub use tile::Update;
 
 use crate::arch::{native, reference_gemm};

@@ -111,14 +111,6 @@ impl SystemSize {
     }
 }
 
-/// Result of a solution.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Solved {
-    /// Core clock of each thread during the factorisation.
-    pub clocks: TeamClocks,
-}
-
 /// A system in memory, with the buffers needed to solve it.
 #[derive(Debug)]
 pub struct Lu {
@@ -206,9 +198,9 @@ impl Lu {
         self.numbers.resident()
     }
 
-    /// Solves the system and overwrites the matrix: call [`Lu::fill`] before the next solution.
-    /// Fails if the matrix is singular or `team` has another size than in [`Lu::new`].
-    pub fn solve(&mut self, team: &mut Team) -> Result<Solved, LuError> {
+    /// Solves the system, overwrites the matrix (see [`Lu::fill`]), and returns the core clocks
+    /// of the factorisation. Fails if the matrix is singular or `team` has another size than before.
+    pub fn solve(&mut self, team: &mut Team) -> Result<TeamClocks, LuError> {
         self.factor(team)?;
         let SystemSize { rows, block, kernels, grid, .. } = self.system;
         let numbers = self.numbers.elements::<f64>();
@@ -219,7 +211,7 @@ impl Lu {
         let back = Back { narrow: kernels.narrow, grid, numbers, block, parts };
         team.run(|member| back.run(member))?;
         debug_assert!(self.solution[rows..].iter().all(|x| *x == 0.0), "the identity's unknowns are zero");
-        Ok(Solved { clocks: TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)) })
+        Ok(TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)))
     }
 
     /// Returns the unknowns x; valid only after [`Lu::solve`].

@@ -74,14 +74,6 @@ struct ProductWorker {
     watch: ThreadClock,
 }
 
-/// Conditions during a multiplication.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Multiplied {
-    /// Core clock of each thread.
-    pub clocks: TeamClocks,
-}
-
 impl<T: Real> Gemm<T> {
     /// Allocates buffers for products of `shape` on `team`, in blocks that fit `caches`, and
     /// calibrates the core clock on each CPU. Fails without a kernel for `isa` or without memory.
@@ -128,8 +120,8 @@ impl<T: Real> Gemm<T> {
         self.blocking
     }
 
-    /// Sets `c` to `a`·`b`, or adds or subtracts the product, as `update` selects. Fails if the
-    /// dimensions or the size of the team are not those of [`Gemm::new`].
+    /// Sets `c` to `a`·`b`, or adds or subtracts the product, as `update` selects. Returns the
+    /// threads' core clocks. Fails if the dimensions or the team's size differ from [`Gemm::new`].
     pub fn multiply(
         &mut self,
         team: &mut Team,
@@ -137,7 +129,7 @@ impl<T: Real> Gemm<T> {
         b: MatrixView<'_, T>,
         c: &mut MatrixMut<'_, T>,
         update: Update,
-    ) -> Result<Multiplied, GemmError> {
+    ) -> Result<TeamClocks, GemmError> {
         let shape = ProductShape { rows: c.rows, columns: c.columns, depth: a.columns };
         if shape != self.shape || a.rows != c.rows || b.rows != a.columns || b.columns != c.columns {
             return Err(self.mismatch(a, b, c));
@@ -166,7 +158,7 @@ impl<T: Real> Gemm<T> {
         };
         if shape.depth == 0 && update == Update::Set {
             shared.clear(shape.rows);
-            return Ok(Multiplied { clocks: TeamClocks::default() });
+            return Ok(TeamClocks::default());
         }
         let slab = self.blocking.depth * SLAB_BLOCKS;
         team.run_each(&mut self.workers, |member, own| {
@@ -178,7 +170,7 @@ impl<T: Real> Gemm<T> {
                 unsafe { shared.multiply_slab(member, slab, own, update) };
             }
         })?;
-        Ok(Multiplied { clocks: TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)) })
+        Ok(TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)))
     }
 
     fn mismatch(&self, a: MatrixView<'_, T>, b: MatrixView<'_, T>, c: &MatrixMut<'_, T>) -> GemmError {

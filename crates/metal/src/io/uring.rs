@@ -19,7 +19,7 @@ mod setup;
 mod tests;
 
 pub use error::{RingError, Unavailable};
-pub use request::{Completion, Delivery, Granted, Polling, Request, RequestKind, WaitEnd};
+pub use request::{Completion, Granted, Polling, Request, RequestKind, WaitEnd};
 pub use setup::transfer_buffer;
 use setup::{errno_of, set_up};
 
@@ -75,14 +75,13 @@ impl<F: AsFd> Ring<F> {
     pub fn on(files: Vec<F>, depth: usize, block: usize, polling: Polling) -> Result<Self, RingError> {
         let slots = Slots::new(files, depth, block)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;
-        let (uring, delivery) = set_up(entries, polling)?;
+        let uring = set_up(entries, polling)?;
         let descriptors: Vec<_> = slots.files.iter().map(|file| file.as_fd().as_raw_fd()).collect();
         let granted = Granted {
             // SAFETY: the ring drops the buffers only after the kernel has finished every request.
             buffers: unsafe { uring.submitter().register_buffers(&slots.vectors()) }
                 .map_err(|e| errno_of(&e)),
             file: uring.submitter().register_files(&descriptors).map_err(|e| errno_of(&e)),
-            delivery,
         };
         Ok(Ring { uring: UringBox(uring), slots, polling, granted, not_send: PhantomData })
     }

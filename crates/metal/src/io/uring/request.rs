@@ -72,19 +72,6 @@ pub struct Granted {
     pub buffers: Result<(), Errno>,
     /// Registered file (looked up once), or the error.
     pub file: Result<(), Errno>,
-    /// Delivery of completions.
-    pub delivery: Delivery,
-}
-
-/// When the kernel processes completions; later variants interrupt the measured thread less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
-    /// Interrupts the thread (any kernel).
-    Interrupting,
-    /// At the thread's next system call (`IORING_SETUP_COOP_TASKRUN`, Linux 5.19).
-    Cooperative,
-    /// Only while the thread waits (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1).
-    Deferred,
 }
 
 /// Polling instead of system calls and interrupts.

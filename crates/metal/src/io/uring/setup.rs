@@ -1,7 +1,7 @@
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
-use super::{Delivery, Polling, RingError, Unavailable};
+use super::{Polling, RingError, Unavailable};
 use crate::buffer::{self, Buffer, Pages};
 
 /// 1 = only `kernel.io_uring_group` and CAP_SYS_ADMIN, 2 = disabled (sysctl/kernel.rst).
@@ -17,9 +17,9 @@ pub fn transfer_buffer(bytes: usize) -> Result<Buffer, RingError> {
 }
 
 /// Creates a ring of `entries` entries, whose completions interrupt the thread as little as the
-/// kernel allows (with polling: `Interrupting`). Fails before Linux 5.6.
-pub(super) fn set_up(entries: u32, polling: Polling) -> Result<(IoUring, Delivery), RingError> {
-    let (uring, delivery) = build(entries, polling).map_err(|e| {
+/// kernel allows (without polling). Fails before Linux 5.6.
+pub(super) fn set_up(entries: u32, polling: Polling) -> Result<IoUring, RingError> {
+    let uring = build(entries, polling).map_err(|e| {
         let sysctl = std::fs::read_to_string(SYSCTL).ok();
         Unavailable::classify(errno_of(&e), sysctl.as_deref())
     })?;
@@ -29,10 +29,10 @@ pub(super) fn set_up(entries: u32, polling: Polling) -> Result<(IoUring, Deliver
     if probed.is_err() || !probe.is_supported(opcode::Read::CODE) {
         return Err(RingError::Unavailable(Unavailable::TooOld));
     }
-    Ok((uring, delivery))
+    Ok(uring)
 }
 
-fn build(entries: u32, polling: Polling) -> std::io::Result<(IoUring, Delivery)> {
+fn build(entries: u32, polling: Polling) -> std::io::Result<IoUring> {
     if polling == Polling::default() {
         return build_quietest(entries);
     }
@@ -44,21 +44,23 @@ fn build(entries: u32, polling: Polling) -> std::io::Result<(IoUring, Delivery)>
     if polling.completion {
         builder.setup_iopoll();
     }
-    builder.build(entries).map(|uring| (uring, Delivery::Interrupting))
+    builder.build(entries)
 }
 
-fn build_quietest(entries: u32) -> std::io::Result<(IoUring, Delivery)> {
+fn build_quietest(entries: u32) -> std::io::Result<IoUring> {
     // An unknown set-up flag is EINVAL (io_uring_setup(2)): only that leads to the next attempt.
     let unknown = |e: &std::io::Error| errno_of(e) == Errno::INVAL;
+    // Completions are delivered only while the thread waits (Linux 6.1).
     match IoUring::builder().dontfork().setup_single_issuer().setup_defer_taskrun().build(entries) {
         Err(e) if unknown(&e) => {}
-        made => return made.map(|uring| (uring, Delivery::Deferred)),
+        made => return made,
     }
+    // They are delivered at the thread's next system call (Linux 5.19).
     match IoUring::builder().dontfork().setup_coop_taskrun().build(entries) {
         Err(e) if unknown(&e) => {}
-        made => return made.map(|uring| (uring, Delivery::Cooperative)),
+        made => return made,
     }
-    IoUring::builder().dontfork().build(entries).map(|uring| (uring, Delivery::Interrupting))
+    IoUring::builder().dontfork().build(entries)
 }
 
 pub(super) fn errno_of(error: &std::io::Error) -> Errno {
