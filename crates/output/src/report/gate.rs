@@ -3,46 +3,18 @@
 use std::fmt::Write as _;
 
 use plimsoll_bench::label::full;
-use plimsoll_gate::{
-    CheckProgress, CheckedQuantity, FigureCheck, Gate, GateAbout, GateAnswer, GateDocument, MISSED,
-};
+use plimsoll_gate::{CheckProgress, CheckedQuantity, FigureCheck, Gate, GateAbout, GateAnswer, MISSED};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
-use serde_json::to_string_pretty;
 
 use super::format::{Families, since_1970};
 use super::style::{Style, TextRole};
 use super::wrap::{left, paragraph, right, widths};
 use super::{and_more, grouped};
 
-/// Output format of a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerShape {
-    /// Verdict and a table of checks.
-    Text,
-    /// Verdict only.
-    Line,
-    /// JSON document.
-    Json,
-    /// Nagios line with performance data.
-    Nagios,
-    /// OpenMetrics gauges.
-    OpenMetrics,
-}
-
 const COLUMN_TITLES: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
 
-/// Formats the result of a gate (short health check) as `shape`; `about` has version, times, level.
-pub fn text(gate: &Gate, about: GateAbout<'_>, shape: AnswerShape, style: &Style) -> String {
-    match shape {
-        AnswerShape::Text => for_people(gate, style),
-        AnswerShape::Line => gate.verdict().line + "\n",
-        AnswerShape::Json => to_string_pretty(&GateDocument::of(gate, about)).unwrap_or_default() + "\n",
-        AnswerShape::Nagios => nagios(gate),
-        AnswerShape::OpenMetrics => metrics(gate, about),
-    }
-}
-
-fn for_people(gate: &Gate, style: &Style) -> String {
+/// Formats the result of a gate (short health check): verdict and a table of checks.
+pub fn for_people(gate: &Gate, style: &Style) -> String {
     let verdict = gate.verdict();
     let role = match verdict.answer {
         GateAnswer::Healthy => TextRole::Good,
@@ -172,7 +144,7 @@ fn cells(check: &FigureCheck, last: &impl Fn(&FigureCheck) -> String) -> [String
 /// Formats Nagios plug-in output (<https://nagios-plugins.org/doc/guidelines.html>): a line, `|`,
 /// and `'label'=value[UOM];;crit` per check. `crit` is the range without alarm (`low:` for a
 /// minimum, `high` for a maximum); it is empty for undecided checks.
-fn nagios(gate: &Gate) -> String {
+pub fn nagios(gate: &Gate) -> String {
     let verdict = gate.verdict();
     let word = match verdict.answer {
         GateAnswer::Healthy => "OK",
@@ -196,7 +168,7 @@ fn nagios(gate: &Gate) -> String {
 }
 
 /// Formats answer, cause, level, times and checks as OpenMetrics gauges for node_exporter.
-fn metrics(gate: &Gate, about: GateAbout<'_>) -> String {
+pub fn metrics(gate: &Gate, about: GateAbout<'_>) -> String {
     let verdict = gate.verdict();
     let mut families = Families::default();
     let is = |answer: GateAnswer| (answer.word(), answer == verdict.answer);

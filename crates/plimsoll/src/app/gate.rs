@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use plimsoll_command::cli::{AnswerForm, Common, GateCommand as Typed, Measurable};
-use plimsoll_gate::{Gate, GateAbout, GateAnswer, Rates, Unjudged, UsualFigures, is_same_machine};
+use plimsoll_gate::{
+    Gate, GateAbout, GateAnswer, GateDocument, Rates, Unjudged, UsualFigures, is_same_machine,
+};
 use plimsoll_history::{ProvenCpus, RunSummary, Store};
 use plimsoll_machine::health::Health;
 use plimsoll_machine::{CpuSet, Machine, Others, Processes, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_output::report::gate::{AnswerShape, explained, text};
+use plimsoll_output::report::gate::{explained, for_people, metrics, nagios};
 use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
@@ -20,6 +22,7 @@ use plimsoll_run::Planned;
 use plimsoll_system::leftover::Registry;
 use plimsoll_system::wall;
 use plimsoll_units::text::shown_path;
+use serde_json::to_string_pretty;
 
 use super::prepared::{PreparedRun, is_on_files, read_history, takes_server};
 use super::progress::ProgressText;
@@ -82,25 +85,21 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
         machine: &machine.id,
         level: u8::try_from(typed.level).unwrap_or(u8::MAX),
     };
-    let shown = |form| text(&gate, about, form, &style);
-    let output = printed(&shown(shape(typed.format)));
+    let shown = |form| match form {
+        AnswerForm::Text => for_people(&gate, &style),
+        AnswerForm::Json => to_string_pretty(&GateDocument::of(&gate, about)).unwrap_or_default() + "\n",
+        AnswerForm::Nagios => nagios(&gate),
+        AnswerForm::Npd => gate.verdict().line + "\n",
+        AnswerForm::Openmetrics => metrics(&gate, about),
+    };
+    let output = printed(&shown(typed.format));
     if let Some(to) = &to {
         let form = if typed.format == AnswerForm::Text { AnswerForm::Json } else { typed.format };
-        let text = shown(shape(form));
+        let text = shown(form);
         to.fill_within(Some(OUTPUT_PATIENCE), |file| file.write_all(text.as_bytes()))?;
     }
     output?;
     Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, gate.interrupted)))
-}
-
-fn shape(form: AnswerForm) -> AnswerShape {
-    match form {
-        AnswerForm::Text => AnswerShape::Text,
-        AnswerForm::Json => AnswerShape::Json,
-        AnswerForm::Nagios => AnswerShape::Nagios,
-        AnswerForm::Npd => AnswerShape::Line,
-        AnswerForm::Openmetrics => AnswerShape::OpenMetrics,
-    }
 }
 
 /// Returns 0 for healthy, 1 (Nagios: 2) for sick. For unknown `--exit-unknown` or the format's own
