@@ -197,6 +197,7 @@ pub fn kernel_names(op: BlockOp, block: u64) -> Vec<String> {
 pub struct Region {
     buffer: Buffer,
     shape: BlockShape,
+    /// Blocks per pass; of a copy, in the source.
     count: u64,
     target: usize,
     /// Indices of the next blocks in the order drawn; empty in sequential order.
@@ -254,11 +255,6 @@ impl Region {
         self.shape.op.regions() as u64
     }
 
-    /// Returns the number of blocks per pass; for a copy, the number of blocks in the source.
-    pub fn blocks(&self) -> u64 {
-        self.count
-    }
-
     /// Returns the bytes loaded plus the bytes stored for each block.
     pub fn bytes_per_block(&self) -> u64 {
         (self.shape.block * self.shape.op.regions()) as u64
@@ -267,11 +263,6 @@ impl Region {
     /// Returns the size of all blocks in bytes; for a copy, of source and target together.
     pub fn bytes(&self) -> u64 {
         self.count * self.bytes_per_block()
-    }
-
-    /// Returns how many blocks [`Region::work`] has processed in all, over all passes.
-    pub fn done(&self) -> u64 {
-        self.done
     }
 
     /// Returns how many bytes of the region are resident, by page size (`/proc/self/smaps`).

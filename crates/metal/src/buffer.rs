@@ -110,7 +110,7 @@ pub struct Buffer {
     reserved: usize,
     pub(crate) start: NonNull<u8>,
     bytes: usize,
-    pages: Pages,
+    pub(crate) pages: Pages,
 }
 
 // SAFETY: a buffer owns its mapping as a Vec owns its allocation; nothing is bound to a thread.
@@ -227,11 +227,6 @@ impl Buffer {
     /// Returns false, because an empty buffer cannot be made.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
-    }
-
-    /// Returns the requested page size.
-    pub fn pages(&self) -> Pages {
-        self.pages
     }
 
     /// Returns the buffer's resident bytes by page size, from `/proc/self/smaps`. Fails if that

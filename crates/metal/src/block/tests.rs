@@ -63,7 +63,7 @@ proptest! {
         for kernel in available(shape.op, block) {
             let mut region = Region::new(shape).unwrap();
             let fresh = Region::new(shape).unwrap();
-            prop_assert_eq!(region.blocks(), blocks as u64);
+            prop_assert_eq!(region.count, blocks as u64);
             let mut places = Vec::new();
             for batch in &batches {
                 places.extend(work(&mut region, kernel, *batch));
@@ -169,10 +169,10 @@ fn bytes_count_both_ways_and_leave_the_rest_over() {
         ..shape(BlockOp::ReadWrite, BlockTraversal::Sequential, 4096, 1)
     };
     let region = Region::new(shape).unwrap();
-    assert_eq!((region.blocks(), region.bytes_per_block(), region.bytes()), (1, 8192, 8192));
+    assert_eq!((region.count, region.bytes_per_block(), region.bytes()), (1, 8192, 8192));
     let shape = BlockShape { bytes: 3 * 4096 + 200, op: BlockOp::Write, ..shape };
     let region = Region::new(shape).unwrap();
-    assert_eq!((region.blocks(), region.bytes_per_block(), region.bytes()), (3, 4096, 12288));
+    assert_eq!((region.count, region.bytes_per_block(), region.bytes()), (3, 4096, 12288));
 }
 
 #[test]

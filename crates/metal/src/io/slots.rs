@@ -66,11 +66,6 @@ impl<F> Slots<F> {
         self.block
     }
 
-    /// Returns the number of submitted, unfinished requests.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
     /// Returns the buffer of an idle slot; `None` if a request uses it or the slot does not exist.
     pub fn buffer(&self, slot: usize) -> Option<&[u8]> {
         let data = self.idle_address(slot)?;

@@ -66,12 +66,8 @@ impl std::fmt::Debug for UringBox {
 has_slots!(Ring);
 
 impl<F: AsFd> Ring<F> {
-    /// Creates a ring on `file` with `depth` slots, each with a zeroed buffer of `block` bytes.
-    pub fn new(file: F, depth: usize, block: usize) -> Result<Self, RingError> {
-        Ring::on(vec![file], depth, block, Polling::default())
-    }
-
-    /// Creates a ring like [`Ring::new`], on several files (at least one) and with mode `polling`.
+    /// Creates a ring on `files` (at least one) with `depth` slots, each with a zeroed buffer of
+    /// `block` bytes, and with mode `polling`.
     pub fn on(files: Vec<F>, depth: usize, block: usize, polling: Polling) -> Result<Self, RingError> {
         let slots = Slots::new(files, depth, block)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;

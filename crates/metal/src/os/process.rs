@@ -70,11 +70,6 @@ impl FollowerProcess {
             child => Pid::from_raw(child).map(Self).ok_or_else(|| io::ErrorKind::InvalidData.into()),
         }
     }
-
-    /// Returns the child's process ID.
-    pub fn id(&self) -> i32 {
-        self.0.as_raw_nonzero().get()
-    }
 }
 
 impl Drop for FollowerProcess {
@@ -108,7 +103,7 @@ mod tests {
                 near.send(LinkMessage::Turn).unwrap();
                 assert_eq!(near.receive().unwrap(), LinkMessage::Turn);
             }
-            let id = follower.id();
+            let id = follower.0.as_raw_nonzero().get();
             drop(follower);
             assert!(!std::path::Path::new(&format!("/proc/{id}")).exists());
         }

@@ -25,7 +25,7 @@ fn read(slot: usize, offset: u64, len: usize) -> Request {
 }
 
 fn ring<F: AsFd>(file: F, depth: usize, block: usize) -> Option<Ring<F>> {
-    available(Ring::new(file, depth, block))
+    available(Ring::on(vec![file], depth, block, Polling::default()))
 }
 
 fn available<F>(ring: Result<Ring<F>, RingError>) -> Option<Ring<F>> {
@@ -91,7 +91,7 @@ fn a_pipe_nobody_writes_to_keeps_the_whole_depth_in_flight_until_it_is_written()
         ring.push(read(slot, u64::MAX, 8)).expect("push");
     }
     assert_eq!(ring.submit(), Ok(4));
-    assert_eq!(ring.in_flight(), 4);
+    assert_eq!(ring.slots.in_flight, 4);
     let mut done = Vec::new();
     assert_eq!(ring.wait(0, &mut done), Ok(0));
     for _ in 0..4 {
@@ -150,7 +150,8 @@ fn impossible_shapes_and_ranges_are_refused() {
     for (depth, block) in
         [(0, 4096), (MAX_DEPTH + 1, 4096), (1, 0), (1, MAX_BLOCK + 1), (usize::MAX, MAX_BLOCK)]
     {
-        assert_eq!(Ring::new(&file, depth, block).err(), Some(RingError::Geometry { depth, block }));
+        let made = Ring::on(vec![&file], depth, block, Polling::default());
+        assert_eq!(made.err(), Some(RingError::Geometry { depth, block }));
     }
     let Some(mut ring) = ring(&file, 1, 4096) else { return };
     for (start, len) in [(0, 4097), (4096, 1), (usize::MAX, 1), (1, usize::MAX)] {
@@ -221,7 +222,7 @@ fn each_refusal_of_the_kernel_is_named() {
 fn a_transfer_buffer_is_zeroed_aligned_and_writable_and_in_huge_pages_from_one_on() {
     for len in [1, 511, 4096, (1 << 20) + 1, 2 << 20, (4 << 20) + 1] {
         let mut buffer = transfer_buffer(len).expect("memory");
-        assert_eq!(buffer.pages() == Pages::Thp, len >= 2 << 20, "{len}");
+        assert_eq!(buffer.pages == Pages::Thp, len >= 2 << 20, "{len}");
         let bytes = buffer.bytes_mut();
         assert_eq!(bytes.as_ptr() as usize % rustix::param::page_size(), 0);
         assert!(bytes.len() == len && bytes.iter().all(|&byte| byte == 0));
@@ -248,7 +249,7 @@ proptest! {
         }
         let mut done = Vec::new();
         ring.wait(requests.len(), &mut done)?;
-        prop_assert_eq!((done.len(), ring.in_flight()), (requests.len(), 0));
+        prop_assert_eq!((done.len(), ring.slots.in_flight), (requests.len(), 0));
         for finished in done {
             let Request { slot, offset, start, .. } = finished.request;
             let bytes = expected[slot];
@@ -308,7 +309,7 @@ fn waiting_within_a_time_ends_without_a_completion_and_finds_one_that_is_there()
     for ns in [0, 1, 1_000_000] {
         assert_eq!(ring.wait_within(WaitEnd::Nanoseconds(ns), &mut done), Ok(0));
     }
-    assert_eq!(ring.in_flight(), 1);
+    assert_eq!(ring.slots.in_flight, 1);
     rustix::io::write(&writer, &[1; 8]).expect("write");
     assert_eq!(ring.wait_within(WaitEnd::Endless, &mut done), Ok(1));
     assert_eq!(done[0].outcome, Ok(8));
