@@ -5,7 +5,7 @@
 
 use rand_chacha::rand_core::Rng;
 
-use super::samples::median_of_sorted;
+use super::samples::{ascending, median_of_sorted};
 use super::{Samples, Seed};
 
 /// Number of resamples.
@@ -33,8 +33,7 @@ fn interval(samples: &Samples, seed: Seed, resamples: usize) -> Option<[f64; 2]>
         resample.fill_with(|| below(generator.next_u32(), sorted.len()));
         resampled_median(sorted, &mut resample)
     };
-    let mut medians: Vec<f64> = (0..resamples).map(median).collect();
-    medians.sort_by(f64::total_cmp);
+    let medians = ascending((0..resamples).map(median).collect());
     Some([INTERVAL_TAIL, 1.0 - INTERVAL_TAIL].map(|p| mid_quantile(&medians, p)))
 }
 

@@ -16,7 +16,7 @@ use rand_chacha::rand_core::Rng;
 
 use super::Seed;
 use super::bootstrap::below;
-use super::samples::{median, median_of_sorted};
+use super::samples::{ascending, median, median_of_sorted};
 use super::summary::mad;
 use interval::{Layers, Spread};
 use noise::{residuals, variance_inflation, winsorised};
@@ -95,8 +95,7 @@ pub fn segments_of_many(
 
 /// Returns the highest k × `each` not below the k-th smallest p-value in `chances`; 0 if none.
 fn fdr_level(chances: &[f64], each: f64) -> f64 {
-    let mut sorted = chances.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = ascending(chances.to_vec());
     let levels = (1..).map(|rank: u32| each * f64::from(rank));
     sorted.into_iter().zip(levels).filter(|(chance, level)| chance <= level).last().map_or(0.0, |last| last.1)
 }
@@ -131,8 +130,7 @@ fn segments_at(series: &[TimedPoint], seed: Seed, level: StepLevel, events: &[f6
 
 fn segment(series: &[TimedPoint], points: Range<usize>) -> Option<Segment> {
     let within = series.get(points.clone())?;
-    let mut sorted: Vec<f64> = within.iter().map(|p| p.value).filter(|v| v.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = ascending(within.iter().map(|p| p.value).filter(|v| v.is_finite()).collect());
     let (first, last) = (within.first()?, within.last()?);
     let median = (!sorted.is_empty()).then(|| median_of_sorted(&sorted))?;
     Some(Segment { points, from: first.t, to: last.t, median, mad: mad(&sorted, median) })

@@ -1,7 +1,7 @@
 //! Signs that samples depend on each other or are mixed: outliers and autocorrelation.
 
 use super::Samples;
-use super::samples::median_of_sorted;
+use super::samples::{ascending, median_of_sorted};
 
 /// Minimum modified Z-score (Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993).
 const THRESHOLD: f64 = 3.5;
@@ -14,9 +14,7 @@ const SIGMA_OVER_MEAN_DEVIATION: f64 = 1.253_314;
 pub fn outlier_count(samples: &Samples) -> usize {
     let median = samples.median();
     let deviations: Vec<f64> = samples.points().iter().map(|x| (x - median).abs().min(f64::MAX)).collect();
-    let mut sorted = deviations.clone();
-    sorted.sort_by(f64::total_cmp);
-    let mad = median_of_sorted(&sorted);
+    let mad = median_of_sorted(&ascending(deviations.clone()));
     let n = samples.count() as f64;
     let mean_deviation: f64 = deviations.iter().map(|d| d / n).sum();
     let sigma = if mad > 0.0 { mad / MAD_OVER_SIGMA } else { mean_deviation * SIGMA_OVER_MEAN_DEVIATION };

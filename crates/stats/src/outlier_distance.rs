@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::samples::median_of_sorted;
+use super::samples::{ascending, median_of_sorted};
 
 /// Expected share of runs with noise alone that have a value beyond the bound.
 pub const FALSE_ALARMS: f64 = 0.01;
@@ -26,11 +26,9 @@ pub fn outlier_distance(values: &[f64], looked_at: usize) -> f64 {
     if n < 3 {
         return f64::INFINITY;
     }
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = ascending(values.to_vec());
     let centre = median_of_sorted(&sorted);
-    let mut away: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
-    away.sort_by(f64::total_cmp);
+    let away = ascending(values.iter().map(|value| (value - centre).abs()).collect());
     let (scale, freedom) = match n {
         ..=PAIRWISE => (qn(&sorted), if n < 8 { 0.6 } else { 0.75 } * (n - 1) as f64),
         _ => (MAD * median_of_sorted(&away), 0.37 * n as f64),

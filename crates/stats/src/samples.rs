@@ -35,9 +35,7 @@ impl Samples {
 
     /// Returns the samples as a list in ascending order.
     pub fn sorted(&self) -> Vec<f64> {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted
+        ascending(self.0.clone())
     }
 
     /// Returns the median: the middle sample, or the midpoint of the two in the middle.
@@ -47,9 +45,13 @@ impl Samples {
 }
 
 /// Returns the median: the middle value, or the midpoint of both; `None` without values.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
+pub fn median(values: Vec<f64>) -> Option<f64> {
+    (!values.is_empty()).then(|| median_of_sorted(&ascending(values)))
+}
+
+pub(super) fn ascending(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
-    (!values.is_empty()).then(|| median_of_sorted(&values))
+    values
 }
 
 pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {

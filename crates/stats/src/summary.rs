@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::samples::median_of_sorted;
+use super::samples::{ascending, median_of_sorted};
 use super::{Samples, Seed, median_interval};
 
 /// Statistics of the samples of one metric, in its unit; all finite.
@@ -87,9 +87,8 @@ fn stdev(sorted: &[f64], mean: f64) -> Option<f64> {
 }
 
 pub(super) fn mad(sorted: &[f64], median: f64) -> f64 {
-    let mut deviations: Vec<f64> = sorted.iter().map(|x| (x - median).abs().min(f64::MAX)).collect();
-    deviations.sort_by(f64::total_cmp);
-    median_of_sorted(&deviations)
+    let deviations = sorted.iter().map(|x| (x - median).abs().min(f64::MAX)).collect();
+    median_of_sorted(&ascending(deviations))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Variance of the noise of a series, and its inflation in long means by autocorrelation.
 
-use crate::samples::median_of_sorted;
+use crate::samples::{ascending, median_of_sorted};
 use crate::summary::mad;
 
 /// Limit of deviations from the median in standard deviations: one wild point is no step.
@@ -12,8 +12,7 @@ const MOST_CORRELATED: f64 = 0.95;
 
 /// Returns the deviations of `values` from their median, at most [`WINSOR`] standard deviations.
 pub(super) fn winsorised(values: &[f64]) -> Vec<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = ascending(values.to_vec());
     let median = median_of_sorted(&sorted);
     let widest = match WINSOR * SIGMA_OVER_MAD * mad(&sorted, median) {
         widest if widest > 0.0 => widest,
@@ -70,8 +69,7 @@ pub(super) fn residuals(values: &[f64], at: usize) -> Vec<f64> {
 /// Returns the mean square of differences between values `lag` apart, without those above 3 σ.
 fn trimmed_square(values: &[f64], lag: usize) -> f64 {
     let differences = values.iter().zip(values.iter().skip(lag)).map(|(a, b)| (b - a).abs());
-    let mut sorted: Vec<f64> = differences.collect();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = ascending(differences.collect());
     let widest = WINSOR * SIGMA_OVER_MAD * median_of_sorted(&sorted);
     let kept = sorted.partition_point(|d| *d <= widest);
     sorted[..kept].iter().map(|d| d * d).sum::<f64>() / kept as f64
