@@ -108,8 +108,7 @@ fn with_queue(job: &DiskTransfers, threads: u64) -> DiskTransfers {
 }
 
 fn without_queue(name: &str, case: &Case) -> Case {
-    let params = case.params().iter().filter(|(key, _)| *key != "depth" && *key != "threads");
-    params.fold(Case::of(name), |made, (key, value)| made.with(key, value.clone()))
+    Case::of(name).with_params_of(&case.clone().without(&["depth", "threads"]))
 }
 
 #[cfg(test)]

@@ -139,6 +139,13 @@ impl Case {
         other.params.iter().fold(self, |case, (name, value)| case.with(name, value.clone()))
     }
 
+    /// Returns this case without the parameters `names`.
+    #[must_use]
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.params.retain(|(name, _)| !names.contains(name));
+        self
+    }
+
     /// Returns each of `cases` with parameter `name` set to each of `values`, the first case first.
     #[must_use]
     pub fn with_each(cases: Vec<Self>, name: &str, values: impl IntoIterator<Item = Value>) -> Vec<Self> {

@@ -22,10 +22,8 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     found
 }
 
-fn kind(measurement: &Measurement) -> (Vec<String>, &str, u32) {
-    let params = measurement.case.params().iter().filter(|(name, _)| *name != "chains");
-    let params = params.map(|(name, value)| format!("{name}={value}")).collect();
-    (params, &measurement.node, measurement.repeat)
+fn kind(measurement: &Measurement) -> (Case, &str, u32) {
+    (measurement.case.clone().without(&["chains"]), &measurement.node, measurement.repeat)
 }
 
 struct ChainsPoint<'a> {

@@ -99,10 +99,7 @@ fn of_limit(measurement: &Measurement) -> Option<f64> {
 }
 
 fn alike(a: &Measurement, b: &Measurement) -> bool {
-    let others = |m: &Measurement| -> Vec<String> {
-        let params = m.case.params().iter().filter(|(name, _)| *name != "isa");
-        params.map(|(name, value)| format!("{name}={value}")).collect()
-    };
+    let others = |m: &Measurement| m.case.clone().without(&["isa"]);
     let together = a.node == b.node && a.repeat == b.repeat;
     together && a.case.word("isa") != b.case.word("isa") && others(a) == others(b)
 }

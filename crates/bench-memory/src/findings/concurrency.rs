@@ -54,10 +54,7 @@ fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<ConcurrencyBound<
 fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
     let (a, b) = (MemorySite::of(&one.case), MemorySite::of(&other.case));
     let size = b.size == a.size || b.total() == a.size;
-    let rest = |m: &Measurement| -> String {
-        let kept = m.case.params().iter().filter(|(name, _)| !["threads", "size", "variant"].contains(name));
-        kept.map(|(name, value)| format!("{name}={value} ")).collect()
-    };
+    let rest = |m: &Measurement| m.case.clone().without(&["threads", "size", "variant"]);
     let same = (&one.node, one.repeat, rest(one)) == (&other.node, other.repeat, rest(other));
     b.threads.count > 1 && size && same
 }

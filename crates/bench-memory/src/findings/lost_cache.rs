@@ -34,10 +34,7 @@ fn find_fast_in_cache<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a
 /// Returns the run's equal chase in memory if `cached` takes at least 80 % of its latency.
 fn find_same_in_memory<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
     let latency = median(cached)?;
-    let rest = |m: &Measurement| -> Vec<String> {
-        let kept = m.case.params().iter().filter(|(name, _)| *name != "size");
-        kept.map(|(name, value)| format!("{name}={value}")).collect()
-    };
+    let rest = |m: &Measurement| m.case.clone().without(&["size"]);
     let is_same = |m: &&Measurement| {
         m.achieved.get(&LEVEL).as_deref() == Some("memory")
             && (&m.node, m.repeat, rest(m)) == (&cached.node, cached.repeat, rest(cached))

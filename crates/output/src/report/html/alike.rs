@@ -51,8 +51,7 @@ fn short_name(case: &Case, all: &[&Case]) -> String {
 }
 
 fn without(case: &Case, names: &[&str]) -> String {
-    let kept = case.params().iter().filter(|(name, _)| !names.contains(name));
-    label(&kept.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone())))
+    label(&case.clone().without(names))
 }
 
 fn block<'a>(rows: &[&'a Measurement], stated: &StatedCases) -> RowBlock<'a> {
