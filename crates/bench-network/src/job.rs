@@ -9,17 +9,9 @@ use crate::amount;
 use crate::server::{ServerAddress, source_address};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::place::ThreadOrder;
-use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets, WaitMode};
+use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets, Trip, WaitMode};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Protocol {
-    Tcp,
-    Udp,
-    Icmp,
-    Connect,
-}
 
 /// A parsed case. Parameters that a benchmark does not have keep their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +29,8 @@ pub struct NetworkJob {
     pub(super) sending: Sending,
     pub(super) receiving: Receiving,
     pub(super) searches: bool,
-    pub(super) protocol: Protocol,
+    /// How the server echoes messages; `None`: its kernel answers ICMP echoes.
+    pub(super) trip: Option<Trip>,
     pub(super) wait: WaitMode,
     pub(super) timeout: Duration,
     /// Time between the starts of two messages; zero to send each right after the one before.
@@ -78,11 +71,11 @@ impl NetworkJob {
             sending: if is("zerocopy", "on") { Sending::ZeroCopy } else { Sending::Copy },
             receiving: if is("discard", "on") { Receiving::Discard } else { Receiving::Copy },
             searches: case.get("search").is_some(),
-            protocol: match case.word("protocol") {
-                Some("udp") => Protocol::Udp,
-                Some("icmp") => Protocol::Icmp,
-                Some("connect") => Protocol::Connect,
-                _ => Protocol::Tcp,
+            trip: match case.word("protocol") {
+                Some("udp") => Some(Trip::Udp),
+                Some("icmp") => None,
+                Some("connect") => Some(Trip::Connect),
+                _ => Some(Trip::Tcp),
             },
             wait: if is("mode", "poll") { WaitMode::Poll } else { WaitMode::Block },
             timeout: case.time("timeout").unwrap_or(TIMEOUT),

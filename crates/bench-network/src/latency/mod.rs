@@ -9,7 +9,7 @@ mod trips;
 
 pub use trips::RoundTrips;
 
-use crate::job::{NetworkJob, Protocol};
+use crate::job::NetworkJob;
 use crate::setup::{NetworkSetup, candidates, with_options, with_streams};
 use crate::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram, message_sizes, seed};
 use plimsoll_bench_api::fixed::AveragePace;
@@ -126,8 +126,7 @@ impl Benchmark for NetworkLatency {
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let job: NetworkJob = parsed.read()?;
         let mut setup = NetworkSetup::from_job(&job, cx)?;
-        // The kernel answers ICMP echoes.
-        if job.protocol != Protocol::Icmp {
+        if job.trip.is_some() {
             let asked = job.place.as_ref().map(|place| end_cpus::ordered_placement(cx.machine, place));
             setup = setup.with_placement(asked.unwrap_or_else(|| EndPlacement::together(cx.machine)));
         }

@@ -14,7 +14,7 @@ use crate::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
 };
 use crate::fact::{PLACEMENT, PLACEMENTS};
-use crate::job::{NetworkJob, Protocol};
+use crate::job::NetworkJob;
 use crate::lost_link::lost_links;
 use crate::path::Path as ServerPath;
 use crate::path::fault::{self, PathFault};
@@ -44,20 +44,13 @@ const CONNECTED: Duration = Duration::from_secs(2);
 
 const LINK: [OwnCondition; 4] = [PATH_LOOPBACK, PATH_IPV6, PATH_SPEED, PATH_MTU];
 
-#[derive(Debug)]
-enum Ways {
-    Tcp,
-    Udp(Vec<UdpSocket>),
-    Connect,
-    Icmp(SocketAddr),
-}
-
 /// A prepared case of round trips.
 #[derive(Debug)]
 pub struct RoundTrips {
     session: Option<ServerSession>,
     address: SocketAddr,
-    ways: Ways,
+    trip: Option<Trip>,
+    sockets: Vec<UdpSocket>,
     load: Option<NetworkLoad>,
     placement: EndPlacement,
     path: ServerPath,
@@ -81,25 +74,16 @@ impl RoundTrips {
     /// Fails without a server or, for ICMP, without the right to send.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let (message, streams) = (job.message as usize, job.streams);
-        let (session, address, ways) = match job.protocol {
-            Protocol::Icmp => {
-                let address = icmp_address(setup)?;
-                (None, address, Ways::Icmp(address))
+        let (mut session, mut sockets) = (None, Vec::new());
+        if let Some(trip) = job.trip {
+            let opened = session.insert(ServerSession::open(&setup.place, setup.from)?);
+            match trip {
+                Trip::Udp => sockets = opened.open_udp(streams)?,
+                Trip::Tcp => opened.join(streams, &Sockets::default())?,
+                Trip::Connect => {}
             }
-            protocol => {
-                let mut session = ServerSession::open(&setup.place, setup.from)?;
-                let ways = match protocol {
-                    Protocol::Udp => Ways::Udp(session.open_udp(streams)?),
-                    Protocol::Connect => Ways::Connect,
-                    _ => {
-                        session.join(streams, &Sockets::default())?;
-                        Ways::Tcp
-                    }
-                };
-                let address = session.address;
-                (Some(session), address, ways)
-            }
-        };
+        }
+        let address = session.as_ref().map_or_else(|| icmp_address(setup), |session| Ok(session.address))?;
         let near = &setup.placement.near;
         let load = job.load.zip(session.as_ref());
         let load = load.map(|(direction, session)| NetworkLoad::new(session, direction, near, seed));
@@ -109,7 +93,8 @@ impl RoundTrips {
             links: if session.is_none() { LinkWatch::start_on_route(address) } else { LinkWatch::default() },
             session,
             address,
-            ways,
+            trip: job.trip,
+            sockets,
             placement: setup.placement.clone(),
             path: setup.path(address),
             fixed: job.messages.map(FixedTransfer::new),
@@ -173,7 +158,7 @@ impl RoundTrips {
         let is_silent = match &trips {
             Ok(trips) => trips.returned() == 0,
             Err(LostTransfer::Stream(e)) if e.kind() == io::ErrorKind::TimedOut => true,
-            Err(_) => matches!(self.ways, Ways::Connect),
+            Err(_) => self.trip == Some(Trip::Connect),
         };
         if is_silent {
             self.verify_echoes()?;
@@ -200,13 +185,7 @@ impl RoundTrips {
 
     /// Requests the server's echoes. Returns its port for new connections (`--protocol connect`).
     fn begin(&mut self, until: OrderedAmount) -> Result<Option<u16>, CannotMeasure> {
-        let trip = match self.ways {
-            Ways::Tcp => Trip::Tcp,
-            Ways::Udp(_) => Trip::Udp,
-            Ways::Connect => Trip::Connect,
-            Ways::Icmp(_) => return Ok(None),
-        };
-        let Some(session) = &mut self.session else { return Ok(None) };
+        let Some((session, trip)) = self.session.as_mut().zip(self.trip) else { return Ok(None) };
         let most = session.welcome.max_nanos;
         let longest = if let OrderedAmount::Nanos(time) = until { time.min(most) } else { most };
         let message = self.payloads.first().map_or(1, |payload| payload.bytes().len());
@@ -232,23 +211,17 @@ impl RoundTrips {
         let options = |number| RoundTripOptions { until: until.share(parts, number), ..own };
         let mut to = self.address;
         to.set_port(port.unwrap_or_default());
-        let (ways, cpus) = (&self.ways, &self.placement.near);
+        let (trip, sockets, cpus) = (self.trip, &self.sockets, &self.placement.near);
         let streams = self.session.as_ref().map(|session| session.streams.as_slice()).unwrap_or_default();
         let shared = &SharedTransfer::new(parts).map_err(LostTransfer::Here)?;
         let stop = &shared.stop;
         let works = self.payloads.iter_mut().enumerate().map(|(number, payload)| {
             let options = options(number);
-            move || match ways {
-                Ways::Tcp => {
-                    let path = streams.get(number).ok_or_else(gone).and_then(TcpPath::new);
-                    trips_over(path, payload, first, options, stop)
-                }
-                Ways::Udp(sockets) => {
-                    let path = sockets.get(number).ok_or_else(gone).map(UdpPath);
-                    trips_over(path, payload, first, options, stop)
-                }
-                Ways::Connect => trips_over(Ok(ConnectPath::new(to)), payload, first, options, stop),
-                Ways::Icmp(to) => trips_over(IcmpPath::new(*to), payload, first, options, stop),
+            move || match trip {
+                Some(Trip::Tcp) => trips_over(TcpPath::new(&streams[number]), payload, first, options, stop),
+                Some(Trip::Udp) => trips_over(Ok(UdpPath(&sockets[number])), payload, first, options, stop),
+                Some(Trip::Connect) => trips_over(Ok(ConnectPath::new(to)), payload, first, options, stop),
+                None => trips_over(IcmpPath::new(to), payload, first, options, stop),
             }
         });
         let team = ThreadTeam { name: "trips", done: &shared.senders_done, shared, cpus, first: 0 };
@@ -267,27 +240,24 @@ impl RoundTrips {
         let bytes = self.payloads.first().map_or(1, |payload| payload.bytes().len()) as u32;
         let session = self.session.as_mut().filter(|session| session.pid().is_none())?;
         let lost_link = session.lost_link();
-        let ends = [TransferEnd::Client, TransferEnd::Server].into_iter();
-        match &self.ways {
+        let mut ends = [TransferEnd::Client, TransferEnd::Server].into_iter();
+        match self.trip? {
             _ if lost_link.is_some() => lost_link,
-            Ways::Connect => {
+            Trip::Connect => {
                 let port = port?;
                 let mut to = self.address;
                 to.set_port(port);
                 let connected = TcpStream::connect_timeout(&to, CONNECTED);
                 connected.is_err().then_some(PathFault::NoConnection { port })
             }
-            Ways::Udp(sockets) => {
+            Trip::Udp => {
                 session.finish_trips().ok()?;
-                let mut faults = ends.map(|sender| fault::probe_datagrams(session, sockets, sender, bytes));
-                faults.find_map(|fault| fault.ok().flatten())
+                ends.find_map(|end| fault::probe_datagrams(session, &self.sockets, end, bytes).ok().flatten())
             }
-            Ways::Tcp => {
+            Trip::Tcp => {
                 let segment = TcpInfo::of(session.streams.first()?).ok()?.send_mss;
-                let mut faults = ends.map(|sender| fault::probe_segments(session, sender, segment));
-                faults.find_map(|fault| fault.ok().flatten())
+                ends.find_map(|end| fault::probe_segments(session, end, segment).ok().flatten())
             }
-            Ways::Icmp(_) => None,
         }
     }
 
@@ -379,10 +349,6 @@ fn trips_over(
     stop: &AtomicBool,
 ) -> io::Result<TripResults> {
     round_trips(&mut path?, payload, first, options, stop)
-}
-
-fn gone() -> io::Error {
-    io::ErrorKind::NotConnected.into()
 }
 
 /// Returns the address for ICMP echoes: the server's, else loopback. Fails if not permitted.
