@@ -302,7 +302,7 @@ impl Client {
             // CPU time of the client only: the server reports none that could be added.
             (CPU_METRIC, cpu / arrived.max(1.0)),
         ];
-        let mut more = self.path.conditions();
+        let mut more = self.path.conditions.clone();
         more.set_of(&END_CPU, "near", cpu / seconds);
         if self.datagrams {
             more.set(&OFFERED, sent * 8.0 / seconds);

@@ -20,13 +20,8 @@ const COPYING: Duration = Duration::from_millis(10);
 pub(super) struct Path {
     pub(super) loopback: bool,
     pub(super) interface: Option<String>,
-    line: bool,
-    speed: Option<u64>,
-    mtu: Option<u64>,
     pub(super) shaping: Shaping,
-    ipv6: bool,
-    /// Copy rate of one CPU within its caches, bytes read and written per second, if measured.
-    copy: Option<f64>,
+    pub(super) conditions: Numbers,
 }
 
 impl Path {
@@ -34,43 +29,34 @@ impl Path {
         let loopback = route::is_local(far);
         let interface = route::outgoing_interface(far);
         let shaping = interface.as_deref().map(|name| shaper::read_shaping(&Root::live(), name));
+        let shaping = shaping.unwrap_or_default();
         let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
         let nic = nics.iter().find(|nic| Some(&nic.name) == interface.as_ref());
         let line = nic.filter(|nic| !loopback && nic.has_line());
-        Path {
-            loopback,
-            line: line.is_some(),
-            speed: line.and_then(|nic| nic.line_rate(machine?.virtualisation.is_virtual)),
-            mtu: nic.and_then(|nic| nic.mtu_bytes),
-            shaping: shaping.unwrap_or_default(),
-            ipv6: far.ip().to_canonical().is_ipv6(),
-            copy: None,
-            interface,
-        }
+        let speed = line.and_then(|nic| nic.line_rate(machine?.virtualisation.is_virtual));
+        let known = [
+            (PATH_LOOPBACK, Some(f64::from(u8::from(loopback)))),
+            (PATH_IPV6, Some(f64::from(u8::from(far.ip().to_canonical().is_ipv6())))),
+            (PATH_LINE, Some(f64::from(u8::from(line.is_some())))),
+            (PATH_SPEED, speed.map(|bits| bits as f64)),
+            (PATH_MTU, nic.and_then(|nic| nic.mtu_bytes).map(|bytes| bytes as f64)),
+            (SHAPED, shaping.out.map(|bits| bits as f64)),
+        ];
+        Path { loopback, interface, shaping, conditions: known.into_iter().collect() }
     }
 
     /// If this path is loopback, measures and adds the copy rate of a CPU, its limit; takes 10 ms.
-    pub(super) fn with_copy_rate(self) -> Self {
-        Path { copy: self.loopback.then(copy_rate), ..self }
+    pub(super) fn with_copy_rate(mut self) -> Self {
+        if self.loopback {
+            self.conditions.set(&PATH_COPY, copy_rate());
+        }
+        self
     }
 
     /// Returns `loopback`, the name of the interface, or `unknown`.
     pub(super) fn name(&self) -> String {
         let name = if self.loopback { Some("loopback") } else { self.interface.as_deref() };
         name.unwrap_or("unknown").to_owned()
-    }
-
-    pub(super) fn conditions(&self) -> Numbers {
-        let known = [
-            (PATH_LOOPBACK, Some(f64::from(u8::from(self.loopback)))),
-            (PATH_IPV6, Some(f64::from(u8::from(self.ipv6)))),
-            (PATH_LINE, Some(f64::from(u8::from(self.line)))),
-            (PATH_SPEED, self.speed.map(|bits| bits as f64)),
-            (PATH_MTU, self.mtu.map(|bytes| bytes as f64)),
-            (PATH_COPY, self.copy),
-            (SHAPED, self.shaping.out.map(|bits| bits as f64)),
-        ];
-        known.into_iter().collect()
     }
 }
 
@@ -98,7 +84,7 @@ mod tests {
     #[test]
     fn the_way_within_this_machine_has_a_copy_rate_and_no_speed() {
         let path = Path::to(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), None).with_copy_rate();
-        let conditions = path.conditions();
+        let conditions = &path.conditions;
         assert_eq!((path.name().as_str(), conditions.get(&PATH_LOOPBACK)), ("loopback", Some(1.0)));
         assert!(conditions.get(&PATH_COPY).unwrap() > 1e8);
         assert_eq!(conditions.get(&PATH_SPEED), None);

@@ -327,8 +327,7 @@ impl RoundTrips {
             (LOSS.name, trips.lost as f64 / trips.sent as f64),
         ];
         let values = values.into_iter().chain(load.map(|carried| (LOAD, carried)));
-        let path = self.path.conditions();
-        let mut more: Numbers = LINK.iter().map(|row| (*row, path.get(row))).collect();
+        let mut more: Numbers = LINK.iter().map(|row| (*row, self.path.conditions.get(row))).collect();
         more.set_of(&END_CPU, "near", trips.cpu.as_secs_f64() / seconds);
         if let Some(echoed) = echoed {
             more.set_of(&END_CPU, "far", Duration::from_nanos(echoed.cpu_nanos).as_secs_f64() / seconds);

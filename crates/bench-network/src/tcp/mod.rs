@@ -306,7 +306,7 @@ impl Prepared for Streams {
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let mut sample = self.settled(amount)?;
-        sample.conditions.more.add(self.case.path.conditions());
+        sample.conditions.more.add(self.case.path.conditions.clone());
         self.case.held.end_sample();
         Ok(sample)
     }

@@ -194,7 +194,7 @@ impl Datagrams {
             fixed.moved(sent);
         }
         let (mut sample, trial) = sample_of(&work, &ways, &done);
-        sample.conditions.more.add(self.case.path.conditions());
+        sample.conditions.more.add(self.case.path.conditions.clone());
         let bits = f64::from(work.datagram) * 8.0;
         let rates = ways.iter().map(|one| (&one.received.timeline, one.bits_per_second(bits)));
         let rates: Vec<(&ArrivalTimeline, f64)> = rates.collect();
