@@ -273,41 +273,6 @@ fn unproved(unproved: usize, searches: usize) -> Option<String> {
     })
 }
 
-impl Datagrams {
-    /// Makes round trips over the first pair of sockets. Returns the number of changed datagrams.
-    fn returned_wrong(&mut self) -> Result<u64, CannotMeasure> {
-        // Long enough to distinguish a changed datagram from a foreign one.
-        let size = self.filler.len().max(Payload::WITH_TOKEN);
-        let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
-        let longest = self.case.session.welcome.max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
-        let request = Message::Trips(wire::TripsOrder {
-            trip: Trip::Udp,
-            streams: self.work.streams,
-            message: payload.bytes().len() as u32,
-            waiting: WaitMode::Block,
-            longest,
-            place: 0,
-        });
-        self.case.session.begin(&request)?;
-        let until = OrderedAmount::Messages(CHECKED);
-        let manner =
-            RoundTripOptions { wait: WaitMode::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
-        let stop = AtomicBool::new(false);
-        let trips = match self.sockets.first() {
-            Some(socket) => {
-                let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
-                trips.map_err(|e| {
-                    self.case.session.lost("a check of datagrams", &LostTransfer::from_socket_error(e))
-                })?
-            }
-            None => return Ok(0),
-        };
-        let enough = self.case.session.finish_trips();
-        enough.map_err(|e| self.case.session.lost("a check of datagrams", &e.into()))?;
-        Ok(trips.wrong)
-    }
-}
-
 fn tag() -> u32 {
     u32::from_ne_bytes(plimsoll_system::random::unique_bytes())
 }
@@ -453,10 +418,31 @@ impl Prepared for Datagrams {
         sample
     }
 
-    /// Has some datagrams echoed and compares them in full. Lost ones are no wrong answer.
+    /// Has some datagrams of the first stream echoed and compares them in full. Lost ones are no
+    /// wrong answer.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        let changed = self.returned_wrong()?;
-        check_echoes("UDP", "datagrams came back with other bytes than were sent", changed)
+        const DURING: &str = "a check of datagrams";
+        // Long enough to distinguish a changed datagram from a foreign one.
+        let size = self.filler.len().max(Payload::WITH_TOKEN);
+        let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
+        let session = &mut self.case.session;
+        let request = Message::Trips(wire::TripsOrder {
+            trip: Trip::Udp,
+            streams: self.work.streams,
+            message: payload.bytes().len() as u32,
+            waiting: WaitMode::Block,
+            longest: session.welcome.max_nanos.min(nanos(CHECK_TIME * CHECKED as u32)),
+            place: 0,
+        });
+        session.begin(&request)?;
+        let until = OrderedAmount::Messages(CHECKED);
+        let manner =
+            RoundTripOptions { wait: WaitMode::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
+        let mut path = UdpPath(&self.sockets[0]);
+        let trips = round_trips(&mut path, &mut payload, 0, manner, &AtomicBool::new(false));
+        let trips = trips.map_err(|e| session.lost(DURING, &LostTransfer::from_socket_error(e)))?;
+        session.finish_trips().map_err(|e| session.lost(DURING, &e.into()))?;
+        check_echoes("UDP", "datagrams came back with other bytes than were sent", trips.wrong)
     }
 
     fn facts(&self) -> Facts {
