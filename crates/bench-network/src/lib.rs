@@ -30,9 +30,6 @@ mod warning;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
-
 use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
 pub use job::{NetworkJob, to_server};
 pub use latency::{NetworkLatency, RoundTrips};
@@ -53,7 +50,7 @@ use plimsoll_model::sample::{
     CannotMeasure, Conditions, Facts, Numbers, Offer, Sample, WrongAnswer, WrongAnswerSource,
 };
 use plimsoll_model::warning::Note;
-use plimsoll_server::traffic::{Fnv, PinnedCpus};
+use plimsoll_server::traffic::{Fnv, PinnedCpus, random_bytes};
 use plimsoll_system::program::OwnProgram;
 use plimsoll_units::quantity::{Unit, format_size};
 
@@ -116,13 +113,6 @@ fn fit_a_datagram(sizes: &[u64], protocol: &str) -> Result<(), String> {
 
 fn seed(cx: &Context<'_>, case: &Case) -> u64 {
     Fnv(cx.options.seed).append(case.id().as_str().as_bytes()).0
-}
-
-/// Returns `count` incompressible bytes that depend only on `seed`.
-fn random_bytes(count: usize, seed: u64) -> Vec<u8> {
-    let mut bytes = vec![0; count];
-    ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
-    bytes
 }
 
 /// CPUs of the threads of both ends.

@@ -5,9 +5,8 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::Root;
+use plimsoll_system::random::unique_number;
 use plimsoll_units::text::{format_count, shown_within};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::Caps;
 use super::sessions::{SessionGuard, Sessions};
@@ -15,7 +14,7 @@ use crate::traffic::account::CounterSource;
 use crate::traffic::carrier::Carrier;
 use crate::traffic::tcp::transfer;
 use crate::traffic::{LostTransfer, PinnedCpus, TransferEnd, TransferMeans};
-use crate::traffic::{describe_io_error, nanos, route, shaper, trips, udp};
+use crate::traffic::{describe_io_error, nanos, random_bytes, route, shaper, trips, udp};
 use crate::wire::{
     Channel, Message, OrderedAmount, TcpOrder, Trip, TripsOrder, UdpOrder, Welcome, WireError,
 };
@@ -122,7 +121,7 @@ impl OpenSession<'_> {
         let sockets = self.streams(work.streams)?;
         let _turn = self.lease.take_turn().map_err(Unserved::Busy)?;
         let cpus = self.sessions.settings.cpus.starting_at(usize::from(work.place));
-        let message = random_bytes(work.message);
+        let message = random_bytes(work.message as usize, unique_number());
         let means = means(self.sessions, &sockets, &cpus, &message, ledger);
         transfer(&mut self.channel, work, &means)?;
         Ok(())
@@ -142,7 +141,8 @@ impl OpenSession<'_> {
         self.check_time(work.time())?;
         self.check_ports(work.streams)?;
         let _turn = self.lease.take_turn().map_err(Unserved::Busy)?;
-        let (cpus, content) = (&self.sessions.settings.cpus, random_bytes(work.datagram));
+        let content = random_bytes(work.datagram as usize, unique_number());
+        let cpus = &self.sessions.settings.cpus;
         udp::transfer(&mut self.channel, work, &means(self.sessions, &self.udp, cpus, &content, ledger))?;
         Ok(())
     }
@@ -216,10 +216,4 @@ fn refuse_unless(holds: bool, why: impl FnOnce() -> String) -> Result<(), Unserv
 
 pub(super) fn lacks(error: &io::Error) -> String {
     format!("it is out of resources: {}", describe_io_error(error, "the server"))
-}
-
-fn random_bytes(count: u32) -> Vec<u8> {
-    let mut bytes = vec![0; count as usize];
-    ChaCha8Rng::seed_from_u64(plimsoll_system::random::unique_number()).fill_bytes(&mut bytes);
-    bytes
 }

@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::affinity;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
@@ -288,6 +290,13 @@ impl Fnv {
         let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         Fnv(bytes.iter().fold(self.0, add))
     }
+}
+
+/// Returns `count` incompressible bytes that depend only on `seed`.
+pub fn random_bytes(count: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
+    bytes
 }
 
 /// Waits until `socket` is ready for `what`, at most `longest`. Returns whether it is.
