@@ -46,18 +46,18 @@ pub fn raise_descriptors() -> Option<u64> {
 
 /// Returns whether the error is that this process or the system has no file descriptor left.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
-    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Returns the text of an error and, if file descriptors are lacking, the remedy. `whose` names the
 /// process that lacks them, such as `this process`.
 pub fn describe_io_error(error: &io::Error, whose: &str) -> String {
     let most = getrlimit(Resource::Nofile).current.map_or("unlimited".to_owned(), |most| most.to_string());
-    match error.raw_os_error() {
-        Some(errno) if errno == Errno::MFILE.raw_os_error() => format!(
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => format!(
             "no file descriptor is left of the {most} that {whose} may have; raise its ulimit -n, or try again later"
         ),
-        Some(errno) if errno == Errno::NFILE.raw_os_error() => format!(
+        Some(Errno::NFILE) => format!(
             "no file descriptor is left on the system of {whose}; raise its fs.file-max, or try again later"
         ),
         _ => error.to_string(),
@@ -189,7 +189,7 @@ impl LostTransfer {
 
 /// Returns whether the error of a socket is EPERM: a firewall of this machine drops the packets.
 pub fn is_dropped_here(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::PERM.raw_os_error())
+    Errno::from_io_error(error) == Some(Errno::PERM)
 }
 
 /// Returns whether `error` only means no data, a full buffer or a signal, so that a retry may work.

@@ -157,7 +157,7 @@ impl<'a> ZeroCopySender<'a> {
                     rest = rest.get(n..).unwrap_or_default();
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::WouldBlock => {}
-                Err(e) if e.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => self.wait()?,
+                Err(e) if Errno::from_io_error(&e) == Some(Errno::NOBUFS) => self.wait()?,
                 Err(e) => return Err(e),
             }
             if end.is_reached() {

@@ -179,23 +179,20 @@ impl<'a> Sender<'a> {
         }
         let mut gone = 0;
         while gone < count {
-            match self.batch.send(self.socket, gone..count) {
+            let sent = self.batch.send(self.socket, gone..count);
+            match sent.map_err(|e| (Errno::from_io_error(&e), e)) {
                 Ok(taken) => gone += taken,
                 // The send buffer is full: the rest is neither sent nor counted.
-                Err(e) if e.kind() == ErrorKind::WouldBlock || is_one_of(&e, &[Errno::NOBUFS]) => break,
-                Err(e) if self.batch.per_message() > 1 && is_one_of(&e, &[Errno::IO, Errno::INVAL]) => {
+                Err((Some(Errno::AGAIN | Errno::NOBUFS), _)) => break,
+                Err((Some(Errno::IO | Errno::INVAL), _)) if self.batch.per_message() > 1 => {
                     self.batch_of(Segmentation::None)?;
                     break;
                 }
-                Err(e) => return Err(e),
+                Err((_, e)) => return Err(e),
             }
         }
         Ok(gone as u64)
     }
-}
-
-fn is_one_of(error: &io::Error, known: &[Errno]) -> bool {
-    known.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Returns the time from the first start to the last end: on few CPUs streams send in turn.
