@@ -21,8 +21,8 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_server::traffic::account::CounterSource;
 use plimsoll_server::traffic::udp::{self, flow};
 use plimsoll_server::traffic::{LostTransfer, TransferEnd, TransferMeans, nanos, socket, tcp};
-use plimsoll_server::wire::{Direction, EndReport, Gone, HANDSHAKE, OrderedAmount, RESULTS, Sockets};
-use plimsoll_server::wire::{TcpOrder, UdpOrder, UdpReceived, UdpReport, UdpSent, read_whole};
+use plimsoll_server::wire::{Direction, EndReport, HANDSHAKE, OrderedAmount, RESULTS, Sockets, TcpOrder};
+use plimsoll_server::wire::{UdpOrder, UdpReceived, UdpReport, UdpSent, is_closed, read_whole};
 use plimsoll_units::text::shown_within;
 
 const BUSY_REASON: &str = "it is busy with another client; try again later";
@@ -150,7 +150,7 @@ fn finish(
     expect(&mut control, STATE_DISPLAY)?;
     control.write_all(&[STATE_DONE.cast_unsigned()])?;
     match read(&mut control, 1) {
-        Err(e) if Gone::of(&e) == Gone::Closed => Ok(results),
+        Err(e) if is_closed(&e) => Ok(results),
         Ok(_) => Err(io::Error::other("it did not end the test")),
         Err(e) => Err(e),
     }
@@ -203,9 +203,7 @@ impl Client {
             });
             let timeout = match &opened {
                 Err(e) if e.kind() == ErrorKind::ResourceBusy => BUSY_TIMEOUT,
-                Err(e) if e.kind() == ErrorKind::ConnectionRefused || Gone::of(e) == Gone::Closed => {
-                    CLOSED_TIMEOUT
-                }
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused || is_closed(e) => CLOSED_TIMEOUT,
                 _ => return opened,
             };
             if begun.elapsed() > timeout {

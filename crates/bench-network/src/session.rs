@@ -17,7 +17,7 @@ use plimsoll_server::traffic::tcp::{self, TcpOutcome};
 use plimsoll_server::traffic::{self, is_out_of_descriptors, raise_descriptors, udp};
 use plimsoll_server::traffic::{LostTransfer, PinnedCpus, TransferEnd, TransferMeans, TransferOutcome};
 use plimsoll_server::wire::handshake::HandshakeError;
-use plimsoll_server::wire::{Channel, Echoed, EndReport, Gone, Hex128, Join, RESULTS, WireError};
+use plimsoll_server::wire::{Channel, Echoed, EndReport, Hex128, Join, RESULTS, WireError};
 use plimsoll_server::wire::{HANDSHAKE, Message, SharedKey, Sockets, TcpOrder, UdpOrder, Welcome};
 
 /// Longest total wait while the server works for other clients.
@@ -406,7 +406,7 @@ fn connect_to_first(
             Err(e) if from.is_some() && e.kind() == io::ErrorKind::AddrNotAvailable => {
                 return Err(CannotMeasure::environment(e.to_string()));
             }
-            Err(e) if Gone::of(&e) == Gone::Silent => tried.push(format!("{address}: no answer")),
+            Err(e) if e.kind() == io::ErrorKind::TimedOut => tried.push(format!("{address}: no answer")),
             Err(e) => tried.push(format!("{address}: {e}")),
         }
     }

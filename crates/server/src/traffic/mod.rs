@@ -34,7 +34,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub use supervision::Supervision;
 
-use crate::wire::{Channel, Direction, Gone, Message, REQUEST, SILENCE, WireError};
+use crate::wire::{Channel, Direction, Message, REQUEST, SILENCE, WireError, is_closed};
 
 /// Raises this process's soft limit of open files to the hard limit, if possible. Returns the soft
 /// limit that is then in force; `None` if unlimited.
@@ -321,9 +321,7 @@ fn process_cpu() -> Duration {
 /// the client and a connection was closed or refused.
 fn reported_reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
     let is_gone = match &lost {
-        LostTransfer::Stream(e) => {
-            Gone::of(e) == Gone::Closed || e.kind() == io::ErrorKind::ConnectionRefused
-        }
+        LostTransfer::Stream(e) => is_closed(e) || e.kind() == io::ErrorKind::ConnectionRefused,
         LostTransfer::Wire(WireError::Closed) => true,
         _ => false,
     };

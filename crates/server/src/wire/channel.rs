@@ -38,35 +38,18 @@ pub enum WireError {
     Io(io::Error),
 }
 
-/// State of the other end according to an error of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// It closed the connection.
-    Closed,
-    /// It sent nothing before the deadline.
-    Silent,
-    /// Not known: a system call failed.
-    No,
-}
-
-impl Gone {
-    /// Classifies an error of a socket: connection closed, timeout, or neither.
-    pub fn of(error: &io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Gone::Closed,
-            // Linux returns these for a socket's timeout.
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Gone::Silent,
-            _ => Gone::No,
-        }
-    }
+/// Returns whether the error of a socket is that the other end closed the connection.
+pub fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
 impl From<io::Error> for WireError {
     fn from(error: io::Error) -> Self {
-        match Gone::of(&error) {
-            Gone::Closed => WireError::Closed,
-            Gone::Silent => WireError::Silent,
-            Gone::No => WireError::Io(error),
+        match error.kind() {
+            _ if is_closed(&error) => WireError::Closed,
+            // Linux returns these for a socket's timeout.
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => WireError::Silent,
+            _ => WireError::Io(error),
         }
     }
 }
@@ -88,9 +71,9 @@ impl Channel {
         let (initiator, message) = Initiator::new(key)?;
         stream.write_all(&message)?;
         let mut answer = [0; LENGTH];
-        read_whole(&mut stream, &mut answer, deadline).map_err(|error| match Gone::of(&error) {
-            Gone::Closed => HandshakeError::Refused.into(),
-            _ => WireError::from(error),
+        read_whole(&mut stream, &mut answer, deadline).map_err(|error| match WireError::from(error) {
+            WireError::Closed => HandshakeError::Refused.into(),
+            other => other,
         })?;
         Ok(Channel::new(stream, initiator.finish(&answer)?))
     }
@@ -174,7 +157,7 @@ impl Channel {
     }
 }
 
-/// Reads until `buffer` is full. Fails at the end of the stream or `deadline`: see [`Gone::of`].
+/// Reads until `buffer` is full. Fails at the end of the stream ([`is_closed`]) or `deadline`.
 pub fn read_whole(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
     let mut done = 0;
     while done < buffer.len() {
@@ -183,7 +166,7 @@ pub fn read_whole(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) 
     Ok(())
 }
 
-/// Reads at least one byte before `deadline`. Returns how many bytes. For errors see [`Gone::of`].
+/// Reads at least one byte before `deadline`. Returns how many bytes. Errors: as [`read_whole`].
 pub(super) fn read_before(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

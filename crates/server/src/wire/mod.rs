@@ -13,7 +13,7 @@ mod timeline;
 
 use std::time::Duration;
 
-pub use channel::{Channel, Gone, WireError, read_whole};
+pub use channel::{Channel, WireError, is_closed, read_whole};
 pub use datagrams::{Echoed, Trip, TripsOrder, UdpOrder, UdpReceived, UdpReport, UdpSent, WaitMode};
 pub use key::SharedKey;
 pub use message::{
