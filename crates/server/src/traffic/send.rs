@@ -70,11 +70,7 @@ pub fn send(
     let size = message.len() as u64;
     let stride = messages_per_check(size, most);
     let (started, cpu) = (Instant::now(), thread_cpu());
-    let deadline = match until {
-        OrderedAmount::Messages(_) => None,
-        OrderedAmount::Nanos(time) => started.checked_add(Duration::from_nanos(time)),
-    };
-    let end = Cutoff { stop, deadline };
+    let end = Cutoff { stop, deadline: until.time().and_then(|time| started.checked_add(time)) };
     let (mut number, mut bytes) = (0, 0);
     let mut whole = !stop.load(Ordering::Relaxed);
     while whole && !is_done(until, number, stride, started) {

@@ -138,14 +138,9 @@ impl UdpOrder {
 
     /// Returns the requested time, or messages ÷ rate; `None` for messages without a rate.
     pub fn time(&self) -> Option<Duration> {
-        match (self.amount, self.rate) {
-            (OrderedAmount::Nanos(nanos), _) => Some(Duration::from_nanos(nanos)),
-            (OrderedAmount::Messages(count), Some(rate)) => {
-                let seconds = count as f64 * 8.0 * f64::from(self.datagram) / rate as f64;
-                Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
-            }
-            (OrderedAmount::Messages(_), None) => None,
-        }
+        let OrderedAmount::Messages(count) = self.amount else { return self.amount.time() };
+        let seconds = count as f64 * 8.0 * f64::from(self.datagram) / self.rate? as f64;
+        Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 }
 

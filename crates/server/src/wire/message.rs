@@ -441,6 +441,11 @@ impl OrderedAmount {
         Self::Messages(all / streams + if stream < all % streams { 1 } else { 0 })
     }
 
+    /// Returns the requested time; `None` if a number of messages is requested.
+    pub const fn time(self) -> Option<Duration> {
+        if let Self::Nanos(nanos) = self { Some(Duration::from_nanos(nanos)) } else { None }
+    }
+
     /// Returns whether a stream is done that has `sent` messages after `elapsed`. A number of
     /// messages also ends after 60 s ([`MAX_FIXED_DURATION`]).
     pub fn is_over(self, sent: u64, elapsed: Duration) -> bool {
@@ -474,10 +479,7 @@ impl TcpOrder {
 
     /// Returns the duration, omitted time included; `None` if a number of messages is requested.
     pub fn time(&self) -> Option<Duration> {
-        match self.amount {
-            OrderedAmount::Nanos(nanos) => Some(Duration::from_nanos(nanos.saturating_add(self.omit))),
-            OrderedAmount::Messages(_) => None,
-        }
+        self.amount.time().map(|time| time + Duration::from_nanos(self.omit))
     }
 }
 

@@ -88,15 +88,6 @@ impl TripResults {
     }
 }
 
-/// Returns when to end the pause before a message that is due at `due`: no later than `until` ends.
-fn pause_end(until: OrderedAmount, started: Instant, due: Instant) -> Instant {
-    let end = match until {
-        OrderedAmount::Nanos(time) => started.checked_add(Duration::from_nanos(time)),
-        OrderedAmount::Messages(_) => None,
-    };
-    end.map_or(due, |end| due.min(end))
-}
-
 /// Sends messages over `path`, numbered from `first`, and waits for each echo, until `manner.until`
 /// or `stop`. Fails with `TimedOut` if 20 in a row are lost, or the first 5.
 pub fn round_trips(
@@ -111,11 +102,12 @@ pub fn round_trips(
     let mut echo = vec![0; payload.bytes().len() + 1];
     let (started, cpu) = (Instant::now(), thread_cpu());
     let (mut now, mut due, mut in_a_row) = (started, started, 0);
+    let end = manner.until.time().and_then(|time| started.checked_add(time));
     // At least one, or there is no result.
     let is_over = |sent, now: Instant| sent > 0 && manner.until.is_over(sent, now.duration_since(started));
     'all: while !is_over(trips.sent, now) && !stop.load(Ordering::Relaxed) {
         if !manner.interval.is_zero() {
-            now = pause(pause_end(manner.until, started, due), now, manner, stop);
+            now = pause(end.map_or(due, |end| due.min(end)), now, manner, stop);
             if is_over(trips.sent, now) {
                 break;
             }
