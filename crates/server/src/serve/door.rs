@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
@@ -170,21 +169,21 @@ impl<'env> Door<'env> {
         };
         enable_keepalive(channel.stream());
         let (notify, sessions) = (self.notify, self.sessions);
-        let session = OpenSession { channel, client, sessions, lease, udp: Vec::new() };
-        let held = Arc::new(Mutex::new(Some(session)));
-        let taken = held.clone();
+        let mut session = OpenSession { channel, client, sessions, lease, udp: Vec::new() };
+        let (given, taken) = crossbeam_channel::bounded::<OpenSession<'env>>(1);
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
-            let Some(session) = taken.lock().ok().and_then(|mut held| held.take()) else { return };
+            let Ok(session) = taken.recv() else { return };
             notify(ServerEvent::Began(client));
             let (transfers, why) = session.serve();
             notify(ServerEvent::Ended(client, transfers, why));
         });
-        if let Err(e) = thread {
-            if let Some(mut session) = held.lock().ok().and_then(|mut held| held.take()) {
+        match thread {
+            Ok(_) => drop(given.send(session)),
+            Err(e) => {
                 let _ = session.channel.send(&Message::Refused(lacks(&e)));
+                let why = format!("cannot start a thread for the connection: {e}; see ulimit -u");
+                notify(ServerEvent::Ended(client, 0, Some(why)));
             }
-            let why = format!("cannot start a thread for the connection: {e}; see ulimit -u");
-            (self.notify)(ServerEvent::Ended(client, 0, Some(why)));
         }
     }
 

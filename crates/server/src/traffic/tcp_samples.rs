@@ -18,11 +18,7 @@ impl TcpSamples {
         self.every = self.every.max(1);
         if self.taken.is_multiple_of(self.every) {
             if self.kept.len() >= MAX_LOOKS {
-                let mut number = 0;
-                self.kept.retain(|_| {
-                    number += 1;
-                    number % 2 == 1
-                });
+                self.kept = self.kept.iter().copied().step_by(2).collect();
                 self.every *= 2;
             }
             if self.taken.is_multiple_of(self.every) {

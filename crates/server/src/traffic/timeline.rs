@@ -25,12 +25,8 @@ impl Recorder {
     /// Records the arrival of `bytes` bytes at `at`, in ns after the start of the transfer.
     pub(super) fn arrive(&mut self, at: u64, bytes: u64) {
         let place = self.stretch_index(at);
-        if self.bytes.len() <= place {
-            self.bytes.resize(place + 1, 0);
-        }
-        if let Some(slot) = self.bytes.get_mut(place) {
-            *slot = slot.saturating_add(bytes);
-        }
+        self.bytes.resize(self.bytes.len().max(place + 1), 0);
+        self.bytes[place] = self.bytes[place].saturating_add(bytes);
     }
 
     /// Records, at `at` ns, a datagram's transit time in ns: by two clocks, with unknown offset.
@@ -38,12 +34,8 @@ impl Recorder {
         let place = self.stretch_index(at);
         let first = *self.first.get_or_insert(nanos);
         let relative = nanos.wrapping_sub(first).cast_signed();
-        if self.transits.len() <= place {
-            self.transits.resize(place + 1, None);
-        }
-        if let Some(slot) = self.transits.get_mut(place) {
-            *slot = Some(slot.map_or(relative, |shortest| shortest.min(relative)));
-        }
+        self.transits.resize(self.transits.len().max(place + 1), None);
+        self.transits[place] = Some(self.transits[place].map_or(relative, |least| least.min(relative)));
     }
 
     fn stretch_index(&mut self, at: u64) -> usize {

@@ -1,7 +1,6 @@
 //! The shared secret: 32 random bytes, written as 64 hexadecimal digits. It is no passphrase, since
 //! a recorded first message would allow an offline attack on it.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -17,8 +16,8 @@ use plimsoll_system::links::LinkError;
 /// Length of a key, bytes.
 pub const LENGTH: usize = 32;
 
-/// A shared key. [`Debug`](fmt::Debug) does not show it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A shared key, which its debug text does not show.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedKey(HexBytes<LENGTH>);
 
 /// Reason why there is no key.
@@ -109,12 +108,6 @@ impl SharedKey {
     }
 }
 
-impl fmt::Debug for SharedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(…)")
-    }
-}
-
 pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
@@ -131,7 +124,7 @@ mod tests {
         assert_ne!(one, two);
         assert_ne!(one, SharedKey::open());
         assert_eq!(SharedKey::from_hex(&format!(" {}\n", one.to_hex()), "text").unwrap(), one);
-        assert_eq!(format!("{one:?}"), "Key(…)");
+        assert_eq!(format!("{one:?}"), "SharedKey(HexBytes(…))");
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //! received over the control connection, to the server's UDP port from the address of that
 //! connection. So a client cannot direct datagrams to another address (RFC 9000 §8.1).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
 use super::flow;
@@ -135,8 +135,8 @@ pub fn admit(
     let place = expected.expect(local, remote.ip(), streams).map_err(LostTransfer::Here)?;
     channel.send(&Message::UdpToken(place.token))?;
     let deadline = Instant::now() + REQUEST;
-    let mut sockets: Vec<Option<UdpSocket>> = (0..streams).map(|_| None).collect();
-    while sockets.iter().any(Option::is_none) {
+    let mut sockets = BTreeMap::new();
+    while sockets.len() < usize::from(streams) {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(None);
@@ -144,16 +144,11 @@ pub fn admit(
         if channel.try_receive()?.is_some() {
             return Err(WireError::OutOfTurn.into());
         }
-        match place.arrivals.recv_timeout(left.min(CHECK)) {
-            Ok((stream, socket)) => {
-                if let Some(slot) = sockets.get_mut(usize::from(stream)) {
-                    *slot = Some(socket.map_err(LostTransfer::Here)?);
-                }
-            }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        if let Ok((stream, socket)) = place.arrivals.recv_timeout(left.min(CHECK)) {
+            sockets.insert(stream, socket.map_err(LostTransfer::Here)?);
         }
     }
-    Ok(Some(sockets.into_iter().flatten().collect()))
+    Ok(Some(sockets.into_values().collect()))
 }
 
 /// Client side: opens one socket per stream, and sends the token until the server has received all.
