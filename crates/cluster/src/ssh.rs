@@ -58,15 +58,6 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Result of a node.
-#[derive(Clone, Debug)]
-pub struct NodeResult {
-    /// The run, with the node named as the user names it.
-    pub run: Run,
-    /// How the run ended.
-    pub ended: RunEnd,
-}
-
 /// A connected node.
 pub struct Connection<'a> {
     launcher: &'a NodeLauncher,
@@ -80,20 +71,21 @@ pub struct Connection<'a> {
 }
 
 /// Copies the program for `host`'s architecture to `host`, runs `order` there and waits for the
-/// end, which another thread may force with [`Hold::end`]. Returns result and connection, which
-/// takes [`FollowUp`] requests if [`RunOrder::stays`], else none. The error is one line.
+/// end, which another thread may force with [`Hold::end`]. Returns the run, with the node named as
+/// in `host`, how it ended, and the connection, which takes [`FollowUp`] requests if
+/// [`RunOrder::stays`], else none. The error is one line.
 pub fn measured<'a>(
     launcher: &'a NodeLauncher,
     host: &HostName,
     programs: &'a [ProgramCopy],
     order: &RunOrder,
     hold: &'a Hold,
-) -> Result<(NodeResult, Connection<'a>), String> {
+) -> Result<(Run, RunEnd, Connection<'a>), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
     let answered = session.ordered(stdin, order).and_then(|()| session.result());
     let (run, ended) = answered.map_err(|wrong| session.describe_failure(wrong))?;
     hold.state().waits = false;
-    Ok((NodeResult { run: named(run, &host.name)?, ended }, session))
+    Ok((named(run, &host.name)?, ended, session))
 }
 
 /// Copies the program for `host`'s architecture to `host` and runs the command `order` there.

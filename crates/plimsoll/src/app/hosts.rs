@@ -7,11 +7,10 @@ pub(crate) mod hosted;
 mod kept;
 pub(super) mod tools;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, never, select, tick, unbounded};
@@ -19,7 +18,7 @@ use plimsoll_cluster::PairResults;
 use plimsoll_cluster::ssh::names::{self, HostName};
 use plimsoll_cluster::ssh::pairs::{self, ConnectedMachines};
 use plimsoll_cluster::ssh::{
-    Connection, Hold, MachineProgress, NodeLauncher, NodeResult, ProgramCopy, RunOrder, measured, run_on_node,
+    Connection, Hold, MachineProgress, NodeLauncher, ProgramCopy, RunEnd, RunOrder, measured, run_on_node,
 };
 use plimsoll_command::cli::{Common, Hosts, Measurable, SLURM};
 use plimsoll_command::resolve;
@@ -390,7 +389,7 @@ struct AllNodes<'a> {
     interrupted: bool,
 }
 
-type HostOutcome<'a> = Result<(NodeResult, Connection<'a>), String>;
+type HostOutcome<'a> = Result<(Run, RunEnd, Connection<'a>), String>;
 
 impl HostCall {
     /// Measures on all nodes, `at_once` at a time. Stores each result in `kept` when it arrives.
@@ -403,8 +402,8 @@ impl HostCall {
         let mut ended = BTreeMap::new();
         let work = |index: usize| self.one(&fleet.hosts[index], &fleet.holds[index]);
         let interrupted = fleet.each(at_once, work, |index, outcome| {
-            if let Ok((answer, _)) = &outcome {
-                kept.ended(&answer.run);
+            if let Ok((run, ..)) = &outcome {
+                kept.ended(run);
             }
             fleet.show_outcome(index, &outcome, ended.len() + 1);
             ended.insert(index, outcome);
@@ -413,10 +412,10 @@ impl HostCall {
         let mut connected = BTreeMap::new();
         for (index, host) in fleet.hosts.iter().enumerate() {
             let why = match ended.remove(&index) {
-                Some(Ok((answer, session))) => {
+                Some(Ok((run, end, session))) => {
                     // Other exit codes are not plimsoll's.
-                    codes.push(answer.ended.code.min(code::SERVER_FAILED));
-                    answers.push(answer.run);
+                    codes.push(end.code.min(code::SERVER_FAILED));
+                    answers.push(run);
                     if self.order.stays {
                         connected.insert(host.name.clone(), session);
                     }
@@ -448,8 +447,8 @@ impl HostCall {
     fn one<'a>(&'a self, host: &HostName, hold: &'a Hold) -> HostOutcome<'a> {
         let begun = self.earlier.get(&host.name).cloned().map(Box::new);
         let order = RunOrder { begun, ..self.order.clone() };
-        let (answer, session) = measured(&self.launcher, host, &self.programs, &order, hold)?;
-        let (run, own) = (&answer.run, env!("CARGO_PKG_VERSION"));
+        let (run, end, session) = measured(&self.launcher, host, &self.programs, &order, hold)?;
+        let own = env!("CARGO_PKG_VERSION");
         if run.version != own {
             let version = shown_within(&run.version, 40);
             return Err(format!("its document is of plimsoll {version}, this is {own}"));
@@ -457,7 +456,7 @@ impl HostCall {
         if Some(&run.plan.name) != self.plan.as_ref() {
             return Err(format!("its document is of plan {}", shown_within(&run.plan.name, 60)));
         }
-        Ok((answer, session))
+        Ok((run, end, session))
     }
 }
 
@@ -470,12 +469,12 @@ impl<'a> Fleet<'a> {
         work: impl Fn(usize) -> T + Sync,
         mut received: impl FnMut(usize, T),
     ) -> Result<bool, Failure> {
-        let queue = Mutex::new((0..self.hosts.len()).collect::<VecDeque<usize>>());
+        let (begun, all) = (AtomicUsize::new(0), self.hosts.len());
         let (sender, happenings) = unbounded::<(usize, T)>();
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let stop = || queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let next = || Some(begun.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < all);
+        let stop = || begun.store(all, Ordering::Relaxed);
         std::thread::scope(|scope| {
-            for started in 0..at_once.min(self.hosts.len()) {
+            for started in 0..at_once.min(all) {
                 let (sender, next, work) = (sender.clone(), &next, &work);
                 let one_by_one = move || {
                     while let Some(index) = next() {
@@ -577,14 +576,14 @@ impl<'a> Fleet<'a> {
     fn show_outcome(&self, index: usize, outcome: &HostOutcome<'_>, ended: usize) {
         let (name, all) = (&self.hosts[index].name, self.hosts.len());
         match outcome {
-            Ok((answer, _)) => {
-                if let Some(line) = &answer.ended.line {
+            Ok((run, end, _)) => {
+                if let Some(line) = &end.line {
                     complain(&format!("{name}: {}", shown_within(line, 400)));
                 }
                 self.report(&format!(
                     "{name}: {} in {:.0} s ({ended} of {} ended)",
-                    format_count(answer.run.measurements.len(), "case"),
-                    answer.run.elapsed_s,
+                    format_count(run.measurements.len(), "case"),
+                    run.elapsed_s,
                     format_count(all, "machine"),
                 ));
             }
