@@ -62,17 +62,23 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let ticks = tick(BEAT);
     thread(move || while ticks.recv().is_ok() && printed(&alive()).is_ok() {})?;
     let stays = order.stays;
-    let file = directory.join(DOCUMENT);
-    let (asked, end) = match HostedOrder::prepare(order, directory, &file, interrupts) {
-        Ok(Ordered::OtherCommand(typed)) => return run_order(typed),
-        Ok(Ordered::Measure(asked)) => {
+    let words = std::iter::once("plimsoll".to_owned()).chain(order.words.clone()).map(Into::into);
+    let asked = match cli::parse(crate::app::command(), words) {
+        Ok(TypedCommand::Measure { what, common, .. }) => {
+            HostedOrder::prepare(order, (what, *common), directory, interrupts)
+        }
+        Ok(other) => return run_order(other),
+        Err(e) => Err(Failure::usage(cli::one_line(&e))),
+    };
+    let (asked, end) = match asked {
+        Ok(asked) => {
             let end = asked.carried_out();
             (Some(asked), end)
         }
         Err(failure) => (None, Err(failure)),
     };
     let ended = ended(end);
-    let document = fs::read_to_string(&file).ok();
+    let document = fs::read_to_string(directory.join(DOCUMENT)).ok();
     printed(&ending(document.map(|json| on_one_line(&json)).as_deref(), &ended))?;
     if let Some(asked) = asked.filter(|_| stays) {
         asked.follow_orders(&lines)?;
@@ -151,11 +157,6 @@ fn wrong(why: &str) -> Failure {
     Failure::usage(format!("plimsoll hosted is run by plimsoll run --hosts: {}", shown_within(why, 200)))
 }
 
-enum Ordered {
-    Measure(Box<HostedOrder>),
-    OtherCommand(TypedCommand),
-}
-
 struct HostedOrder {
     prepared: PreparedRun,
     common: Common,
@@ -164,28 +165,21 @@ struct HostedOrder {
 }
 
 impl HostedOrder {
-    /// Prepares what a launcher's `order` requests: a run, which will write its document to `file`,
-    /// or another command. Writes the limits in the order to a file in `directory`. Fails for an
-    /// invalid command line, plan or key, or if the limits cannot be written.
+    /// Prepares the run of `what` with the options `common`, which are the words of a launcher's
+    /// `order`. It will write its document to `directory`, as this writes the limits in the order.
+    /// Fails for an invalid plan or key, or if the limits cannot be written.
     fn prepare(
         order: RunOrder,
+        (what, common): (Measurable, Common),
         directory: &Path,
-        file: &Path,
         interrupts: Receiver<()>,
-    ) -> Result<Ordered, Failure> {
-        let words = std::iter::once("plimsoll".to_owned()).chain(order.words).map(Into::into);
-        let typed =
-            cli::parse(crate::app::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
-        let (what, common) = match typed {
-            TypedCommand::Measure { what, common, .. } => (what, common),
-            other => return Ok(Ordered::OtherCommand(other)),
-        };
+    ) -> Result<Self, Failure> {
         let what = match order.plan {
             Some((name, text)) => Measurable::Text { name, text },
             None => what,
         };
-        let (json, store) = (Some(file.to_owned()), Some("none".into()));
-        let mut common = Common { json, store, quiet: true, ..*common };
+        let (json, store) = (Some(directory.join(DOCUMENT)), Some("none".into()));
+        let mut common = Common { json, store, quiet: true, ..common };
         if let Some(text) = order.files.get("limits") {
             let limits = directory.join(LIMITS);
             fs::write(&limits, text)
@@ -201,7 +195,7 @@ impl HostedOrder {
         if let Some(run) = &begun {
             resume::same_text(run, &mut prepared)?;
         }
-        Ok(Ordered::Measure(Box::new(Self { prepared, common, interrupts, begun })))
+        Ok(Self { prepared, common, interrupts, begun })
     }
 
     fn carried_out(&self) -> Result<u8, Failure> {
