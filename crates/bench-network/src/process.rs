@@ -48,7 +48,7 @@ impl ServerProcess {
         let mut child = command.arg0("plimsoll").arg("private-server").spawn()?;
         let pipe = child.stdin.take();
         let mut process = ServerProcess { child, _orders: pipe };
-        let orders = serde_json::to_string(&PrivateOrder { key: key.to_hex(), cpus: cpus.0.clone() })?;
+        let orders = serde_json::to_string(&PrivateOrder { key: key.clone(), cpus: cpus.0.clone() })?;
         if let Some(pipe) = &mut process._orders {
             let _ = writeln!(pipe, "{orders}");
         }

@@ -13,7 +13,7 @@ use crate::session::ServerLocation;
 use crate::{EndPlacement, NetworkLatency, amount};
 use plimsoll_bench_api::counts_in_range;
 use plimsoll_bench_api::prelude::*;
-use plimsoll_server::wire::SharedKey;
+use plimsoll_server::wire::{SharedKey, is_congestion_control};
 
 /// Location and affinity of both ends of a case.
 #[derive(Clone, Debug)]
@@ -112,10 +112,8 @@ fn check_iperf3(case: &Case) -> Result<(), String> {
 }
 
 fn check_direction(word: &str) -> Result<(), String> {
-    match ["up", "down", "both"].contains(&word) {
-        true => Ok(()),
-        false => Err(format!("must be up (the client sends), down or both: '{}' is not", shown(word))),
-    }
+    let why = || format!("must be up (the client sends), down or both: '{}' is not", shown(word));
+    ["up", "down", "both"].contains(&word).then_some(()).ok_or_else(why)
 }
 
 /// Returns one case of benchmark `name` per message size (bytes), number of streams and direction
@@ -153,21 +151,11 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
     };
     match (key, value) {
         ("server", Value::Word(word)) => ServerAddress::parse(word).map(|_| ()),
-        ("bind", Value::Word(word)) => match source_address(word) {
-            Some(_) => Ok(()),
-            None => {
-                Err(format!("must be an IP address of this machine: '{}' is not an address", shown(word)))
-            }
-        },
-        ("congestion", Value::Word(word)) => {
-            let named = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
-            match word.len() < 16 && word.bytes().all(named) {
-                true => Ok(()),
-                false => Err(format!(
-                    "must be a congestion control such as cubic or bbr: '{}' is not",
-                    shown(word)
-                )),
-            }
+        ("bind", Value::Word(word)) if source_address(word).is_none() => {
+            Err(format!("must be an IP address of this machine: '{}' is not an address", shown(word)))
+        }
+        ("congestion", Value::Word(word)) if !is_congestion_control(word) => {
+            Err(format!("must be a congestion control such as cubic or bbr: '{}' is not", shown(word)))
         }
         ("search", Value::Word(word)) if word != "lossless" => {
             Err(format!("must be lossless: '{}' is not", shown(word)))

@@ -18,7 +18,7 @@ const MAX_LINE: u64 = 4096;
 #[serde(deny_unknown_fields)]
 pub struct PrivateOrder {
     /// Key, hexadecimal; not in the argument list, which every user of the machine can read.
-    pub key: String,
+    pub key: SharedKey,
     /// CPUs of its threads, in turn.
     pub cpus: Vec<usize>,
 }
@@ -37,11 +37,10 @@ pub enum PrivateReply {
 /// writes a line, [`PrivateReply`], to `output`, and serves until `input` is readable or closed.
 pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Result<(), ServeError> {
     let copy = input.as_fd().try_clone_to_owned().map_err(failed("read its standard input"))?;
-    let orders = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;
-    let key = SharedKey::from_hex(&orders.key, "its orders").map_err(|_| ServeError::Orders)?;
+    let PrivateOrder { key, cpus } = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;
     let (max_rate, max_duration) = (1e15, Duration::from_secs(86_400));
     let caps = Caps { max_rate, max_duration, max_streams: MAX_STREAMS, max_sessions: 4 };
-    let settings = Settings { key, caps, allow: Vec::new(), parallel: true, cpus: PinnedCpus(orders.cpus) };
+    let settings = Settings { key, caps, allow: Vec::new(), parallel: true, cpus: PinnedCpus(cpus) };
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let server = match Server::bind(&[address], settings) {
         Ok(server) => server,

@@ -483,16 +483,21 @@ impl TcpOrder {
     }
 }
 
+/// Returns whether `text` can be the name of a congestion control, such as `bbr`.
+pub fn is_congestion_control(text: &str) -> bool {
+    let is_in_names = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+    (1..=15).contains(&text.len()) && text.bytes().all(is_in_names)
+}
+
 impl Join {
     fn in_range(&self) -> Result<(), &'static str> {
-        let named = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
         let Sockets { window, congestion, mss, dscp, .. } = &self.sockets;
         check(self.stream < MAX_STREAMS, "a stream's number out of range")?;
         check(window.is_none_or(|w| (1024..=1 << 30).contains(&w)), "a window out of range")?;
         check(mss.is_none_or(|m| (88..=32_767).contains(&m)), "a segment size out of range")?;
         check(dscp.is_none_or(|d| d <= 63), "a code point out of range")?;
-        let is_name = |c: &String| (1..=15).contains(&c.len()) && c.bytes().all(named);
-        check(congestion.as_ref().is_none_or(is_name), "no name of a congestion control")
+        let is_name = congestion.as_deref().is_none_or(is_congestion_control);
+        check(is_name, "no name of a congestion control")
     }
 }
 

@@ -18,7 +18,7 @@ pub use datagrams::{Echoed, Trip, TripsOrder, UdpOrder, UdpReceived, UdpReport, 
 pub use key::SharedKey;
 pub use message::{
     Direction, EndAccount, EndReport, Hex128, Join, Message, OrderedAmount, Receiving, ReceivingReport,
-    Sending, SendingReport, Sockets, TcpLook, TcpOrder, Welcome,
+    Sending, SendingReport, Sockets, TcpLook, TcpOrder, Welcome, is_congestion_control,
 };
 pub use timeline::{ArrivalTimeline, Shaping};
 
