@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::affinity;
+use plimsoll_metal::clock::thread_cpu_time;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -304,12 +305,6 @@ pub fn wait_for(socket: impl AsFd, what: PollFlags, longest: Duration) -> io::Re
     let longest = Timespec::try_from(longest).map_err(io::Error::other)?;
     let ready = retry_on_intr(|| poll(&mut [PollFd::new(&socket, what)], Some(&longest)))?;
     Ok(ready > 0)
-}
-
-/// Returns the CPU time that the calling thread has used.
-pub fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
 
 fn process_cpu() -> Duration {

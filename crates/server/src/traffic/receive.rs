@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, recv};
 use super::send::limit_rate;
 use super::tcp::TcpRun;
 use super::timeline::Recorder;
-use super::{Fnv, SharedTransfer, thread_cpu, wait_for};
+use super::{Fnv, SharedTransfer, thread_cpu_time, wait_for};
 use crate::wire::Receiving;
 
 /// Length of one read, bytes. Larger reads save calls, but leave the second-level cache.
@@ -47,7 +47,7 @@ pub(super) fn set_batched_reads(socket: &TcpStream) -> io::Result<()> {
 pub(super) fn receive(run: &TcpRun<'_>, index: usize, shared: &SharedTransfer) -> io::Result<StreamReceived> {
     let mut buffer = Buffer::new(READ_BYTES, Pages::Small).map_err(io::Error::other)?;
     let (socket, total, receiving) = (&run.means.sockets[index], &shared.totals[index], run.work.receiving);
-    let (cpu, started) = (thread_cpu(), Instant::now());
+    let (cpu, started) = (thread_cpu_time(), Instant::now());
     let mut done = StreamReceived {
         bytes: 0,
         base: None,
@@ -60,7 +60,7 @@ pub(super) fn receive(run: &TcpRun<'_>, index: usize, shared: &SharedTransfer) -
     loop {
         let wanted = total.load(Ordering::Acquire);
         if done.bytes >= wanted || shared.stop.load(Ordering::Relaxed) {
-            done.cpu = thread_cpu().saturating_sub(cpu);
+            done.cpu = thread_cpu_time().saturating_sub(cpu);
             return match done.bytes > wanted {
                 true => Err(io::Error::new(ErrorKind::InvalidData, "more bytes came than were sent")),
                 false => Ok(done),

@@ -10,7 +10,7 @@ use plimsoll_metal::tcp::{ZerocopyCompletion, enable_zerocopy, read_completion, 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::{thread_cpu, wait_for};
+use super::{thread_cpu_time, wait_for};
 use crate::wire::{OrderedAmount, Sending};
 
 const TIME_LOOK_BYTES: u64 = 64 << 10;
@@ -69,7 +69,7 @@ pub fn send(
     };
     let size = message.len() as u64;
     let stride = messages_per_check(size, most);
-    let (started, cpu) = (Instant::now(), thread_cpu());
+    let (started, cpu) = (Instant::now(), thread_cpu_time());
     let end = Cutoff { stop, deadline: until.time().and_then(|time| started.checked_add(time)) };
     let (mut number, mut bytes) = (0, 0);
     let mut whole = !stop.load(Ordering::Relaxed);
@@ -89,7 +89,7 @@ pub fn send(
     limit_rate(bytes, most, started, stop);
     let elapsed = started.elapsed();
     let copied = zero_copy.map_or(Ok(0), |zero_copy| zero_copy.wait_for_buffers(stop))?;
-    Ok(StreamSent { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
+    Ok(StreamSent { bytes, elapsed, cpu: thread_cpu_time().saturating_sub(cpu), copied: copied * size })
 }
 
 fn messages_per_check(size: u64, most: f64) -> u64 {

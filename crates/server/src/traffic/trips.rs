@@ -10,7 +10,7 @@ use rustix::event::PollFlags;
 use super::account::CounterSource;
 use super::team::{ThreadTeam, joined};
 use super::{
-    LostTransfer, PinnedCpus, SharedTransfer, Supervision, nanos, nothing_yet, thread_cpu, udp, wait_for,
+    LostTransfer, PinnedCpus, SharedTransfer, Supervision, nanos, nothing_yet, thread_cpu_time, udp, wait_for,
 };
 use crate::wire::{Channel, Echoed, Message, RESULTS, Trip, TripsOrder, WaitMode, WireError};
 
@@ -34,13 +34,13 @@ pub fn serve(
     let listener = listener.map_err(LostTransfer::Here)?;
     let echo = |number: usize| {
         let mut buffer = vec![0; work.message as usize + 1];
-        let cpu = thread_cpu();
+        let cpu = thread_cpu_time();
         let messages = match &listener {
             Some(listener) => by_connections(listener, remote.ip(), work, &mut buffer[1..], &shared.stop)?,
             None if work.trip == Trip::Udp => by_udp(&sockets[number], work, &mut buffer, &shared.stop)?,
             None => by_tcp(&joined_streams[number], work, &mut buffer[1..], &shared.stop)?,
         };
-        Ok((messages, thread_cpu().saturating_sub(cpu)))
+        Ok((messages, thread_cpu_time().saturating_sub(cpu)))
     };
     let done = std::thread::scope(|scope| {
         let (shared, echo) = (&shared, &echo);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_stats::Times;
 
-use super::thread_cpu;
+use super::thread_cpu_time;
 use crate::wire::{OrderedAmount, WaitMode};
 use path::TripPath;
 use payload::{Judgement, Payload};
@@ -100,7 +100,7 @@ pub fn round_trips(
     let mut trips = TripResults::default();
     path.set_wait(manner.wait, manner.timeout.clamp(Duration::from_micros(1), END_LOOK_TIME))?;
     let mut echo = vec![0; payload.bytes().len() + 1];
-    let (started, cpu) = (Instant::now(), thread_cpu());
+    let (started, cpu) = (Instant::now(), thread_cpu_time());
     let (mut now, mut due, mut in_a_row) = (started, started, 0);
     let end = manner.until.time().and_then(|time| started.checked_add(time));
     // At least one, or there is no result.
@@ -157,7 +157,7 @@ pub fn round_trips(
         }
     }
     trips.elapsed = now.duration_since(started);
-    trips.cpu = thread_cpu().saturating_sub(cpu);
+    trips.cpu = thread_cpu_time().saturating_sub(cpu);
     Ok(trips)
 }
 

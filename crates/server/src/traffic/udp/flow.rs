@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 
 use super::account::{DatagramLayout, StreamAccount};
 use super::pace::DatagramPace;
-use crate::traffic::{nanos, thread_cpu};
+use crate::traffic::{nanos, thread_cpu_time};
 use crate::wire::OrderedAmount;
 
 const IDLE_LOOK_TIME: Duration = Duration::from_millis(20);
@@ -110,7 +110,7 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<DatagramPace>) -> 
 pub fn send(socket: &UdpSocket, shape: FlowShape, filler: &[u8], stop: &AtomicBool) -> io::Result<FlowSent> {
     socket.set_write_timeout(Some(IDLE_LOOK_TIME))?;
     let mut sender = Sender::new(socket, shape, filler)?;
-    let (started, cpu) = (Instant::now(), thread_cpu());
+    let (started, cpu) = (Instant::now(), thread_cpu_time());
     let (mut sent, mut elapsed) = (0, Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
         let due = shape.pace.map_or(Ok(u64::MAX), |pace| pace.due(elapsed, sent)).unwrap_or_else(|wait| {
@@ -127,7 +127,7 @@ pub fn send(socket: &UdpSocket, shape: FlowShape, filler: &[u8], stop: &AtomicBo
             break;
         }
     }
-    let cpu = thread_cpu().saturating_sub(cpu);
+    let cpu = thread_cpu_time().saturating_sub(cpu);
     Ok(FlowSent { datagrams: sent, began: started, elapsed, cpu, segmented: sender.batch.per_message() > 1 })
 }
 
@@ -216,7 +216,7 @@ pub fn receive(
     let mut batch = ReceiveBatch::new(if offload { MAX_DATAGRAM } else { size });
     socket.set_read_timeout(Some(IDLE_LOOK_TIME))?;
     let dropped_before = dropped_at_socket(socket).ok();
-    let cpu = thread_cpu();
+    let cpu = thread_cpu_time();
     let (mut last, mut ended) = (Duration::ZERO, None);
     while !stop.load(Ordering::Relaxed) {
         let arrived = match batch.receive(socket) {
@@ -241,7 +241,7 @@ pub fn receive(
     let dropped = dropped_before.zip(dropped_at_socket(socket).ok());
     Ok(FlowReceived {
         account,
-        cpu: thread_cpu().saturating_sub(cpu),
+        cpu: thread_cpu_time().saturating_sub(cpu),
         dropped: dropped.map(|(before, after)| u64::from(after.wrapping_sub(before))),
     })
 }
