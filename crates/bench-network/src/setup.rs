@@ -1,13 +1,11 @@
 //! Setup of a network case: location of the server, affinity, and the cases of streams.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use plimsoll_units::text::shown;
 
 use crate::iperf3::is_on_iperf3;
 use crate::job::NetworkJob;
-use crate::path::Path;
 use crate::server::{ServerAddress, source_address};
 use crate::session::ServerLocation;
 use crate::{EndPlacement, NetworkLatency, amount};
@@ -20,8 +18,6 @@ use plimsoll_server::wire::{SharedKey, is_congestion_control};
 pub struct NetworkSetup {
     /// Location of the server.
     pub place: ServerLocation,
-    /// Source address of the client.
-    pub from: Option<IpAddr>,
     /// CPUs of the threads.
     pub placement: EndPlacement,
     pub(super) machine: Option<Machine>,
@@ -37,11 +33,11 @@ impl NetworkSetup {
             Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) => {
                 let place = ServerLocation::Server { address, key };
                 let placement = EndPlacement::on_separate_cpus(cx.machine);
-                Self { place, from: None, placement, machine: None }
+                Self { place, placement, machine: None }
             }
             None => Self::private(super::own_program()?, EndPlacement::on_two_cores(cx.machine)),
         };
-        Ok(Self { from: job.from, machine: Some(cx.machine.clone()), ..setup })
+        Ok(Self { machine: Some(cx.machine.clone()), ..setup })
     }
 
     /// Sets the CPUs of both ends if the server is private; else returns the setup unchanged.
@@ -54,14 +50,10 @@ impl NetworkSetup {
         self
     }
 
-    pub(super) fn path(&self, far: SocketAddr) -> Path {
-        Path::to(far, self.machine.as_ref())
-    }
-
     /// Creates a setup with a private server: a process of `program`, on the CPUs `placement.far`.
     pub fn private(program: PathBuf, placement: EndPlacement) -> Self {
         let place = ServerLocation::Private { program, cpus: placement.far.clone() };
-        NetworkSetup { place, from: None, placement, machine: None }
+        NetworkSetup { place, placement, machine: None }
     }
 }
 

@@ -32,9 +32,9 @@ pub(super) type JudgedSample = (Sample, Vec<f64>, bool);
 
 impl StreamCase {
     pub(super) fn open(setup: &NetworkSetup, job: &NetworkJob) -> Result<Self, CannotMeasure> {
-        let session = ServerSession::open(&setup.place, setup.from)?;
+        let session = ServerSession::open(&setup.place, job.from)?;
         check_server_limits(&session.welcome, job.streams, job.message)?;
-        let path = setup.path(session.address).with_copy_rate();
+        let path = Path::to(session.address, setup.machine.as_ref()).with_copy_rate();
         let held = RateBounds::of(job, &path.name(), path.shaping, Some(&session.welcome));
         let watch = BucketDetector::new(job.direction, !path.loopback || held.is_shaped());
         let fixed = job.messages.map(FixedTransfer::new);
@@ -59,7 +59,8 @@ impl StreamCase {
             sample.conditions.delivered = sample.values.insert(GOODPUT.to_owned(), goodput);
             sample.values.insert(MESSAGES_METRIC.to_owned(), goodput / bits);
         }
-        (sample, judged.unwrap_or_else(whole), self.watch.is_spoilt(ways))
+        let is_spoilt = judged.is_none() && self.watch.is_found();
+        (sample, judged.unwrap_or_else(whole), is_spoilt)
     }
 
     /// Records `came`, the rates per direction in bit/s, and adds what limits them to `sample`.

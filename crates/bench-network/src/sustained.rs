@@ -75,7 +75,7 @@ impl BucketDetector {
         }
     }
 
-    const fn is_found(&self) -> bool {
+    pub(super) const fn is_found(&self) -> bool {
         self.found[0].is_some() || self.found[1].is_some()
     }
 
@@ -132,11 +132,6 @@ impl BucketDetector {
             None => Some(*whole),
         };
         self.found.iter().zip(timelines).map(one).collect()
-    }
-
-    /// Returns whether the burst covers too much of a transfer to know its base rate.
-    pub(super) fn is_spoilt(&self, timelines: &[(&ArrivalTimeline, f64)]) -> bool {
-        self.is_found() && self.sustained(timelines).is_none()
     }
 
     /// Returns the sum of each direction's base rate, bit/s, as a condition; empty until all known.
@@ -253,7 +248,7 @@ mod tests {
         let later = timeline(100.0, 10.0, 0.5);
         let sustained = watch.sustained(&[(&later, 84e6)]).unwrap()[0];
         assert!((sustained / 80e6 - 1.0).abs() < 0.01, "{sustained}");
-        assert!(watch.is_spoilt(&[(&timeline(100.0, 10.0, 80.0), 800e6)]));
+        assert_eq!(watch.sustained(&[(&timeline(100.0, 10.0, 80.0), 800e6)]), None);
     }
 
     #[test]

@@ -125,19 +125,13 @@ impl fmt::Display for NetworkWarning {
 
 impl Holder {
     fn write_text(&self, f: &mut fmt::Formatter<'_>, rate: Quantity) -> fmt::Result {
-        let kernel = |own: &Option<String>| match own {
-            Some(interface) => ("this machine's kernel", interface.clone()),
-            None => ("the server's kernel", "its interface".to_owned()),
+        let (whose, interface) = match self {
+            Self::Shaper(Some(own)) | Self::Policer(Some(own)) => ("this machine's kernel", own.as_str()),
+            _ => ("the server's kernel", "its interface"),
         };
         match self {
-            Self::Shaper(own) => {
-                let (whose, interface) = kernel(own);
-                write!(f, "{whose} shapes what leaves {interface} to {rate}")
-            }
-            Self::Policer(own) => {
-                let (whose, interface) = kernel(own);
-                write!(f, "a policer of {whose} on {interface} drops traffic above {rate}")
-            }
+            Self::Shaper(_) => write!(f, "{whose} shapes what leaves {interface} to {rate}"),
+            Self::Policer(_) => write!(f, "a policer of {whose} on {interface} drops traffic above {rate}"),
             Self::ServerCap => write!(f, "the server allows {rate} in each direction"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::thread::Builder;
 use std::time::Duration;
@@ -76,14 +76,14 @@ impl RoundTrips {
         let (message, streams) = (job.message as usize, job.streams);
         let (mut session, mut sockets) = (None, Vec::new());
         if let Some(trip) = job.trip {
-            let opened = session.insert(ServerSession::open(&setup.place, setup.from)?);
+            let opened = session.insert(ServerSession::open(&setup.place, job.from)?);
             match trip {
                 Trip::Udp => sockets = opened.open_udp(streams)?,
                 Trip::Tcp => opened.join(streams, &Sockets::default())?,
                 Trip::Connect => {}
             }
         }
-        let address = session.as_ref().map_or_else(|| icmp_address(setup), |session| Ok(session.address))?;
+        let address = session.as_ref().map_or_else(|| icmp_address(setup, job.from), |own| Ok(own.address))?;
         let near = &setup.placement.near;
         let load = job.load.zip(session.as_ref());
         let load = load.map(|(direction, session)| NetworkLoad::new(session, direction, near, seed));
@@ -96,7 +96,7 @@ impl RoundTrips {
             trip: job.trip,
             sockets,
             placement: setup.placement.clone(),
-            path: setup.path(address),
+            path: ServerPath::to(address, setup.machine.as_ref()),
             fixed: job.messages.map(FixedTransfer::new),
             payloads: vec![Payload::new(random_bytes(message, seed)); usize::from(streams)],
             options: RoundTripOptions { wait: job.wait, timeout: job.timeout, interval: job.interval, until },
@@ -351,9 +351,9 @@ fn trips_over(
 }
 
 /// Returns the address for ICMP echoes: the server's, else loopback. Fails if not permitted.
-fn icmp_address(setup: &NetworkSetup) -> Result<SocketAddr, CannotMeasure> {
+fn icmp_address(setup: &NetworkSetup, from: Option<IpAddr>) -> Result<SocketAddr, CannotMeasure> {
     let address = match &setup.place {
-        ServerLocation::Server { address, .. } => address.resolve(setup.from)?[0],
+        ServerLocation::Server { address, .. } => address.resolve(from)?[0],
         ServerLocation::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),
     };
     IcmpPath::new(address).map(|_| address).map_err(|e| match e.kind() {
