@@ -91,13 +91,16 @@ pub(super) trait StreamTransfers {
     fn transfer(&mut self, amount: SampleAmount) -> Result<JudgedSample, CannotMeasure>;
 
     /// If the transfers so far show a new token bucket, runs further ones to prove it. Returns
-    /// whether that succeeds: then rates so far are discarded, and the caller samples again.
+    /// whether that succeeds: then the caller discards the rates so far, and samples again.
     fn detect_bucket(&mut self) -> bool;
 
     /// Takes a sample; repeats it after a new token bucket was found, and while a burst covers it.
     fn settled(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let (mut sample, mut came, mut spoilt) = self.transfer(amount)?;
         let found = self.detect_bucket();
+        if found {
+            self.case().held.forget();
+        }
         for _ in 0..MAX_BURST_REPEATS {
             if found && !sample.renewed || spoilt {
                 (sample, came, spoilt) = self.transfer(amount)?;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::AtomicBool;
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
 use plimsoll_model::sample::{Histogram, Numbers};
 use plimsoll_server::traffic::link_watch::LinkWatch;
-use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath};
+use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, UdpPath};
 use plimsoll_server::traffic::probe::payload::Payload;
 use plimsoll_server::traffic::probe::{RoundTripOptions, TripResults, round_trips};
 use plimsoll_server::traffic::team::{ThreadTeam, joined};
@@ -218,10 +217,12 @@ impl RoundTrips {
         let works = self.payloads.iter_mut().enumerate().map(|(number, payload)| {
             let options = options(number);
             move || match trip {
-                Some(Trip::Tcp) => trips_over(TcpPath::new(&streams[number]), payload, first, options, stop),
-                Some(Trip::Udp) => trips_over(Ok(UdpPath(&sockets[number])), payload, first, options, stop),
-                Some(Trip::Connect) => trips_over(Ok(ConnectPath::new(to)), payload, first, options, stop),
-                None => trips_over(IcmpPath::new(to), payload, first, options, stop),
+                Some(Trip::Tcp) => {
+                    round_trips(&mut TcpPath::new(&streams[number])?, payload, first, options, stop)
+                }
+                Some(Trip::Udp) => round_trips(&mut UdpPath(&sockets[number]), payload, first, options, stop),
+                Some(Trip::Connect) => round_trips(&mut ConnectPath::new(to), payload, first, options, stop),
+                None => round_trips(&mut IcmpPath::new(to)?, payload, first, options, stop),
             }
         });
         let team = ThreadTeam { name: "trips", done: &shared.senders_done, shared, cpus, first: 0 };
@@ -338,16 +339,6 @@ impl RoundTrips {
         let histograms = vec![Histogram { metric: RTT.to_owned(), buckets: trips.times.buckets() }];
         Ok(Sample { histograms, ..new_sample(seconds, values, more) })
     }
-}
-
-fn trips_over(
-    path: io::Result<impl TripPath>,
-    payload: &mut Payload,
-    first: u64,
-    options: RoundTripOptions,
-    stop: &AtomicBool,
-) -> io::Result<TripResults> {
-    round_trips(&mut path?, payload, first, options, stop)
 }
 
 /// Returns the address for ICMP echoes: the server's, else loopback. Fails if not permitted.

@@ -285,17 +285,12 @@ impl StreamTransfers for Streams {
     }
 
     fn detect_bucket(&mut self) -> bool {
-        let StreamCase { session, placement, watch, held, .. } = &mut self.case;
-        let most = session.welcome.max_nanos;
-        let found = watch.detect_bucket(most, |nanos| {
+        let StreamCase { session, placement, watch, .. } = &mut self.case;
+        watch.detect_bucket(session.welcome.max_nanos, |nanos| {
             let work = TcpOrder { amount: OrderedAmount::Nanos(nanos), omit: 0, ..self.work.clone() };
             let outcome = session.transfer(&work, &self.message, &placement.near)?;
             Ok(timelines(&ways(&work, &outcome)).into_iter().cloned().collect())
-        });
-        if found {
-            held.forget();
-        }
-        found
+        })
     }
 }
 

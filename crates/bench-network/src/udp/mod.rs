@@ -239,6 +239,7 @@ impl Datagrams {
             Ok((trial, sample))
         })?;
         if most.is_none() && self.detect_bucket() {
+            self.case.held.forget();
             // A rate found before the bucket was known may be its burst rate.
             let again = self.searched(amount)?;
             return Ok(Sample { renewed: true, ..again });
@@ -387,18 +388,13 @@ impl StreamTransfers for Datagrams {
     }
 
     fn detect_bucket(&mut self) -> bool {
-        let StreamCase { session, placement, watch, held, .. } = &mut self.case;
-        let most = session.welcome.max_nanos;
-        let found = watch.detect_bucket(most, |nanos| {
+        let StreamCase { session, placement, watch, .. } = &mut self.case;
+        watch.detect_bucket(session.welcome.max_nanos, |nanos| {
             let amount = OrderedAmount::Nanos(nanos);
             let work = UdpOrder { amount, tag: tag(), ..self.work.clone() };
             let done = session.transfer_udp(&work, &self.sockets, &self.filler, &placement.near)?;
             Ok(ways(&work, &done)?.iter().map(|direction| direction.received.timeline.clone()).collect())
-        });
-        if found {
-            held.forget();
-        }
-        found
+        })
     }
 }
 
