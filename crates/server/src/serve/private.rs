@@ -42,26 +42,18 @@ pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Re
     let caps = Caps { max_rate, max_duration, max_streams: MAX_STREAMS, max_sessions: 4 };
     let settings = Settings { key, caps, allow: Vec::new(), parallel: true, cpus: PinnedCpus(cpus) };
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-    let server = match Server::bind(&[address], settings) {
-        Ok(server) => server,
-        Err(error) => {
-            notify(&mut output, &PrivateReply::Error(error.to_string()))?;
-            return Err(error);
-        }
+    let bound = Server::bind(&[address], settings);
+    let reply = match &bound {
+        Ok(server) => PrivateReply::Port(server.addresses().first().map_or(0, SocketAddr::port)),
+        Err(error) => PrivateReply::Error(error.to_string()),
     };
-    let port = server.addresses().first().map_or(0, SocketAddr::port);
-    notify(&mut output, &PrivateReply::Port(port))?;
-    server.run(input, &|_| ())
+    let line = serde_json::to_string(&reply).map_err(|e| failed("write its port")(e.into()))?;
+    writeln!(output, "{line}").and_then(|()| output.flush()).map_err(failed("write its port"))?;
+    bound?.run(input, &|_| ())
 }
 
 fn read_orders(input: impl Read) -> Option<PrivateOrder> {
     let mut line = String::new();
     BufReader::new(input.take(MAX_LINE)).read_line(&mut line).ok()?;
     serde_json::from_str(&line).ok()
-}
-
-fn notify(output: &mut impl Write, ready: &PrivateReply) -> Result<(), ServeError> {
-    let line =
-        serde_json::to_string(ready).map_err(std::io::Error::from).map_err(failed("write its port"))?;
-    writeln!(output, "{line}").and_then(|()| output.flush()).map_err(failed("write its port"))
 }

@@ -96,10 +96,7 @@ impl Sessions {
         let mut sessions = locked(&self.sessions);
         let room = sessions.get_mut(&join.session).filter(|room| room.client == client);
         let Some(room) = room.filter(|_| join.stream < self.settings.caps.max_streams) else { return false };
-        let admitted = admit();
-        let joined = admitted.is_some();
-        room.streams.extend(admitted.map(|stream| (join.stream, stream)));
-        joined
+        admit().map(|stream| room.streams.insert(join.stream, stream)).is_some()
     }
 
     pub(super) fn close(&self) {
