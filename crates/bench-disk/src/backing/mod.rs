@@ -16,5 +16,5 @@ pub use cache::PageCacheMode;
 pub use dir::DirFacts;
 pub(crate) use dir::check_dir;
 pub(crate) use filesystem::FileSystemKind;
-pub(crate) use raw::{Access, RawDevice};
+pub(crate) use raw::RawDevice;
 pub(crate) use regular_file::{AllocationEffect, TestFile, direct_refused, hint};

@@ -20,26 +20,15 @@ use plimsoll_model::job::disk::{DiskOperation, DiskTransfers};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::{shown, shown_path};
 
-/// Permitted access to the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Read only.
-    Read,
-    /// Overwrites all data.
-    Destroy,
-}
-
 /// An open device.
 #[derive(Debug)]
 pub struct RawDevice {
-    /// Open for `access`; exclusively for [`Access::Destroy`].
+    /// Open read-only or, if claimed, exclusively for writing.
     pub file: File,
     /// Name as typed.
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Permitted access.
-    pub access: Access,
     /// Claim required for writing; `None` for a device that is only read.
     pub claim: Option<Claim>,
 }
@@ -57,20 +46,20 @@ pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<Raw
     let name = shown_path(&target.device);
     let looked = probe_device(&target.device)?;
     let number = looked.number;
-    let open = |access| reopen(&target.device, cache, access).map_err(|error| open_error(&name, error));
-    let (access, file, claim) = match &target.consent {
-        None => (Access::Read, open(Access::Read)?, None),
+    let open = |writes| reopen(&target.device, cache, writes).map_err(|error| open_error(&name, error));
+    let (file, claim) = match &target.consent {
+        None => (open(false)?, None),
         Some(consent) => {
             check_consent(target, root, consent, &looked)?;
-            let (file, claim) = Claim::acquire(root, &name, &looked, || open(Access::Destroy))?;
-            (Access::Destroy, file, Some(claim))
+            let (file, claim) = Claim::acquire(root, &name, &looked, || open(true))?;
+            (file, Some(claim))
         }
     };
     let same = file.metadata().is_ok_and(|m| DeviceNumber::from_raw(m.rdev()) == number);
     if !same {
         return Err(RawError::Refused(format!("{name} became another device while it was being checked")));
     }
-    Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
+    Ok(RawDevice { file, name, bytes: looked.bytes, claim })
 }
 
 /// Fails if the device of `target`, probed as `looked`, is read-only, or if `consent` has another
@@ -107,12 +96,12 @@ fn check_consent(
     Ok(())
 }
 
-fn reopen(device: &Path, cache: PageCacheMode, access: Access) -> std::io::Result<File> {
+fn reopen(device: &Path, cache: PageCacheMode, writes: bool) -> std::io::Result<File> {
     let mut flags = OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, cache == PageCacheMode::Direct);
-    flags.set(OFlags::EXCL, access == Access::Destroy);
+    flags.set(OFlags::EXCL, writes);
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    File::options().read(true).write(access == Access::Destroy).custom_flags(flags).open(device)
+    File::options().read(true).write(writes).custom_flags(flags).open(device)
 }
 
 fn open_error(name: &str, error: std::io::Error) -> RawError {

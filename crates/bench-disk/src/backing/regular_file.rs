@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 
-use crate::backing::{Access, DirFacts, FileSystemKind, PageCacheMode, RawDevice};
+use crate::backing::{DirFacts, FileSystemKind, PageCacheMode, RawDevice};
 use crate::display::human;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_system::leftover::{Registry, Unfinished};
@@ -45,16 +45,10 @@ pub(crate) struct TestFile {
     pub(crate) cache: PageCacheMode,
     /// Facts about the directory and its file system; for a device its path and size.
     pub(crate) facts: DirFacts,
-    kind: TestFileKind,
-    claim: Option<Arc<RawDevice>>,
+    /// The device; `None` for a file.
+    device: Option<Arc<RawDevice>>,
     /// Whether the file had a name for a moment.
     pub(crate) named: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TestFileKind {
-    File,
-    Device(Access),
 }
 
 impl TestFile {
@@ -86,8 +80,7 @@ impl TestFile {
             Errno::INVAL if cache == PageCacheMode::Direct => direct_refused(facts),
             errno => failed(errno),
         })?;
-        let (facts, kind) = (facts.clone(), TestFileKind::File);
-        let file = TestFile { file, cache, facts, kind, claim: None, named };
+        let file = TestFile { file, cache, facts: facts.clone(), device: None, named };
         if cache == PageCacheMode::Direct && file.direct_alignment() == Some(0) {
             return Err(direct_refused(&file.facts));
         }
@@ -105,9 +98,8 @@ impl TestFile {
             file_size_limit: None,
         };
         let file = device.file.try_clone().map_err(|_| failure("opened", &facts, Errno::MFILE))?;
-        let kind = TestFileKind::Device(device.access);
-        let claim = Some(Arc::clone(device));
-        TestFile { file, cache, facts, kind, named: false, claim }.reopened(cache)
+        let device = Some(Arc::clone(device));
+        TestFile { file, cache, facts, device, named: false }.reopened(cache)
     }
 
     /// Marks the file as direct, for tests on file systems without O_DIRECT.
@@ -118,11 +110,11 @@ impl TestFile {
 
     /// Whether the test file may be written to; false for a device without the user's consent.
     pub(crate) fn is_writable(&self) -> bool {
-        self.kind != TestFileKind::Device(Access::Read)
+        self.device.as_ref().is_none_or(|device| device.claim.is_some())
     }
 
     pub(crate) fn is_device(&self) -> bool {
-        self.kind != TestFileKind::File
+        self.device.is_some()
     }
 
     /// Opens the same file again, with `cache` as its use of the page cache. Fails without /proc,
@@ -133,9 +125,8 @@ impl TestFile {
         let file = rustix::fs::open(path, access | OFlags::CLOEXEC | cache.open_flags(), Mode::empty());
         match file {
             Ok(file) => {
-                let (file, facts, kind) = (File::from(file), self.facts.clone(), self.kind);
-                let claim = self.claim.clone();
-                Ok(TestFile { file, cache, facts, kind, claim, named: self.named })
+                let (file, facts, device) = (File::from(file), self.facts.clone(), self.device.clone());
+                Ok(TestFile { file, cache, facts, device, named: self.named })
             }
             Err(Errno::INVAL) if cache == PageCacheMode::Direct => Err(direct_refused(&self.facts)),
             Err(errno) => Err(failure("opened again", &self.facts, errno)),
@@ -152,14 +143,10 @@ impl TestFile {
             AllocationEffect::Moves => FallocateFlags::empty(),
             AllocationEffect::Stays => FallocateFlags::KEEP_SIZE,
         };
-        loop {
-            return match rustix::fs::fallocate(&self.file, flags, 0, bytes) {
-                Ok(()) => Ok(()),
-                Err(Errno::INTR) => continue,
-                // Some file systems cannot; the untimed fill shows a lack of space then.
-                Err(Errno::OPNOTSUPP) => Ok(()),
-                Err(errno) => Err(failure("allocated", &self.facts, errno)),
-            };
+        match retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, 0, bytes)) {
+            // Some file systems cannot; the untimed fill shows a lack of space then.
+            Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(failure("allocated", &self.facts, errno)),
         }
     }
 
@@ -168,30 +155,26 @@ impl TestFile {
         if self.is_device() {
             return Ok(());
         }
-        loop {
-            return match rustix::fs::ftruncate(&self.file, bytes) {
-                Err(Errno::INTR) => continue,
-                done => done.map_err(|errno| failure("resized", &self.facts, errno)),
-            };
-        }
+        let done = retry_on_intr(|| rustix::fs::ftruncate(&self.file, bytes));
+        done.map_err(|errno| failure("resized", &self.facts, errno))
     }
 
     /// Returns the length of the file or the size of the device, in bytes. Fails if fstat(2) does.
     pub(crate) fn length(&self) -> Result<u64, Errno> {
-        match self.kind {
+        match &self.device {
             // st_size of a block device is 0.
-            TestFileKind::Device(_) => Ok(self.facts.available),
-            TestFileKind::File => Ok(u64::try_from(rustix::fs::fstat(&self.file)?.st_size).unwrap_or(0)),
+            Some(device) => Ok(device.bytes),
+            None => Ok(u64::try_from(rustix::fs::fstat(&self.file)?.st_size).unwrap_or(0)),
         }
     }
 
     /// Punches a hole of `bytes` at `offset` into the file, or discards that range of the device
     /// (`BLKDISCARD`), which need not read as zeros. Fails if fallocate(2) or ioctl(2) does.
     pub(crate) fn trim(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
-        match self.kind {
-            TestFileKind::Device(_) => plimsoll_metal::discard::discard(&self.file, offset, bytes)
+        match self.device {
+            Some(_) => plimsoll_metal::discard::discard(&self.file, offset, bytes)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-            TestFileKind::File => {
+            None => {
                 let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 rustix::fs::fallocate(&self.file, hole, offset, bytes)
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::Advice;
 
-use crate::backing::{Access, AllocationEffect, DirFacts, PageCacheMode, RawDevice, TestFile, check_dir};
+use crate::backing::{AllocationEffect, DirFacts, PageCacheMode, RawDevice, TestFile, check_dir};
 use crate::display::human;
 use crate::fact::{DEVICE, FILE_SYSTEM};
 use crate::load::{Seal, TestData};
@@ -157,7 +157,7 @@ impl Filled {
         until: Option<Instant>,
         noise: &mut TestData,
     ) -> Result<Filled, CannotMeasure> {
-        let (name, has, access) = (&device.name, device.bytes, device.access);
+        let (name, has) = (&device.name, device.bytes);
         let file = Arc::new(TestFile::of_device(device, cache)?);
         let wanted = match size {
             RequestedSize::Exactly(bytes) if bytes > has => {
@@ -168,10 +168,10 @@ impl Filled {
                 )));
             }
             RequestedSize::Exactly(bytes) => bytes,
-            RequestedSize::Between { most, .. } if access == Access::Destroy => most.min(has),
+            RequestedSize::Between { most, .. } if device.claim.is_some() => most.min(has),
             RequestedSize::Between { .. } => has,
         };
-        if access == Access::Read {
+        if device.claim.is_none() {
             let warnings = vec![DiskWarning::ContentsUnknown { device: name.clone() }];
             return Ok(Filled { file, bytes: wanted, known: false, warnings, size });
         }
