@@ -78,18 +78,18 @@ impl<'a> Structure<'a> {
     }
 }
 
+fn memory_devices(mut table: &[u8]) -> impl Iterator<Item = Structure<'_>> {
+    let all = std::iter::from_fn(move || {
+        let (structure, behind) = Structure::split(table)?;
+        table = behind;
+        Some(structure)
+    });
+    let all = all.take_while(|structure| structure.byte(0) != Some(END));
+    all.filter(|structure| structure.byte(0) == Some(MEMORY_DEVICE))
+}
+
 pub(super) fn parse(table: &[u8]) -> Vec<Module> {
-    let mut modules = Vec::new();
-    let mut rest = table;
-    while let Some((structure, behind)) = Structure::split(rest) {
-        match structure.byte(0) {
-            Some(END) => break,
-            Some(MEMORY_DEVICE) if modules.len() < MAX_MODULES => modules.extend(module(&structure)),
-            _ => {}
-        }
-        rest = behind;
-    }
-    modules
+    memory_devices(table).filter_map(|structure| module(&structure)).take(MAX_MODULES).collect()
 }
 
 /// Reduces an SMBIOS table to memory devices; their strings, except slot and bank, become `-`.
@@ -97,23 +97,14 @@ pub(super) fn keep_memory_devices(table: &[u8]) -> Vec<u8> {
     const SLOT: usize = 0x10;
     const BANK: usize = 0x11;
     let mut kept = Vec::new();
-    let mut rest = table;
-    while let Some((structure, behind)) = Structure::split(rest) {
-        match structure.byte(0) {
-            Some(END) => break,
-            Some(MEMORY_DEVICE) => {
-                let named: Vec<usize> =
-                    [SLOT, BANK].into_iter().filter_map(|at| structure.byte(at)).map(usize::from).collect();
-                kept.extend_from_slice(structure.fields);
-                for (text, number) in structure.strings.split(|byte| *byte == 0).zip(1..) {
-                    kept.extend_from_slice(if named.contains(&number) { text } else { b"-" });
-                    kept.push(0);
-                }
-                kept.push(0);
-            }
-            _ => {}
+    for structure in memory_devices(table) {
+        let named = [SLOT, BANK].map(|at| structure.byte(at).map(usize::from));
+        kept.extend_from_slice(structure.fields);
+        for (text, number) in structure.strings.split(|byte| *byte == 0).zip(1..) {
+            kept.extend_from_slice(if named.contains(&Some(number)) { text } else { b"-" });
+            kept.push(0);
         }
-        rest = behind;
+        kept.push(0);
     }
     kept
 }
