@@ -136,21 +136,12 @@ pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
 }
 
 /// Reads the CPU quotas of `groups` and returns the smallest; `None` if none is set and readable.
-pub(super) fn quota_now(root: &Root, groups: &Groups) -> Option<CpuQuota> {
-    let quotas = groups.dirs.iter().filter_map(|dir| quota_in(root, groups, dir).ok().flatten());
-    quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
-}
-
-fn quota_in(root: &Root, groups: &Groups, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
-    match groups.version {
-        Version::V2 => quota_v2(root, dir),
-        Version::V1 => quota_v1(root, dir),
-    }
-}
-
-fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
+pub(super) fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
     let quotas = groups.dirs.iter().filter_map(|dir| {
-        let found = quota_in(s.root, groups, dir);
+        let found = match groups.version {
+            Version::V2 => quota_v2(s.root, dir),
+            Version::V1 => quota_v1(s.root, dir),
+        };
         s.keep("cgroup.cpu_quota", found).flatten()
     });
     quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))

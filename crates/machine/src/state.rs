@@ -105,7 +105,7 @@ impl StateWatch {
 
     /// Reads the smallest CPU quota of this process's control groups, in CPUs; `None` if unset.
     pub fn quota(&self) -> Option<f64> {
-        Some(cgroup::quota_now(&self.root, self.groups.as_ref()?)?.cpus())
+        Some(cgroup::cpu_quota(&mut Survey::new(&self.root), self.groups.as_ref()?)?.cpus())
     }
 
     /// Reads the lowest I/O limits of this process's control groups, one entry per limited device.

@@ -9,6 +9,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::{Groups, Version};
+use crate::mounts::DeviceNumber;
 use crate::root::Root;
 
 /// I/O limits of a group for one device, per second.
@@ -80,45 +81,31 @@ pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
         Version::V2 => groups.dirs.len(),
     };
     for dir in groups.dirs.iter().take(held) {
-        for (device, name, value) in stated_limits(root, groups.version, dir) {
-            let limit = || IoLimit { device: device.clone(), ..IoLimit::default() };
-            all.entry(device.clone()).or_insert_with(limit).tighten(&name, value);
+        for line in stated_limits(root, groups.version, dir).lines() {
+            let Some((device, rest)) = line.split_once(' ') else { continue };
+            let Ok(device) = device.parse::<DeviceNumber>().map(|n| n.to_string()) else { continue };
+            for (name, value) in rest.split_ascii_whitespace().filter_map(|pair| pair.split_once('=')) {
+                let Some(value) = value.parse::<u64>().ok().filter(|value| *value > 0) else { continue };
+                let limit = || IoLimit { device: device.clone(), ..IoLimit::default() };
+                all.entry(device.clone()).or_insert_with(limit).tighten(name, value);
+            }
         }
     }
     all.into_values().collect()
 }
 
-fn stated_limits(root: &Root, version: Version, dir: &Path) -> Vec<(String, String, u64)> {
+/// Returns the limits of the group `dir` as lines of `io.max`, such as `8:0 rbps=1000 wiops=20`.
+fn stated_limits(root: &Root, version: Version, dir: &Path) -> String {
     let text = |file: &str| root.text(dir.join(file)).unwrap_or_default();
+    let of_file = |(file, name): (&str, &str)| {
+        let text = text(file);
+        let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        pairs.map(|(device, value)| format!("{device} {name}={}\n", value.trim())).collect::<String>()
+    };
     match version {
-        Version::V1 => {
-            let of_file = |(file, name): &(&str, &str)| {
-                let of = |line: &str| {
-                    let (device, value) = line.split_once(' ')?;
-                    Some((number(device)?, (*name).to_owned(), value.trim().parse().ok().filter(|n| *n > 0)?))
-                };
-                text(file).lines().filter_map(of).collect::<Vec<_>>()
-            };
-            V1.iter().flat_map(of_file).collect()
-        }
-        Version::V2 => {
-            let text = text("io.max");
-            let of = |line: &str| {
-                let (device, rest) = line.split_once(' ')?;
-                let device = number(device)?;
-                let named = rest.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
-                let named = named.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
-                Some(named.map(|(name, value)| (device.clone(), name, value)).collect::<Vec<_>>())
-            };
-            text.lines().filter_map(of).flatten().collect()
-        }
+        Version::V1 => V1.into_iter().map(of_file).collect(),
+        Version::V2 => text("io.max"),
     }
-}
-
-fn number(text: &str) -> Option<String> {
-    let (major, minor) = text.split_once(':')?;
-    let is_number = |part: &str| part.parse::<u32>().is_ok();
-    (is_number(major) && is_number(minor)).then(|| text.to_owned())
 }
 
 #[cfg(test)]
