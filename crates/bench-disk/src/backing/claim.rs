@@ -44,7 +44,7 @@ impl Claim {
         looked: &ProbedDevice,
         open: impl FnOnce() -> Result<File, RawError>,
     ) -> Result<(File, Claim), RawError> {
-        let sequence = users::sequence(root, looked.number);
+        let sequence = users::disk_number(root, looked.number, "diskseq");
         let before = unused(root, name, looked.number)?;
         let file = open()?;
         let claimable = before.below.iter().filter(|below| below.claimable);
@@ -80,9 +80,8 @@ impl Claim {
         let now = unused(root, name, self.number)?;
         let unseen = check_not_open(root, name, &now)?;
         let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
-        let same = (now.stack.certain(), users::sequence(root, self.number), bytes)
-            == (self.stack.certain(), self.sequence, self.bytes);
-        if !same {
+        let found = (now.stack.certain(), users::disk_number(root, self.number, "diskseq"), bytes);
+        if found != (self.stack.certain(), self.sequence, self.bytes) {
             return Err(RawError::Refused(format!(
                 "{name} changed after it was checked (its size, or the devices below it); nothing more is written \
                  to it"

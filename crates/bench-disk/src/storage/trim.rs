@@ -13,7 +13,7 @@ use plimsoll_units::text::shown_path;
 /// Fails, with what is missing, unless trims of a test file reach the device below it.
 pub(crate) fn check_dir_trims(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     let Some(storage) = cx.machine.storage.as_ref() else { return Ok(()) };
-    let limit = |number| users::queue_number(&Root::live(), number, "discard_max_bytes");
+    let limit = |number| users::disk_number(&Root::live(), number, "queue/discard_max_bytes");
     let most = storage.number.and_then(limit);
     refusal(storage, most).map_or(Ok(()), |reason| Err(CannotMeasure::not_here(reason)))
 }
@@ -24,7 +24,7 @@ pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<()
     let about = std::fs::metadata(&target.device)
         .map_err(|error| CannotMeasure::environment(format!("{name} cannot be checked: {error}")))?;
     let number = DeviceNumber::from_raw(about.rdev());
-    let of = |file: &str| users::queue_number(&Root::live(), number, file);
+    let of = |file: &str| users::disk_number(&Root::live(), number, &format!("queue/{file}"));
     let reason = device_refusal(&name, blocks.unit(), of("discard_max_bytes"), of("discard_granularity"));
     reason.map_or(Ok(()), |reason| Err(CannotMeasure::not_here(reason)))
 }

@@ -90,18 +90,11 @@ pub fn is_read_only(root: &Root, number: DeviceNumber) -> bool {
     sysfs_directory(root, number).is_ok_and(|place| root.number(place.join("ro")) == Ok(1))
 }
 
-/// Returns the kernel's sequence number of the disk (`diskseq`), renewed with each new medium or
-/// backing file; `None` on older kernels.
-pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
+/// Returns the number in the disk's sysfs file, also for a partition of it: `diskseq` is renewed
+/// with each new medium or backing file (`None` on older kernels).
+pub fn disk_number(root: &Root, number: DeviceNumber, file: &str) -> Option<u64> {
     let place = sysfs_directory(root, number).ok()?;
-    let of = |place: &Path| root.number(place.join("diskseq")).ok();
-    of(&place).or_else(|| of(place.parent()?))
-}
-
-/// Returns the number in the disk's sysfs file `queue/NAME`, such as `discard_max_bytes`, if any.
-pub fn queue_number(root: &Root, number: DeviceNumber, name: &str) -> Option<u64> {
-    let place = sysfs_directory(root, number).ok()?;
-    let of = |place: &Path| root.number(place.join("queue").join(name)).ok();
+    let of = |place: &Path| root.number(place.join(file)).ok();
     of(&place).or_else(|| of(place.parent()?))
 }
 
