@@ -9,7 +9,7 @@ use super::cpu::Logical;
 use super::network::{Nic, NicKind};
 use super::root::MOUNTS_CAP;
 use super::smbios::{END, MEMORY_DEVICE};
-use super::{CpuSet, DeviceLink, Disk, DiskKind, Machine, Medium, MountedFileSystem, Root};
+use super::{CpuSet, DeviceLayer, DeviceLink, Disk, DiskKind, Machine, Medium, MountedFileSystem, Root};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
@@ -77,6 +77,11 @@ pub fn disk(name: &str, kind: DiskKind, link: Option<DeviceLink>) -> Disk {
         numa_node: None,
         link,
     }
+}
+
+/// Returns a layer with this kernel name, such as `dm-0`, without detail and medium.
+pub fn layer(name: &str, kind: DiskKind) -> DeviceLayer {
+    DeviceLayer { name: name.to_owned(), kind, detail: None, medium: None }
 }
 
 /// Returns a file system of this type, mounted at `/mnt` from `/dev/x`.

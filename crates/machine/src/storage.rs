@@ -60,13 +60,6 @@ pub struct DeviceLayer {
     pub medium: Option<Medium>,
 }
 
-impl DeviceLayer {
-    /// Creates a layer with this kernel name, such as `dm-0`, without detail and medium.
-    pub fn new(name: &str, kind: DiskKind) -> Self {
-        Self { name: name.to_owned(), kind, detail: None, medium: None }
-    }
-}
-
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountedFileSystem {
@@ -287,21 +280,20 @@ impl Storage {
             self.disks.push(disk);
             return Vec::new();
         }
-        let (layer, below) = match disk.kind {
+        let (detail, medium, below) = match disk.kind {
             DiskKind::Loop => behind_loop(s, place),
             _ => slaves(s, place),
         };
-        self.layers.push(DeviceLayer { name: disk.name, kind: disk.kind, ..layer });
+        self.layers.push(DeviceLayer { name: disk.name, kind: disk.kind, detail, medium });
         below
     }
 }
 
-/// Returns the loop device with sysfs directory `place` as a layer without name, and the sysfs
+/// Returns detail and medium of the loop device with sysfs directory `place`, and the sysfs
 /// directory of the device with the file behind it; empty if unknown or on no device.
-fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
-    let layer = DeviceLayer::new("", DiskKind::Loop);
+fn behind_loop(s: &mut Survey, place: &Path) -> (Option<String>, Option<Medium>, Vec<PathBuf>) {
     let found = s.root.bytes(&place.join("loop/backing_file"), super::root::FILE_CAP);
-    let Some(bytes) = s.keep("storage.loop", found) else { return (layer, Vec::new()) };
+    let Some(bytes) = s.keep("storage.loop", found) else { return (None, None, Vec::new()) };
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let file = Path::new(OsStr::from_bytes(bytes));
     let found = StoragePath::of(s.root, file).and_then(|file_place| {
@@ -314,12 +306,12 @@ fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
         }
     });
     let (medium, below) = s.keep("storage.loop", found).unwrap_or_default();
-    (DeviceLayer { detail: Some(shown_bytes(bytes)), medium, ..layer }, below.into_iter().collect())
+    (Some(shown_bytes(bytes)), medium, below.into_iter().collect())
 }
 
-/// Returns the mapped device or RAID with sysfs directory `place` as a layer without name, and the
-/// sysfs directories of the devices directly below. Notes in `s` what cannot be read.
-fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
+/// Returns the detail of the mapped device or RAID with sysfs directory `place`, and the sysfs
+/// directories of the devices directly below. Notes in `s` what cannot be read.
+fn slaves(s: &mut Survey, place: &Path) -> (Option<String>, Option<Medium>, Vec<PathBuf>) {
     let line = |name: &str| s.root.line(place.join(name)).ok();
     // The UUID starts with the type, "LVM-…"; the rest identifies the volume and stays private.
     let uuid = line("dm/uuid");
@@ -337,7 +329,7 @@ fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     if below.is_empty() {
         s.note("storage.disks", format_args!("{} names no device below it", shown_path(&dir)));
     }
-    (DeviceLayer { detail, ..DeviceLayer::new("", DiskKind::DeviceMapper) }, below)
+    (detail, None, below)
 }
 
 /// Returns the sysfs directory of the device of `mount`, by number or, without any, by source.
@@ -361,10 +353,11 @@ pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, Re
     device_named(root, source)
 }
 
-fn device_named(root: &Root, path: &Path) -> Result<PathBuf, ReadError> {
+/// Returns the sysfs directory of the block device at `path`: `/dev/sda1`, `/dev/mapper/home`.
+pub(super) fn device_named(root: &Root, path: &Path) -> Result<PathBuf, ReadError> {
     let missing = |_| ReadError::Missing(shown_path(path));
-    let name = path.strip_prefix("/dev").map_err(missing)?;
-    if let Some(mapped) = name.to_str().and_then(|name| name.strip_prefix("mapper/")) {
+    let name = path.strip_prefix("/dev").map_err(missing)?.to_string_lossy();
+    if let Some(mapped) = name.strip_prefix("mapper/") {
         let devices = root.names("sys/class/block")?;
         let named = |dev: &&String| {
             root.text(Path::new("sys/class/block").join(dev).join("dm/name")).as_deref() == Ok(mapped)
@@ -373,5 +366,6 @@ fn device_named(root: &Root, path: &Path) -> Result<PathBuf, ReadError> {
             return root.resolve(Path::new("sys/class/block").join(device));
         }
     }
-    root.resolve(Path::new("sys/class/block").join(name))
+    // The kernel's names have ! for the slashes in /dev.
+    root.resolve(Path::new("sys/class/block").join(name.replace('/', "!")))
 }

@@ -181,9 +181,9 @@ mod tests {
 
     use super::*;
     use crate::backing::fixture::{opened_again, test_file};
-    use plimsoll_machine::fixture::{Fault, Fixture, disk};
+    use plimsoll_machine::Disk;
+    use plimsoll_machine::fixture::{Fault, Fixture, disk, layer};
     use plimsoll_machine::storage::Member;
-    use plimsoll_machine::{DeviceLayer, Disk};
 
     const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
     const LOOP: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
@@ -192,7 +192,7 @@ mod tests {
 
     fn storage(looped: bool) -> Storage {
         let disks = vec![Disk { number: Some(DISK), ..disk("sda", DiskKind::Nvme, None) }];
-        let layer = DeviceLayer::new("loop1", DiskKind::Loop);
+        let layer = layer("loop1", DiskKind::Loop);
         Storage {
             device: Some(if looped { "loop1" } else { "sda1" }.to_owned()),
             number: Some(if looped { LOOP } else { DISK }),

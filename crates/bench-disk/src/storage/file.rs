@@ -317,7 +317,7 @@ fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<DiskWarning> {
 mod tests {
     use super::*;
     use plimsoll_machine::DeviceLayer;
-    use plimsoll_machine::fixture::{disk, mounted};
+    use plimsoll_machine::fixture::{disk, layer, mounted};
 
     #[test]
     fn what_may_be_memory_is_named() {
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(behind("overlay", None), None);
         assert_eq!(memory_warning(None), None);
         let on = |medium| {
-            let layer = DeviceLayer { medium, ..DeviceLayer::new("loop0", DiskKind::Loop) };
+            let layer = DeviceLayer { medium, ..layer("loop0", DiskKind::Loop) };
             memory_warning(Some(&Storage { layers: vec![layer], ..Storage::default() }))
         };
         assert!(matches!(on(Some(Medium::Memory)), Some(DiskWarning::InMemory { .. })));

@@ -64,12 +64,11 @@ fn other_clients(root: &Root, name: &str) -> Vec<String> {
 /// Finds a ublk device's files: its server has the control device open (block/ublk.rst).
 fn by_ublk(root: &Root, name: &str) -> Served {
     let number = name.trim_start_matches("ublkb");
-    let control =
-        root.line(format!("sys/class/ublk-char/ublkc{number}/dev")).ok().and_then(|dev| dev.parse().ok());
+    let control = root.parse(format!("sys/class/ublk-char/ublkc{number}/dev"), "a device number");
+    let control = control.ok().map(FileOrDevice::Character);
     let serves = |process: &u32| {
         let open = openers::open_files(root, *process).unwrap_or_default();
-        control
-            .is_some_and(|control| open.iter().any(|(_, thing)| *thing == FileOrDevice::Character(control)))
+        open.iter().any(|(_, thing)| Some(*thing) == control)
     };
     let server = root.processes().into_iter().find(serves);
     let files = server.map(|process| kept_by(root, process)).unwrap_or_default();

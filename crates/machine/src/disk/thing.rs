@@ -6,6 +6,7 @@ use rustix::fs::{FileType, Statx};
 
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
+use crate::storage::device_named;
 
 /// Identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,7 +37,10 @@ impl FileOrDevice {
         let known = root.about(path).and_then(|about| FileOrDevice::of(&about));
         known.or_else(|| {
             let name = path.strip_prefix("/dev").ok()?.to_str()?;
-            character(root, name).or_else(|| Some(FileOrDevice::Block(number_of(root, name)?)))
+            character(root, name).or_else(|| {
+                let place = device_named(root, path).ok()?;
+                root.parse(place.join("dev"), "a device number").ok().map(FileOrDevice::Block)
+            })
         })
     }
 
@@ -70,24 +74,6 @@ fn character(root: &Root, name: &str) -> Option<FileOrDevice> {
     if name == "fuse" {
         return Some(FUSE);
     }
-    let number = root.line(Path::new("sys/class/ublk-char").join(name).join("dev")).ok()?;
-    number.parse().ok().map(FileOrDevice::Character)
-}
-
-/// Returns the number of a block device by its name below `/dev`: `sda1`, `mapper/home`.
-fn number_of(root: &Root, name: &str) -> Option<DeviceNumber> {
-    const BLOCK_DIRECTORY: &str = "sys/class/block";
-    let all = Path::new(BLOCK_DIRECTORY);
-    let number = |kernel: &str| root.line(all.join(kernel).join("dev")).ok()?.parse().ok();
-    match name.strip_prefix("mapper/") {
-        Some(mapped) => {
-            let names = root.names(BLOCK_DIRECTORY).ok()?;
-            let is_it = |kernel: &&String| {
-                root.text(all.join(kernel.as_str()).join("dm/name")).is_ok_and(|name| name == mapped)
-            };
-            number(names.iter().find(is_it)?)
-        }
-        // The kernel's names have ! for the slashes in /dev.
-        None => number(&name.replace('/', "!")),
-    }
+    let number = root.parse(Path::new("sys/class/ublk-char").join(name).join("dev"), "a device number");
+    number.ok().map(FileOrDevice::Character)
 }

@@ -1,6 +1,6 @@
 use super::*;
-use plimsoll_machine::fixture::{disk, mounted};
-use plimsoll_machine::{DeviceLayer, Machine, MountedFileSystem, Root, Storage};
+use plimsoll_machine::fixture::{disk, layer, mounted};
+use plimsoll_machine::{Machine, MountedFileSystem, Root, Storage};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::LimitEvidence;
 
@@ -14,7 +14,7 @@ fn machine(medium: Medium, layers: &[(&str, DiskKind)], disks: Vec<Disk>) -> Mac
     let file_system = MountedFileSystem { medium, ..mounted("somefs") };
     machine.storage = Some(Storage {
         file_system: Some(file_system),
-        layers: layers.iter().map(|(name, kind)| DeviceLayer::new(name, *kind)).collect(),
+        layers: layers.iter().map(|(name, kind)| layer(name, *kind)).collect(),
         disks,
         ..Storage::default()
     });
