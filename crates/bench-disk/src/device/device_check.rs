@@ -11,7 +11,7 @@ use crate::fact::{DEVICE_SHARE, PAGE_CACHE};
 use crate::warning::DiskWarning;
 use plimsoll_machine::{DeviceNumber, DiskKind, Root, Storage};
 use plimsoll_metal::residency::resident_bytes;
-use plimsoll_model::sample::Achieved;
+use plimsoll_model::sample::Facts;
 
 /// Least share of the claimed bytes seen on the device; the rest allows for whole sectors.
 const SEEN: f64 = 0.99;
@@ -72,13 +72,6 @@ impl DirectionBytes {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct DeviceTraffic {
-    pub(crate) achieved: Achieved,
-    pub(crate) warnings: Vec<DiskWarning>,
-    pub(crate) invalid: Option<String>,
-}
-
 #[derive(Debug)]
 pub(crate) struct DeviceCheck {
     root: Root,
@@ -137,22 +130,21 @@ impl DeviceCheck {
     }
 
     /// Compares what the devices moved since [`DeviceCheck::new`] with `claimed`, the bytes that
-    /// the case transferred. Returns the share of them seen on the devices, the share of the file
-    /// in the page cache, warnings, and why the result is invalid, if it is.
-    pub(crate) fn judge(&self, claimed: DirectionBytes) -> DeviceTraffic {
-        let mut reported = DeviceTraffic::default();
+    /// the case transferred. Adds to `facts` the share of them seen on the devices, the share of
+    /// the file in the page cache, warnings, and why the result is invalid, if it is.
+    pub(crate) fn judge(&self, claimed: DirectionBytes, facts: &mut Facts) {
         if claimed == DirectionBytes::default() {
-            return reported;
+            return;
         }
         let cached = resident_bytes(self.file.as_fd(), self.bytes).ok();
         let cached = cached.map(|resident| resident as f64 / self.bytes.max(1) as f64);
-        reported.achieved.set_some(&PAGE_CACHE, cached);
+        facts.achieved.set_some(&PAGE_CACHE, cached);
         if self.file.cache != PageCacheMode::Direct {
-            return reported;
+            return;
         }
         let near = self.near.seen(&self.root).and_then(|seen| seen.share_of(claimed));
-        reported.achieved.set_some(&DEVICE_SHARE, near);
-        reported.invalid = match (near, cached) {
+        facts.achieved.set_some(&DEVICE_SHARE, near);
+        facts.invalid = match (near, cached) {
             (Some(share), _) if share < SEEN => Some(format!(
                 "page cache or host cache: {} moved {:.1} % of the {} that were counted",
                 self.near.names,
@@ -166,10 +158,10 @@ impl DeviceCheck {
             _ => None,
         };
         let far = self.far.as_ref().and_then(|far| Some((far, far.seen(&self.root)?.share_of(claimed)?)));
-        reported.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| {
-            DiskWarning::CachedBelow { below: far.names.clone(), share, above: self.near.names.clone() }
+        facts.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| {
+            let (below, above) = (far.names.clone(), self.near.names.clone());
+            DiskWarning::CachedBelow { below, share, above }.into()
         }));
-        reported
     }
 }
 
@@ -213,6 +205,12 @@ mod tests {
         (dir, DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage(looped)), file, 1 << 20))
     }
 
+    fn judged(check: &DeviceCheck, claimed: DirectionBytes) -> Facts {
+        let mut facts = Facts::default();
+        check.judge(claimed, &mut facts);
+        facts
+    }
+
     const READ: DirectionBytes = DirectionBytes { read: 1 << 20, written: 0 };
 
     fn stat(read: u64, written: u64) -> String {
@@ -224,10 +222,10 @@ mod tests {
         let fixture = Fixture::unpack(TREE)?;
         let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
         fixture.write("sys/dev/block/8:0/stat", stat(2 << 20, 0).as_bytes())?;
-        let reported = device_check.judge(READ);
+        let reported = judged(&device_check, READ);
         assert_eq!((reported.invalid, reported.warnings.len()), (None, 0));
         assert_eq!(reported.achieved.get(&DEVICE_SHARE), Some(2.0));
-        assert_eq!(device_check.judge(DirectionBytes::default()), DeviceTraffic::default());
+        assert_eq!(judged(&device_check, DirectionBytes::default()), Facts::default());
         Ok(())
     }
 
@@ -236,10 +234,10 @@ mod tests {
         let fixture = Fixture::unpack(TREE)?;
         let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
         fixture.write("sys/dev/block/8:0/stat", stat(1 << 19, 1 << 30).as_bytes())?;
-        let invalid = device_check.judge(READ).invalid.ok_or("half of it is missing")?;
+        let invalid = judged(&device_check, READ).invalid.ok_or("half of it is missing")?;
         assert_eq!(invalid, "page cache or host cache: sda moved 50.0 % of the 1 MiB that were counted");
         let claimed = DirectionBytes { read: 1 << 19, written: 2 << 30 };
-        assert!(device_check.judge(claimed).invalid.is_some());
+        assert!(judged(&device_check, claimed).invalid.is_some());
         Ok(())
     }
 
@@ -247,7 +245,7 @@ mod tests {
     fn buffered_transfers_claim_nothing_of_a_device() -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
         let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Buffered);
-        let reported = device_check.judge(READ);
+        let reported = judged(&device_check, READ);
         assert_eq!((reported.invalid, reported.warnings), (None, vec![]));
         assert_eq!(reported.achieved.names(), ["page_cache"]);
         Ok(())
@@ -259,12 +257,12 @@ mod tests {
         let fixture = Fixture::unpack(TREE)?;
         let (_dir, device_check) = device_check(&fixture, true, PageCacheMode::Direct);
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
-        let reported = device_check.judge(READ);
+        let reported = judged(&device_check, READ);
         assert_eq!(reported.invalid, None);
-        let said = reported.warnings.iter().map(plimsoll_model::warning::Warn::code).collect::<Vec<_>>();
+        let said = reported.warnings.iter().map(plimsoll_model::warning::Note::code).collect::<Vec<_>>();
         assert_eq!(said, ["cached-below"]);
         fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
-        assert!(device_check.judge(READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
+        assert!(judged(&device_check, READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
         Ok(())
     }
 
@@ -277,10 +275,10 @@ mod tests {
         let (_dir, file) = file(PageCacheMode::Direct);
         let check = DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage), file, 1 << 20);
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 19, 0).as_bytes())?;
-        let invalid = check.judge(READ).invalid.ok_or("half of it is missing")?;
+        let invalid = judged(&check, READ).invalid.ok_or("half of it is missing")?;
         assert!(invalid.contains("loop1 + loop2 moved 50.0 %"), "{invalid}");
         fixture.write("sys/dev/block/7:2/stat", stat(1 << 19, 0).as_bytes())?;
-        assert_eq!(check.judge(READ).invalid, None);
+        assert_eq!(judged(&check, READ).invalid, None);
         Ok(())
     }
 
@@ -291,9 +289,9 @@ mod tests {
         {
             let fixture = Fixture::unpack(counters)?;
             let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
-            assert_eq!(device_check.judge(READ).invalid, None, "{counters}");
+            assert_eq!(judged(&device_check, READ).invalid, None, "{counters}");
             opened_again(&device_check.file).write_all_at(&vec![1; 1 << 20], 0)?;
-            let reported = device_check.judge(READ);
+            let reported = judged(&device_check, READ);
             assert!(reported.invalid.is_some_and(|why| why.starts_with("page cache: 100 %")), "{counters}");
         }
         Ok(())

@@ -394,10 +394,7 @@ impl Prepared for Transfers {
         self.note_amount(&mut facts);
         facts.warnings.extend(self.tool_files.as_ref().and_then(ToolFiles::warning).map(Note::from));
         if let Some(device_check) = &self.device_check {
-            let traffic = device_check.judge(self.claimed);
-            facts.achieved.add(traffic.achieved);
-            facts.warnings.extend(traffic.warnings.into_iter().map(Note::from));
-            facts.invalid = traffic.invalid;
+            device_check.judge(self.claimed, &mut facts);
             if self.job.operation.uses_up() {
                 // Each thread has a file of its own, which comes and goes.
                 facts.achieved.take(&PAGE_CACHE);

@@ -64,11 +64,6 @@ impl Achieved {
         T::deserialize(self.0.remove(fact.name)?).ok()
     }
 
-    /// Adds the facts of `others`; they replace facts with the same names.
-    pub fn add(&mut self, others: Self) {
-        self.0.extend(others.0);
-    }
-
     /// Returns whether there are no facts.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
