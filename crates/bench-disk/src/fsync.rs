@@ -93,15 +93,10 @@ impl Benchmark for DiskFsync {
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         const UNKNOWN_FLUSH_TIME: &str = "no device states how long it takes to empty its write cache";
         let demand = FsyncLoad::try_from(question.case).ok().map(DeviceDemand::from);
-        let most = demand.and_then(|demand| {
-            let most = io_limit::ceiling(question.machine, demand, demand.transfer_unit()?)?;
-            Some((demand, most))
-        });
+        let most = |of: DeviceDemand| io_limit::ceiling(question.machine, of, of.transfer_unit()?);
         let (kind, limit) = match question.metric {
-            LATENCY_METRIC => {
-                (LimitKind::Floor, most.and_then(|(demand, most)| io_limit::floor(question, demand, most)))
-            }
-            RATE_METRIC => (LimitKind::Ceiling, most.map(|(_, most)| most)),
+            LATENCY_METRIC => (LimitKind::Floor, demand.and_then(|of| io_limit::floor(question, of))),
+            RATE_METRIC => (LimitKind::Ceiling, demand.and_then(most)),
             _ => return Vec::new(),
         };
         vec![limit.unwrap_or_else(|| Limit::unknown(kind, UNKNOWN_FLUSH_TIME))]

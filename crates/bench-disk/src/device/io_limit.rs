@@ -47,9 +47,11 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUn
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
 
-/// Returns the least mean latency in s if at most `most` transfers per second are possible; `None`
-/// if the queue is not always full, or samples in `question` are faster (so fewer were in flight).
-pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) -> Option<Limit> {
+/// Returns the least mean latency in s by the limits of control groups on transfers per second;
+/// `None` without any, if the queue is not always full, or if samples in `question` are faster (so
+/// fewer were in flight).
+pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand) -> Option<Limit> {
+    let most = ceiling(question.machine, demand, demand.transfer_unit()?)?;
     let value = least_latency(demand, most.value?)?;
     let came =
         median(question.samples.iter().filter_map(|s| s.values.get(LATENCY_METRIC).copied()).collect());

@@ -40,7 +40,11 @@ fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<L
 fn ceilings(question: &Question<'_>, job: &DiskTransfers, counted: DemandUnit) -> Vec<Limit> {
     let of_groups =
         DeviceDemand::of(job).ok().and_then(|demand| io_limit::ceiling(question.machine, demand, counted));
-    let mut all = of_devices(question, job, counted);
+    with_that_of_groups(of_devices(question, job, counted), of_groups)
+}
+
+/// Returns all limits, tightest first; that of the control groups replaces unknown ones.
+fn with_that_of_groups(mut all: Vec<Limit>, of_groups: Option<Limit>) -> Vec<Limit> {
     if let Some(limit) = of_groups {
         all.retain(|limit| limit.value.is_some());
         all.push(limit);
@@ -152,16 +156,8 @@ fn instance_limit(
 /// Returns lower bounds of the mean latency in s, from cgroup I/O limits and, if `is_lone` (one
 /// transfer in flight), disk access times; an unknown limit if there is none.
 fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Limit> {
-    let of_device = access(question, job, is_lone);
-    let of_groups = DeviceDemand::of(job).ok().and_then(|demand| {
-        let most = io_limit::ceiling(question.machine, demand, demand.transfer_unit()?)?;
-        io_limit::floor(question, demand, most)
-    });
-    let Some(of_groups) = of_groups else { return vec![of_device] };
-    let mut all: Vec<Limit> = Some(of_device).filter(|limit| limit.value.is_some()).into_iter().collect();
-    all.push(of_groups);
-    tightest_first(&mut all);
-    all
+    let of_groups = DeviceDemand::of(job).ok().and_then(|demand| io_limit::floor(question, demand));
+    with_that_of_groups(vec![access(question, job, is_lone)], of_groups)
 }
 
 /// Returns the lower bound of the mean latency, s, of random reads from spinning disks if `is_lone`
@@ -256,9 +252,6 @@ fn no_link_reason(disk: &Disk) -> String {
         }
         DiskKind::Network => format!("{name} is on another machine"),
         DiskKind::Zram | DiskKind::Ram => format!("{name} is in memory: there is no device"),
-        DiskKind::Loop => {
-            format!("loop device {name}: the file behind it is cached by the file system below")
-        }
         _ => format!("{name}: the system states no speed of its link"),
     }
 }
