@@ -208,18 +208,10 @@ impl Log {
     /// sync the data may be lost although a retry would succeed, so the failure is final.
     fn commit(&mut self) -> Result<u64, CannotMeasure> {
         let begun = monotonic_ns();
-        let mut written = 0;
-        while written < self.block.len() {
-            let rest = self.block.get(written..).unwrap_or_default();
-            match rustix::io::pwrite(&self.file, rest, self.end + written as u64) {
-                Ok(0) => return Err(failed("append", self.end, Errno::NOSPC)),
-                Ok(more) => written += more,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed("append", self.end, errno)),
-            }
-        }
+        let appended = self.file.file.write_all_at(&self.block, self.end);
+        appended.map_err(|e| failed("append", self.end, Errno::from_io_error(&e).unwrap_or(Errno::NOSPC)))?;
         rustix::fs::fdatasync(&self.file).map_err(|errno| failed("fdatasync", self.end, errno))?;
-        self.end += written as u64;
+        self.end += self.block.len() as u64;
         Ok(monotonic_ns().saturating_sub(begun))
     }
 
