@@ -10,7 +10,7 @@ use crate::backing::{TestFile, check_dir};
 use crate::display::human;
 use crate::load::TestData;
 use crate::storage::file::{SecondFile, TOOL_FILE_KEY};
-use crate::storage::fill::{Filling, fill_within, refill};
+use crate::storage::fill::refill;
 use crate::storage::{CHUNK, Filled};
 use crate::warning::DiskWarning;
 use plimsoll_bench_api::{Context, RequestedSize};
@@ -53,15 +53,13 @@ impl ToolFiles {
 
     /// Fills a second part of the device for a tool. Inner error: no room; outer error: a failure.
     fn second_part(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
-        let from = self.bytes.next_multiple_of(CHUNK as u64);
         let whole = self.bytes.next_multiple_of(CHUNK as u64);
         let has = self.own.facts.available;
-        if has < from.saturating_add(whole) {
+        if has < whole.saturating_mul(2) {
             return Ok(Err(format!("the device has {}, not twice {}", human(has), human(self.bytes))));
         }
-        let mut noise = TestData::new(self.seed, "lent");
-        fill_within(&self.own, Filling { from, until, ..Filling::of(whole) }, &mut noise).map_err(cannot)?;
-        Ok(Ok(Writable { file: self.own.proc_path(), offset: from, bytes: self.bytes }))
+        refill(&self.own, whole, whole, until, &mut TestData::new(self.seed, "lent")).map_err(cannot)?;
+        Ok(Ok(Writable { file: self.own.proc_path(), offset: whole, bytes: self.bytes }))
     }
 
     /// Returns a second file, filled, for a tool. Inner error: no room for one; outer: a failure.
@@ -94,12 +92,10 @@ impl ToolFiles {
         }
         self.turns += 1;
         let mut noise = TestData::new(self.seed, &format!("fill after turn {}", self.turns));
-        let whole = self.all.next_multiple_of(CHUNK as u64);
+        let mut whole = self.all.next_multiple_of(CHUNK as u64);
         if self.own.is_device() {
             let has = self.own.facts.available;
-            let most = has - has % CHUNK as u64;
-            let filling = Filling { until, ..Filling::of(whole.min(most)) };
-            return fill_within(&self.own, filling, &mut noise).map(|_| ());
+            whole = whole.min(has - has % CHUNK as u64);
         }
         refill(&self.own, 0, whole, until, &mut noise)
     }
