@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::backing::FileSystemKind;
 use crate::display::human;
 use plimsoll_bench_api::RequestedSize;
-use plimsoll_machine::{Machine, Medium, Root, mounts};
+use plimsoll_machine::{Machine, Medium, Root, storage_behind};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_system::links::LinkError;
 use plimsoll_units::text::shown_path;
@@ -106,19 +106,11 @@ pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
 
 /// Returns the kind of file system at `path`. An overlay with its upper part in memory is memory.
 fn file_system(path: &Path) -> Result<FileSystemKind, Errno> {
-    let of = |path: &Path| {
-        let magic = rustix::fs::statfs(path)?.f_type;
-        // The magic is 32 bits on every architecture; this cuts off a sign extension.
-        Ok::<_, Errno>(FileSystemKind::from_magic((magic as u64 & 0xffff_ffff) as u32))
-    };
-    let own = of(path)?;
-    let upper = || {
-        let mounts = mounts::read(&Root::live()).ok()?;
-        let options = &mounts::mount_of(&mounts, path)?.options;
-        let upper = options.iter().find_map(|option| option.strip_prefix("upperdir="))?;
-        of(Path::new(upper)).ok().and_then(|upper| upper.medium)
-    };
-    let is_in_memory = own.name == Some("overlay") && upper() == Some(Medium::Memory);
+    let magic = rustix::fs::statfs(path)?.f_type;
+    // The magic is 32 bits on every architecture; this cuts off a sign extension.
+    let own = FileSystemKind::from_magic((magic as u64 & 0xffff_ffff) as u32);
+    let medium = || storage_behind(&Root::live(), path).file_system.map(|known| known.medium);
+    let is_in_memory = own.name == Some("overlay") && medium() == Some(Medium::Memory);
     Ok(if is_in_memory { FileSystemKind { medium: Some(Medium::Memory), ..own } } else { own })
 }
 
