@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::backing::block_device::ProbedDevice;
 use crate::backing::{RawError, blkid};
 use plimsoll_machine::disk::openers::{self, OpenerSearch};
 use plimsoll_machine::disk::stack::Stack;
-use plimsoll_machine::disk::thing::{FileId, FileOrDevice};
+use plimsoll_machine::disk::thing::FileOrDevice;
 use plimsoll_machine::disk::users::{self, DeviceUse, LowerDevice};
 use plimsoll_machine::{DeviceNumber, Root};
 
@@ -102,9 +102,9 @@ fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<DeviceUse, Ra
 /// Opens `below`, a device that stores bytes of device `name`, so that it cannot be mounted. `None`
 /// if `below` is a file, has no path or may not be opened by this user. Fails if `below` is in use.
 fn claim_lower_device(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
-    let (FileOrDevice::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
+    let (FileOrDevice::Block(_), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
     match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
-        Ok(file) if is_same_file(&file, FileOrDevice::Block(number)) => Ok(Some(file)),
+        Ok(file) if FileOrDevice::of_open(&file) == Some(below.thing) => Ok(Some(file)),
         Ok(_) => {
             Err(RawError::Refused(format!("{} became another device while it was being checked", below.name)))
         }
@@ -185,7 +185,7 @@ fn check_no_data_below(name: &str, below: &LowerDevice) -> Result<(), RawError> 
 fn open_unchanged(path: &Path, thing: FileOrDevice) -> std::io::Result<(File, u64)> {
     let mut file =
         File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
-    if !is_same_file(&file, thing) {
+    if FileOrDevice::of_open(&file) != Some(thing) {
         return Err(std::io::Error::other("something else is there now"));
     }
     let bytes = file.seek(SeekFrom::End(0))?;
@@ -196,19 +196,6 @@ fn find_data(name: &str, file: &File, bytes: u64) -> Result<Option<String>, RawE
     blkid::contents(file, bytes).map_err(|error| {
         RawError::Failed(format!("{name} cannot be read, so what is on it is unknown: {error}"))
     })
-}
-
-fn is_same_file(file: &File, thing: FileOrDevice) -> bool {
-    let Ok(about) = file.metadata() else { return false };
-    match thing {
-        FileOrDevice::Block(number) => {
-            about.file_type().is_block_device() && DeviceNumber::from_raw(about.rdev()) == number
-        }
-        FileOrDevice::File(FileId { system, inode }) => {
-            about.is_file() && (DeviceNumber::from_raw(about.dev()), about.ino()) == (system, inode)
-        }
-        FileOrDevice::Character(_) => false,
-    }
 }
 
 fn flags(flags: OFlags) -> i32 {

@@ -3,7 +3,7 @@
 //! (`--destroy-data-on`). Any write requires a claim (`backing::claim`).
 
 use std::fs::File;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -13,8 +13,9 @@ use crate::backing::block_device::{ProbedDevice, probe_device};
 use crate::backing::claim::Claim;
 use crate::backing::{PageCacheMode, RawError};
 use plimsoll_bench_api::{Consent, RawTarget};
+use plimsoll_machine::Root;
+use plimsoll_machine::disk::thing::FileOrDevice;
 use plimsoll_machine::disk::users;
-use plimsoll_machine::{DeviceNumber, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{DiskOperation, DiskTransfers};
 use plimsoll_model::sample::CannotMeasure;
@@ -45,7 +46,6 @@ impl RawDevice {
 pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<RawDevice, RawError> {
     let name = shown_path(&target.device);
     let looked = probe_device(&target.device)?;
-    let number = looked.number;
     let open = |writes| reopen(&target.device, cache, writes).map_err(|error| open_error(&name, error));
     let (file, claim) = match &target.consent {
         None => (open(false)?, None),
@@ -55,8 +55,7 @@ pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<Raw
             (file, Some(claim))
         }
     };
-    let same = file.metadata().is_ok_and(|m| DeviceNumber::from_raw(m.rdev()) == number);
-    if !same {
+    if FileOrDevice::of_open(&file) != Some(FileOrDevice::Block(looked.number)) {
         return Err(RawError::Refused(format!("{name} became another device while it was being checked")));
     }
     Ok(RawDevice { file, name, bytes: looked.bytes, claim })

@@ -1,7 +1,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_metal::backing::{self, Backing};
@@ -40,10 +40,10 @@ fn of(root: &Root, name: String) -> Option<Looped> {
 }
 
 fn ask(root: &Root, name: &str) -> Option<Backing> {
-    let number: DeviceNumber = root.line(Path::new("sys/block").join(name).join("dev")).ok()?.parse().ok()?;
+    let number = root.parse(Path::new("sys/block").join(name).join("dev"), "a device number").ok()?;
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(Path::new("/dev").join(name)).ok()?;
-    let same = file.metadata().is_ok_and(|about| DeviceNumber::from_raw(about.rdev()) == number);
+    let same = FileOrDevice::of_open(&file) == Some(FileOrDevice::Block(number));
     backing::read_backing(&file).ok().filter(|_| same)
 }
 

@@ -1,8 +1,9 @@
 //! Identity of a file or device, independent of names, links, bind mounts and namespaces.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{FileType, Statx};
+use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, statx};
 
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
@@ -51,6 +52,11 @@ impl FileOrDevice {
             true => FileOrDevice::of(&root.about(link)?),
             false => FileOrDevice::at(root, &root.link_text(link).ok()?),
         }
+    }
+
+    /// Returns what `file` is, an open file or device; `None` if neither, or if statx(2) fails.
+    pub fn of_open(file: impl AsFd) -> Option<FileOrDevice> {
+        FileOrDevice::of(&statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).ok()?)
     }
 
     fn of(about: &Statx) -> Option<FileOrDevice> {
