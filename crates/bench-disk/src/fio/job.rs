@@ -241,6 +241,13 @@ impl<'a> JobReader<'a> {
         self.wrong.push(Mistake::wrong(&given.line, &text));
     }
 
+    fn valid<T>(&mut self, given: &GivenOption, value: Option<T>, wanted: &str) -> Option<T> {
+        if value.is_none() {
+            self.record_invalid(given, wanted);
+        }
+        value
+    }
+
     fn remark(&mut self, given: &GivenOption, how: &str) {
         self.job.remarks.push(format!("{}: {how}", given.describe()));
     }
@@ -262,20 +269,12 @@ impl<'a> JobReader<'a> {
     }
 
     fn size(&mut self, given: &'a GivenOption) -> Option<u64> {
-        let size = value::size(&given.value, self.base);
-        if size.is_none() {
-            self.record_invalid(given, "a number of bytes such as 4k");
-        }
-        size
+        self.valid(given, value::size(&given.value, self.base), "a number of bytes such as 4k")
     }
 
     fn number(&mut self, name: &str) -> Option<u64> {
         let given = self.get(name)?;
-        let number = value::size(&given.value, self.base);
-        if number.is_none() {
-            self.record_invalid(given, "a whole number");
-        }
-        number
+        self.valid(given, value::size(&given.value, self.base), "a whole number")
     }
 
     /// Returns the number of option `name`; 0, which would measure nothing, is recorded as an error
@@ -301,9 +300,7 @@ impl<'a> JobReader<'a> {
     fn time(&mut self, name: &str, unit: u64) -> Option<Duration> {
         let given = self.get(name)?;
         let time = value::microseconds(&given.value, unit).filter(|us| *us <= LONGEST_TIME);
-        if time.is_none() {
-            self.record_invalid(given, "a time of at most a year, such as 60, 10m or 500ms");
-        }
+        let time = self.valid(given, time, "a time of at most a year, such as 60, 10m or 500ms");
         time.filter(|us| *us > 0).map(Duration::from_micros)
     }
 

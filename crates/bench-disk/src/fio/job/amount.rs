@@ -182,7 +182,7 @@ impl<'a> JobReader<'a> {
         let loops = self.number("loops").unwrap_or(1).max(1);
         let size = self.get("size").and_then(|given| value::size(&given.value, self.base));
         let is_random = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()));
-        let repeats = is_random && self.has_no_map();
+        let repeats = is_random && self.is_on("norandommap");
         let whole = |bytes: u64| if repeats { bytes } else { (bytes / block).max(1).saturating_mul(block) };
         let pass = match (size, self.job.files.each) {
             (Some(size), Some(file)) => Some(size.min(file)),

@@ -116,7 +116,7 @@ impl<'a> JobReader<'a> {
                 None => self.refuse(given, "places are random, zipf:EXPONENT or zoned"),
             }
         }
-        if let Some(given) = self.get("norandommap").filter(|_| self.has_no_map()) {
+        if let Some(given) = self.get("norandommap").filter(|_| self.is_on("norandommap")) {
             self.remark(given, "plimsoll visits each block once in a random order, then again in another");
         }
         Some("random".to_owned())
@@ -147,16 +147,11 @@ impl<'a> JobReader<'a> {
         self.alignment();
     }
 
-    /// Whether random blocks may repeat within a pass over the file (fio's `norandommap`).
-    pub(super) fn has_no_map(&self) -> bool {
-        self.is_on("norandommap")
-    }
-
     /// Records an error if blocks have several sizes, which fio's map of random blocks would cut.
     pub(super) fn check_block_map(&mut self) {
         let is_mix = matches!(self.job.lists.get("block"), Some(Value::Mix(_)));
         let is_mapped = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()))
-            && !self.has_no_map()
+            && !self.is_on("norandommap")
             && self.get("random_generator").is_none_or(|given| given.value != "lfsr");
         let given = ["bssplit", "bsrange"].iter().find_map(|name| self.get(name));
         if let Some(given) = given.filter(|_| is_mix && is_mapped) {
