@@ -65,6 +65,16 @@ pub struct NoiseFloorRange {
     pub noisiest: Option<String>,
 }
 
+impl NoiseFloorRange {
+    fn widen(&mut self, other: Self) {
+        let least = self.least.min(other.least);
+        if other.most > self.most {
+            *self = other;
+        }
+        self.least = least;
+    }
+}
+
 /// Returns noise floor ranges over cases: per benchmark its first metric and any marked `floor`.
 pub fn noise_floor_ranges(floors: &Floors) -> Vec<NoiseFloorRange> {
     let shown = |f: &&NoiseFloor| {
@@ -76,7 +86,6 @@ pub fn noise_floor_ranges(floors: &Floors) -> Vec<NoiseFloorRange> {
     let mut found: Vec<NoiseFloorRange> = Vec::new();
     for floor in floors.floors.iter().filter(shown) {
         let share = floor.noise.smallest().exp_m1();
-        let place = found.iter().position(|s| s.benchmark == floor.benchmark && s.metric == floor.metric);
         let alone = NoiseFloorRange {
             benchmark: floor.benchmark.clone(),
             metric: floor.metric.clone(),
@@ -84,16 +93,11 @@ pub fn noise_floor_ranges(floors: &Floors) -> Vec<NoiseFloorRange> {
             most: share,
             noisiest: floor.case.clone(),
         };
-        match place.map(|place| &mut found[place]) {
+        match found.iter_mut().find(|s| s.benchmark == alone.benchmark && s.metric == alone.metric) {
             None => found.push(alone),
             // The entry for all cases precedes the entries of single cases, which replace it.
             Some(known) if known.noisiest.is_none() => *known = alone,
-            Some(known) => {
-                known.least = known.least.min(share);
-                if share > known.most {
-                    (known.most, known.noisiest) = (share, alone.noisiest);
-                }
-            }
+            Some(known) => known.widen(alone),
         }
     }
     found
@@ -104,13 +108,10 @@ pub fn by_subsystem(all: &[NoiseFloorRange]) -> Vec<NoiseFloorRange> {
     let mut found: Vec<NoiseFloorRange> = Vec::new();
     for one in all {
         let subsystem = one.benchmark.split('.').next().unwrap_or_default();
-        let Some(known) = found.iter_mut().find(|w| w.benchmark == subsystem) else {
-            found.push(NoiseFloorRange { benchmark: subsystem.to_owned(), ..one.clone() });
-            continue;
-        };
-        known.least = known.least.min(one.least);
-        if one.most > known.most {
-            *known = NoiseFloorRange { benchmark: subsystem.to_owned(), least: known.least, ..one.clone() };
+        let one = NoiseFloorRange { benchmark: subsystem.to_owned(), ..one.clone() };
+        match found.iter_mut().find(|known| known.benchmark == one.benchmark) {
+            None => found.push(one),
+            Some(known) => known.widen(one),
         }
     }
     found
