@@ -38,7 +38,7 @@ pub fn parse(text: &str) -> Result<Cpuid, BadText> {
                 .ok_or_else(bad)?;
             continue;
         }
-        let leaf = words.parse::<Leaf>().map_err(|_| bad())?;
+        let leaf = leaf_of(words).ok_or_else(bad)?;
         let is_new =
             |leaf: &Leaf| !leaves.iter().any(|l: &Leaf| (l.leaf, l.subleaf) == (leaf.leaf, leaf.subleaf));
         if let Some(leaf) = identifying_part(leaf).filter(|leaf| leaves.len() < MOST_LEAVES && is_new(leaf)) {
@@ -75,25 +75,21 @@ impl TryFrom<String> for Leaf {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map_err(|()| format!("\"{}\" is no leaf of CPUID", shown_within(&text, 60)))
+        leaf_of(&text).ok_or_else(|| format!("\"{}\" is no leaf of CPUID", shown_within(&text, 60)))
     }
 }
 
-impl std::str::FromStr for Leaf {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let hex = |word: Option<&str>, before: &str, after: &str| -> Result<u32, ()> {
-            let digits = word.and_then(|w| w.strip_prefix(before)?.strip_suffix(after)?.strip_prefix("0x"));
-            u32::from_str_radix(digits.ok_or(())?, 16).map_err(|_| ())
-        };
-        let mut words = text.split_whitespace();
-        let leaf = hex(words.next(), "", "")?;
-        let subleaf = hex(words.next(), "", ":")?;
-        let mut registers = [0; 4];
-        for (register, name) in registers.iter_mut().zip(["eax=", "ebx=", "ecx=", "edx="]) {
-            *register = hex(words.next(), name, "")?;
-        }
-        if words.next().is_some() { Err(()) } else { Ok(Self { leaf, subleaf, registers }) }
+fn leaf_of(line: &str) -> Option<Leaf> {
+    let hex = |word: Option<&str>, before: &str, after: &str| {
+        let digits = word?.strip_prefix(before)?.strip_suffix(after)?.strip_prefix("0x")?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let mut words = line.split_whitespace();
+    let leaf = hex(words.next(), "", "")?;
+    let subleaf = hex(words.next(), "", ":")?;
+    let mut registers = [0; 4];
+    for (register, name) in registers.iter_mut().zip(["eax=", "ebx=", "ecx=", "edx="]) {
+        *register = hex(words.next(), name, "")?;
     }
+    words.next().is_none().then_some(Leaf { leaf, subleaf, registers })
 }

@@ -81,7 +81,7 @@ pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
         phrases.extend(looked.users_of(at));
     }
     let remarks = looked.remarks();
-    let (below, watched) = (looked.below(), looked.watched());
+    let (below, watched) = (looked.below(), stack.nodes.iter().map(|node| looked.watch(node)).collect());
     DeviceUse { users: phrases, remarks, below, watched, stack }
 }
 
@@ -239,10 +239,6 @@ impl SurveyedStack<'_> {
             all.push(LowerDevice { thing: node.thing, name, path, claimable, partial: partial[at] });
         }
         all
-    }
-
-    fn watched(&self) -> Vec<WatchedFile> {
-        self.stack.nodes.iter().map(|node| self.watch(node)).collect()
     }
 
     fn watch(&self, node: &StackMember) -> WatchedFile {

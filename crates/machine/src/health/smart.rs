@@ -98,24 +98,18 @@ pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
 /// Returns (name, log page path) of local NVMe controllers that respond: (`nvme0`, `/dev/nvme0`).
 fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     let names = root.names(if root.is_live() { CONTROLLERS } else { SAVED }).unwrap_or_default();
-    let names = names
-        .into_iter()
-        .filter(|name| numbered(name, "nvme") && is_here(root, name) && answers(root, name))
-        .take(MAX_DRIVES);
+    let names = names.into_iter().filter(|name| numbered(name, "nvme") && is_here(root, name));
     let dir = Path::new(if root.is_live() { "/dev" } else { SAVED });
-    names.map(|name| (name.clone(), dir.join(name))).collect()
+    names.take(MAX_DRIVES).map(|name| (name.clone(), dir.join(name))).collect()
 }
 
-/// Returns whether an NVMe controller is attached to this machine (`transport`), or unknown.
+/// Returns whether an NVMe controller is attached to this machine (`transport`) and live (`state`,
+/// drivers/nvme/host/sysfs.c), or unknown: a resetting or dead controller would block.
 fn is_here(root: &Root, name: &str) -> bool {
-    let transport = root.line(Path::new(CONTROLLERS).join(name).join("transport")).unwrap_or_default();
-    !["tcp", "rdma", "fc", "loop"].contains(&transport.as_str())
-}
-
-/// Returns whether an NVMe controller is live (`state` of drivers/nvme/host/sysfs.c), or unknown: a
-/// resetting or dead controller would block.
-fn answers(root: &Root, name: &str) -> bool {
-    root.line(Path::new(CONTROLLERS).join(name).join("state")).map_or(true, |state| state == "live")
+    let line = |file: &str| root.line(Path::new(CONTROLLERS).join(name).join(file));
+    let transport = line("transport").unwrap_or_default();
+    let is_local = !["tcp", "rdma", "fc", "loop"].contains(&transport.as_str());
+    is_local && line("state").map_or(true, |state| state == "live")
 }
 
 fn page(root: &Root, place: &Path) -> std::io::Result<Vec<u8>> {
