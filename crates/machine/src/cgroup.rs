@@ -91,11 +91,9 @@ pub struct Throttling {
 
 impl Cgroup {
     pub(super) fn discover(s: &mut Survey) -> Self {
-        let groups = |name: &str| Groups::of(s.root, name);
-        let (cpu, memory, cpuset) = (groups("cpu"), groups("memory"), groups("cpuset"));
-        let cpu = s.keep("cgroup.cpu", cpu).flatten();
-        let memory = s.keep("cgroup.memory", memory).flatten();
-        let cpuset = s.keep("cgroup.cpuset", cpuset).flatten();
+        let cpu = s.keep("cgroup.cpu", Groups::of(s.root, "cpu")).flatten();
+        let memory = s.keep("cgroup.memory", Groups::of(s.root, "memory")).flatten();
+        let cpuset = s.keep("cgroup.cpuset", Groups::of(s.root, "cpuset")).flatten();
         let mut found = Self { io: io::limits(s.root), ..Self::default() };
         if let Some(groups) = &cpu {
             found.cpu_version = Some(groups.version);
@@ -184,8 +182,7 @@ fn quota_of(dir: &Path, quota_us: u64, period_us: u64) -> Option<CpuQuota> {
 
 fn memory_limit(s: &mut Survey, groups: &Groups) -> Option<MemoryLimit> {
     let limits = groups.dirs.iter().filter_map(|dir| {
-        let found = limit_of(s.root, groups.version, dir);
-        s.keep("cgroup.memory_limit", found).flatten()
+        s.keep("cgroup.memory_limit", limit_of(s.root, groups.version, dir)).flatten()
     });
     limits.min_by_key(MemoryLimit::available_bytes)
 }

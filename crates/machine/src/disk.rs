@@ -158,8 +158,7 @@ pub(crate) fn numbered(name: &str, prefix: &str) -> bool {
 
 /// Reads the devices in `/sys/block`, except loop, RAM, zram and network devices of size 0.
 pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
-    let found = s.root.names("sys/block");
-    let names = s.keep("disks", found).unwrap_or_default();
+    let names = s.keep("disks", s.root.names("sys/block")).unwrap_or_default();
     let mut disks = Vec::new();
     for name in names.iter().take(MAX_DISKS) {
         let found = s.root.resolve(Path::new("sys/block").join(name));

@@ -92,8 +92,7 @@ impl Memory {
             s.root.text(&path).and_then(|text| chosen(&path, &text))
         };
         let (enabled, defrag) = (setting("enabled"), setting("defrag"));
-        let pools = s.root.names(POOLS);
-        let pools = s.keep("memory.huge_pages", pools).unwrap_or_default();
+        let pools = s.keep("memory.huge_pages", s.root.names(POOLS)).unwrap_or_default();
         let live_page = u64::try_from(rustix::param::page_size()).ok();
         let huge_page = s.root.number(Path::new(THP).join("hpage_pmd_size")).ok();
         Self {
@@ -151,8 +150,7 @@ fn huge_pages(root: &Root, dir: &Path, names: &[String]) -> Vec<HugePages> {
 
 fn nodes(s: &mut Survey) -> Vec<NumaNode> {
     const NODES: &str = "sys/devices/system/node";
-    let found = s.root.names(NODES);
-    let names = s.keep("memory.nodes", found).unwrap_or_default();
+    let names = s.keep("memory.nodes", s.root.names(NODES)).unwrap_or_default();
     let ids = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok());
     let mut ids: Vec<usize> = ids.filter(|&id| id < MAX_NODES).collect();
     ids.sort_unstable();

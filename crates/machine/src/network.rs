@@ -50,8 +50,7 @@ pub enum NicKind {
 }
 
 pub(super) fn discover(s: &mut Survey) -> Vec<Nic> {
-    let found = s.root.names(NET);
-    let names = s.keep("network", found).unwrap_or_default();
+    let names = s.keep("network", s.root.names(NET)).unwrap_or_default();
     // The directory also contains files such as bonding_masters.
     let interfaces = names.iter().filter(|name| s.root.exists(Path::new(NET).join(name).join("mtu")));
     let interfaces: Vec<&String> = interfaces.take(MAX_NICS).collect();

@@ -60,7 +60,6 @@ pub struct StateWatch {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateSnapshot {
     at: Instant,
-    load: Option<LoadAverage>,
     times: BTreeMap<usize, CpuTime>,
     stalls: [Option<Stall>; 3],
     throttling: Option<Throttling>,
@@ -113,12 +112,11 @@ impl StateWatch {
         cgroup::io::limits(&self.root)
     }
 
-    /// Reads load, CPU times, pressure, throttling and swap counters; unreadable ones are unknown.
+    /// Reads CPU times, pressure, throttling and swap counters; unreadable ones are unknown.
     pub fn snapshot(&self) -> StateSnapshot {
         let root = &self.root;
         StateSnapshot {
             at: Instant::now(),
-            load: load(root).ok(),
             times: cpu_times(root),
             stalls: PRESSURE.map(|path| stall(root, path).ok()),
             throttling: self.groups.as_ref().and_then(|groups| cgroup::throttling(root, groups)),
@@ -147,23 +145,19 @@ impl StateSnapshot {
 
 impl MachineState {
     pub(super) fn discover(s: &mut Survey, snapshot: &StateSnapshot, cpu: &Cpu) -> Self {
-        if snapshot.load.is_none() {
-            let why = load(s.root).err().map_or_else(String::new, |e| e.to_string());
-            s.note("state.load", why);
-        }
+        let load = s.keep("state.load", load(s.root));
         let steal_since_boot = snapshot.steal_since_boot(&cpu.allowed);
         if steal_since_boot.is_none() {
             s.note("state.steal", "/proc/stat has no usable lines of the allowed CPUs");
         }
         if snapshot.stalls == [None; 3] {
-            let why = stall(s.root, PRESSURE[0]).err().map_or_else(String::new, |e| e.to_string());
-            s.note("state.pressure", why);
+            s.keep("state.pressure", stall(s.root, PRESSURE[0]));
         }
         let turbo = turbo(s.root);
         if turbo.is_none() {
             s.note("state.turbo", "neither intel_pstate/no_turbo nor cpufreq/boost is there");
         }
-        Self { load: snapshot.load, steal_since_boot, pressure: snapshot.pressure(), turbo }
+        Self { load, steal_since_boot, pressure: snapshot.pressure(), turbo }
     }
 }
 

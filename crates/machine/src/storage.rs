@@ -182,8 +182,7 @@ impl Storage {
         if let Some(device) = place.itself {
             return self.follow(s, sysfs_directory(s.root, device));
         }
-        let mounts = mounts::read(s.root);
-        let Some(mounts) = s.keep("storage.file_system", mounts) else {
+        let Some(mounts) = s.keep("storage.file_system", mounts::read(s.root)) else {
             if let Some(device) = place.of_file_system.filter(|d| d.major != 0) {
                 self.follow(s, sysfs_directory(s.root, device));
             }
@@ -322,8 +321,7 @@ fn slaves(s: &mut Survey, place: &Path) -> (Option<String>, Option<Medium>, Vec<
         (None, name) => name.or_else(|| line("md/level")),
     };
     let dir = place.join("slaves");
-    let found = s.root.names(&dir);
-    let names = s.keep("storage.disks", found).unwrap_or_default();
+    let names = s.keep("storage.disks", s.root.names(&dir)).unwrap_or_default();
     let found = names.iter().map(|name| s.root.resolve(dir.join(name))).collect::<Vec<_>>();
     let below: Vec<PathBuf> = found.into_iter().filter_map(|found| s.keep("storage.disks", found)).collect();
     if below.is_empty() {

@@ -122,11 +122,7 @@ impl Virtualisation {
         } else if is_virtual && found.hypervisor.is_none() {
             s.note("virtualisation.hypervisor", "the processor says that there is one, nothing says which");
         }
-        if found.product.is_none() {
-            let why =
-                root.line("sys/class/dmi/id/product_name").err().map_or_else(String::new, |e| e.to_string());
-            s.note("virtualisation.product", why);
-        }
+        s.keep("virtualisation.product", root.line("sys/class/dmi/id/product_name"));
         found
     }
 

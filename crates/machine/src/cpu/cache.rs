@@ -157,8 +157,7 @@ fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(CpuCache, Option<Cpu
     if !s.root.exists(&dir) {
         return None;
     }
-    let found = s.root.parse::<u8>(dir.join("level"), "a cache level");
-    let level = s.keep("cpu.caches", found)?;
+    let level = s.keep("cpu.caches", s.root.parse::<u8>(dir.join("level"), "a cache level"))?;
     let kind = match s.root.text(dir.join("type")).as_deref() {
         Ok("Data") => CacheKind::Data,
         Ok("Instruction") => CacheKind::Instruction,
