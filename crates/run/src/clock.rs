@@ -29,7 +29,7 @@ impl SystemClock {
     pub fn new(root: &Root, cpus: &CpuSet) -> Self {
         Self {
             begun: wall::monotonic(),
-            wall: wall::WallClockWatch::new(),
+            wall: wall::WallClockWatch::default(),
             clocks: ClockWatch::new(root),
             watch: StateWatch::new(root),
             cpus: cpus.clone(),

@@ -94,11 +94,6 @@ pub struct WallClockWatch {
 }
 
 impl WallClockWatch {
-    /// Starts to watch for steps of the wall clock.
-    pub fn new() -> Self {
-        Self::by(ahead)
-    }
-
     fn by(read: fn() -> f64) -> Self {
         Self { read, ahead: read(), steps: Vec::new() }
     }
@@ -122,8 +117,9 @@ impl WallClockWatch {
 }
 
 impl Default for WallClockWatch {
+    /// Starts to watch for steps of the wall clock.
     fn default() -> Self {
-        Self::new()
+        Self::by(ahead)
     }
 }
 
@@ -171,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_real_clocks_agree() {
-        let mut watch = WallClockWatch::new();
+        let mut watch = WallClockWatch::default();
         watch.record_step(0.0);
         assert_eq!(watch.steps("n"), []);
         let before = monotonic();
