@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 const IMPERSONAL_WORDS: &str = "boot burstable besteffort cgroup cpu cpuacct cpu,cpuacct cpuset data dev \
@@ -14,14 +15,11 @@ pub(super) struct NumberedNames(BTreeMap<String, String>);
 impl NumberedNames {
     /// Replaces components of a path that may be private by numbered names, such as `name-1`.
     pub(super) fn path(&mut self, path: &Path) -> PathBuf {
-        let mut out = PathBuf::new();
-        for part in path.components() {
-            match part {
-                Component::Normal(word) => out.push(self.word(&word.to_string_lossy())),
-                other => out.push(other.as_os_str()),
-            }
-        }
-        out
+        let renamed = path.components().map(|part| match part {
+            Component::Normal(word) => OsString::from(self.word(&word.to_string_lossy())),
+            other => other.as_os_str().to_owned(),
+        });
+        renamed.collect()
     }
 
     fn word(&mut self, word: &str) -> String {
@@ -35,10 +33,10 @@ impl NumberedNames {
     /// Replaces serial numbers and user-given names in a sysfs path by `id-1`; drops the first `/`.
     pub(super) fn sysfs_path(&mut self, place: &Path) -> PathBuf {
         let words = place.components().filter_map(|part| match part {
-            Component::Normal(word) => Some(word.to_string_lossy().into_owned()),
+            Component::Normal(word) => Some(self.device(&word.to_string_lossy())),
             _ => None,
         });
-        words.collect::<Vec<_>>().iter().map(|word| self.device(word)).collect()
+        words.collect()
     }
 
     /// Returns `name` if it is the kernel's, such as `sda`; else a numbered name, such as `id-1`.
