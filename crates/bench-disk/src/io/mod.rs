@@ -159,7 +159,7 @@ impl Benchmark for DiskIo {
         let mut candidates: Vec<Candidate> = Vec::new();
         let mut mistakes: Vec<String> = Vec::new();
         for preset in PRESETS {
-            for case in combine_parameters(self, preset, group) {
+            for case in combine_parameters(preset, group) {
                 // A wrong value is an error even if the operation does not use it.
                 let case = resolve_parameters(&case, &DiskTransfers::try_from(&case)?, group);
                 let job = checked(&case)?;
@@ -204,11 +204,7 @@ fn unused_parameter_error(group: &Group, candidates: &[Candidate]) -> Option<Str
 
 /// Returns a case per combination of the values in `group`; missing parameters come from the preset
 /// (operation, pattern, block in bytes, depth) or are omitted.
-fn combine_parameters(
-    benchmark: &DiskIo,
-    (op, pattern, block, depth): (&str, &str, u64, u64),
-    group: &Group,
-) -> Vec<Case> {
+fn combine_parameters((op, pattern, block, depth): (&str, &str, u64, u64), group: &Group) -> Vec<Case> {
     let word = |word: &str| Some(Value::Word(word.to_owned()));
     let default = |key: &str| match key {
         "op" if group.asked("read-share") => word("mixed"),
@@ -221,8 +217,8 @@ fn combine_parameters(
         "cache" => word("direct"),
         _ => None,
     };
-    let mut cases = vec![Case::of(benchmark.name())];
-    for key in benchmark.keys() {
+    let mut cases = vec![Case::of(DiskIo.name())];
+    for key in DiskIo.keys() {
         let values = match group.lists.get(key) {
             Some(typed) => typed.clone(),
             None => default(key).into_iter().collect(),
