@@ -134,10 +134,7 @@ impl Machine {
     /// smaller, what the control group leaves; `None` if both are unknown.
     pub fn memory_available_bytes(&self) -> Option<u64> {
         let group = self.cgroup.memory.as_ref().map(cgroup::MemoryLimit::available_bytes);
-        match (self.memory.available_bytes, group) {
-            (Some(system), Some(group)) => Some(system.min(group)),
-            (system, group) => system.or(group),
-        }
+        self.memory.available_bytes.into_iter().chain(group).min()
     }
 
     /// Returns how many CPUs this process can use: those allowed or, if smaller, the quota.

@@ -184,10 +184,7 @@ impl<'a> JobReader<'a> {
         let is_random = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()));
         let repeats = is_random && self.is_on("norandommap");
         let whole = |bytes: u64| if repeats { bytes } else { (bytes / block).max(1).saturating_mul(block) };
-        let pass = match (size, self.job.files.each) {
-            (Some(size), Some(file)) => Some(size.min(file)),
-            (size, file) => size.or(file),
-        };
+        let pass = size.into_iter().chain(self.job.files.each).min();
         let pass = pass.filter(|bytes| *bytes > 0).map(whole);
         let each = match self.get("io_size") {
             Some(given) if given.value.ends_with('%') => {
@@ -202,10 +199,7 @@ impl<'a> JobReader<'a> {
         };
         let counted = self.number("number_ios").filter(|n| *n > 0);
         let counted = counted.map(|count| count.saturating_mul(block).saturating_mul(loops));
-        match (each, counted) {
-            (Some(bytes), Some(most)) => Some(bytes.min(most)),
-            (each, counted) => each.or(counted),
-        }
+        each.into_iter().chain(counted).min()
     }
 
     /// Divides the bytes that the job transfers into at most 10 samples of 64 MiB or more.
