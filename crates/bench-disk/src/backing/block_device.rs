@@ -49,7 +49,7 @@ pub(super) fn probe_device(device: &Path) -> Result<ProbedDevice, RawError> {
     let name = shown_path(device);
     let usage = |why: &str| RawError::Usage(format!("{name} {why}"));
     // Without waiting, as opening a FIFO would.
-    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let opened = File::options().read(true).custom_flags(flags).open(device);
     let mut file = opened.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::NOENT) => usage("does not exist; name one device, as lsblk --paths lists them"),

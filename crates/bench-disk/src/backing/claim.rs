@@ -103,7 +103,8 @@ fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<DeviceUse, Ra
 /// if `below` is a file, has no path or may not be opened by this user. Fails if `below` is in use.
 fn claim_lower_device(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
     let (FileOrDevice::Block(_), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
-    match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
+    let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits().cast_signed();
+    match File::options().read(true).custom_flags(flags).open(path) {
         Ok(file) if FileOrDevice::of_open(&file) == Some(below.thing) => Ok(Some(file)),
         Ok(_) => {
             Err(RawError::Refused(format!("{} became another device while it was being checked", below.name)))
@@ -183,8 +184,8 @@ fn check_no_data_below(name: &str, below: &LowerDevice) -> Result<(), RawError> 
 
 /// Opens `path` to read; returns file and size in bytes. Fails if it is no longer `thing`.
 fn open_unchanged(path: &Path, thing: FileOrDevice) -> std::io::Result<(File, u64)> {
-    let mut file =
-        File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let mut file = File::options().read(true).custom_flags(flags).open(path)?;
     if FileOrDevice::of_open(&file) != Some(thing) {
         return Err(std::io::Error::other("something else is there now"));
     }
@@ -196,8 +197,4 @@ fn find_data(name: &str, file: &File, bytes: u64) -> Result<Option<String>, RawE
     blkid::contents(file, bytes).map_err(|error| {
         RawError::Failed(format!("{name} cannot be read, so what is on it is unknown: {error}"))
     })
-}
-
-fn flags(flags: OFlags) -> i32 {
-    i32::try_from(flags.bits()).unwrap_or(0)
 }

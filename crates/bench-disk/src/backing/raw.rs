@@ -99,8 +99,7 @@ fn reopen(device: &Path, cache: PageCacheMode, writes: bool) -> std::io::Result<
     let mut flags = OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, cache == PageCacheMode::Direct);
     flags.set(OFlags::EXCL, writes);
-    let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    File::options().read(true).write(writes).custom_flags(flags).open(device)
+    File::options().read(true).write(writes).custom_flags(flags.bits().cast_signed()).open(device)
 }
 
 fn open_error(name: &str, error: std::io::Error) -> RawError {
