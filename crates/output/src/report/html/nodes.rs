@@ -59,20 +59,7 @@ pub(super) fn first(run: &Run) -> Run {
     let own = |m: &&Measurement| run.nodes.len() < 2 || m.node == name;
     // The measurements of a thousand nodes are not copied.
     let measurements = run.measurements.iter().filter(own).cloned().collect();
-    Run {
-        measurements,
-        nodes: run.nodes.clone(),
-        machine: run.machine.clone(),
-        clock_steps: run.clock_steps.clone(),
-        health: run.health.clone(),
-        plan: run.plan.clone(),
-        findings: run.findings.clone(),
-        schema: run.schema.clone(),
-        id: run.id.clone(),
-        started: run.started.clone(),
-        version: run.version.clone(),
-        ..*run
-    }
+    Run { measurements, ..run.header() }
 }
 
 fn across(run: &Run) -> Vec<NodesOfCase<'_>> {
