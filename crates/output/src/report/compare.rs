@@ -14,7 +14,8 @@ use plimsoll_compare::{
 use plimsoll_units::quantity::{percent, write_distinct};
 use plimsoll_units::text::format_count;
 
-use super::style::{Style, TextRole};
+use super::format::Sides;
+use super::style::TextRole;
 use super::wrap::{cut, paragraph};
 use super::{and_more, grouped};
 use rows::ComparisonTable;
@@ -30,14 +31,9 @@ pub enum ShownMetrics {
 
 pub(super) const NOTHING: &str = "nothing to compare: no case has figures of two sides";
 
-/// Formats a comparison of runs as text for a terminal. `held` are the results of its `--require`
-/// options; `shown` selects the metrics in the table.
-pub fn table(
-    comparison: &Comparison,
-    held: &[RequirementResult],
-    shown: ShownMetrics,
-    style: &Style,
-) -> String {
+/// Formats a comparison of runs as text for a terminal.
+pub fn table(of: &Sides<'_>) -> String {
+    let &Sides { comparison, held, shown, style, .. } = of;
     let mut text = String::new();
     for (index, side) in sides(comparison).iter().enumerate() {
         text += &paragraph(style, TextRole::Strong, &format!("{:<3}", letter(index)), side);
@@ -67,14 +63,9 @@ pub fn table(
     text + &paragraph(style, TextRole::Strong, "", &tally(comparison))
 }
 
-/// Formats a comparison as GitHub Markdown. `held`: results of its `--require` options; `shown`
-/// selects the metrics; `missing`: whether results that only side A has are marked as failures.
-pub fn markdown(
-    comparison: &Comparison,
-    held: &[RequirementResult],
-    shown: ShownMetrics,
-    missing: Missing,
-) -> String {
+/// Formats a comparison as GitHub Markdown.
+pub fn markdown(of: &Sides<'_>) -> String {
+    let &Sides { comparison, held, shown, missing, .. } = of;
     let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
     let warnings: Vec<String> = warnings(comparison).into_iter().chain(blindness(comparison)).collect();

@@ -71,7 +71,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         printed(&String::from_utf8_lossy(&text))?;
     }
     if let Some(target) = target {
-        target.put(&html::comparison(&comparison, &sides, &held, shown).or_environment()?)?;
+        target.put(&html::comparison(&of).or_environment()?)?;
     }
     let codes = [
         comparison_exit_code(&comparison, &held, missing, typed.strict),

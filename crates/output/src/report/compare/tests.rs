@@ -11,6 +11,25 @@ use plimsoll_units::quantity::Unit;
 use unicode_width::UnicodeWidthStr;
 
 use super::rows::name;
+use crate::report::{Style, html};
+
+fn table(comparison: &Comparison, held: &[RequirementResult], shown: ShownMetrics, style: &Style) -> String {
+    super::table(&Sides { comparison, sides: &[], held, shown, missing: Missing::Fail, style })
+}
+
+fn markdown(
+    comparison: &Comparison,
+    held: &[RequirementResult],
+    shown: ShownMetrics,
+    missing: Missing,
+) -> String {
+    super::markdown(&Sides { comparison, sides: &[], held, shown, missing, style: &Style::plain(100) })
+}
+
+fn page_of(comparison: &Comparison, held: &[RequirementResult], shown: ShownMetrics) -> String {
+    let (missing, style) = (Missing::Fail, &Style::plain(100));
+    html::comparison(&Sides { comparison, sides: &[], held, shown, missing, style }).unwrap()
+}
 
 fn comparison() -> Comparison {
     let noise = RunNoise { deviation: 0.004, freedom: 12.0, largest: 0.01 };
@@ -63,13 +82,13 @@ fn markdown_for_a_pull_request() {
 fn the_page_has_every_row_and_escapes_names() {
     let mut hostile = comparison();
     hostile.sides[0] = "<script>alert(1)</script>".to_owned();
-    let page = crate::report::html::comparison(&hostile, &[], &held(), ShownMetrics::All).unwrap();
+    let page = page_of(&hostile, &held(), ShownMetrics::All);
     assert_eq!(page.matches("<script").count(), 4, "two islands, the library and ours");
     assert_eq!(page.matches("<tr title").count(), hostile.compared.len());
     assert_eq!(page.matches("data-chart=").count(), 1);
     assert!(page.contains("not met") && page.contains("regression") && !page.contains("NOT MET"));
     let nothing = Comparison { compared: Vec::new(), ranked: Vec::new(), ..comparison() };
-    let page = crate::report::html::comparison(&nothing, &[], &[], ShownMetrics::All).unwrap();
+    let page = page_of(&nothing, &[], ShownMetrics::All);
     assert!(page.contains("nothing to compare") && !page.contains("data-chart="));
 }
 
@@ -157,7 +176,7 @@ fn several_sides_read_like_this() {
     insta::assert_snapshot!("several_80", at(80));
     let text = markdown(&several(), &[], ShownMetrics::Telling, Missing::Fail);
     insta::assert_snapshot!("several_markdown", text);
-    let page = crate::report::html::comparison(&several(), &[], &[], ShownMetrics::Telling).unwrap();
+    let page = page_of(&several(), &[], ShownMetrics::Telling);
     for part in ["Performance against price", "Each figure as a share of the best", SCORE, "rank by price"] {
         assert!(page.contains(part), "{part}");
     }

@@ -11,9 +11,7 @@ pub(super) static FORMAT: Format = Format {
         let page = html::page(std::slice::from_ref(of.run), &[])?;
         out.write_all(page.as_bytes())
     }),
-    comparison: Some(|of, out| {
-        out.write_all(html::comparison(of.comparison, of.sides, of.held, of.shown)?.as_bytes())
-    }),
+    comparison: Some(|of, out| out.write_all(html::comparison(of)?.as_bytes())),
     tables: Some(|of, out| out.write_all(html::replayed(of.reports)?.as_bytes())),
     ..Format::NONE
 };

@@ -17,10 +17,7 @@ pub(super) static FORMAT: Format = Format {
     about: "Markdown tables for an issue, a pull request or a page",
     extension: "md",
     run: Some(|of, out| out.write_all(text(of.run).as_bytes())),
-    comparison: Some(|of, out| {
-        let text = compare::markdown(of.comparison, of.held, of.shown, of.missing);
-        out.write_all(text.as_bytes())
-    }),
+    comparison: Some(|of, out| out.write_all(compare::markdown(of).as_bytes())),
     tables: Some(|of, out| out.write_all(published::markdown(of.reports).as_bytes())),
     ..Format::NONE
 };

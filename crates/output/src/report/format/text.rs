@@ -9,9 +9,7 @@ pub(super) static FORMAT: Format = Format {
     about: "tables for a terminal",
     extension: "txt",
     run: Some(|of, out| terminal::print(of.run, out, &Style { explain: true, ..of.style.clone() })),
-    comparison: Some(|of, out| {
-        out.write_all(compare::table(of.comparison, of.held, of.shown, of.style).as_bytes())
-    }),
+    comparison: Some(|of, out| out.write_all(compare::table(of).as_bytes())),
     tables: Some(|of, out| out.write_all(published::text(of.reports, of.style).as_bytes())),
     ..Format::NONE
 };

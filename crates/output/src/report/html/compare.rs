@@ -2,23 +2,19 @@
 
 use maud::{Markup, html};
 use plimsoll_bench::{Better, label};
-use plimsoll_compare::{ComparedSide, Comparison, Ranked, RankedSide, RequirementResult, Tone, letter};
+use plimsoll_compare::{Comparison, Ranked, RankedSide, RequirementResult, Tone, letter};
 
 use super::data::{self, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, island};
 use super::parts::{VerdictText, verdict};
 use super::{PageParts, document, machines, page};
 use crate::report::compare::rows::{ComparisonRow, ComparisonTable, has_ranks, is_of_words, name_of};
-use crate::report::compare::{NOTHING, SCORE, ShownMetrics, blindness, left, notes, tally, title, warnings};
+use crate::report::compare::{NOTHING, SCORE, blindness, left, notes, tally, title, warnings};
+use crate::report::format::Sides;
 use crate::report::row::Grade;
 
-/// Builds the HTML page of a comparison of `sides`. `held` are the results of its `--require`
-/// options; `shown` selects the metrics. Fails if a number cannot be represented in JSON.
-pub fn comparison(
-    comparison: &Comparison,
-    sides: &[ComparedSide],
-    held: &[RequirementResult],
-    shown: ShownMetrics,
-) -> Result<String, serde_json::Error> {
+/// Builds the HTML page of a comparison. Fails if a number cannot be represented in JSON.
+pub fn comparison(of: &Sides<'_>) -> Result<String, serde_json::Error> {
+    let &Sides { comparison, sides, held, shown, .. } = of;
     let shown = ComparisonTable::of(comparison, shown);
     let charts: Vec<Chart> = match has_ranks(comparison) {
         true => by_price(comparison).into_iter().chain(shares(comparison)).collect(),

@@ -14,8 +14,9 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::super::*;
+use super::{markdown, table};
+use crate::report::Style;
 use crate::report::escape::markdown as escaped;
-use crate::report::html;
 
 const PAIRS: u64 = 1000;
 const CASES: usize = 10;
@@ -220,7 +221,7 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
     let document = serde_json::to_string(comparison).unwrap();
     let text = table(comparison, &[], ShownMetrics::All, &Style::plain(100_000));
     let marked = markdown(comparison, &[], ShownMetrics::All, Missing::Fail);
-    let page = page.then(|| html::comparison(comparison, &[], &[], ShownMetrics::All).unwrap());
+    let page = page.then(|| super::page_of(comparison, &[], ShownMetrics::All));
     let named = |case: &Case| {
         let name = label::label(case);
         assert!(document.contains(&format!("\"{}\"", case.id().as_str())), "{case:?}");
