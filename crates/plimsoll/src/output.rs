@@ -51,10 +51,7 @@ fn filled(
     run: &Run,
     fill: impl Fn(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), UnwritableTarget> {
-    match run.status {
-        RunStatus::Complete => target.fill(fill),
-        RunStatus::Partial => target.fill_within(Some(LAST_PATIENCE), fill),
-    }
+    target.fill((run.status == RunStatus::Partial).then_some(LAST_PATIENCE), fill)
 }
 
 impl Outputs {

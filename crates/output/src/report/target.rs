@@ -123,14 +123,9 @@ impl OutputTarget {
     }
 
     /// Writes the text that `fill` writes. An existing file stays intact until the new one is
-    /// complete. Fails if writing fails, for example because the disk is full.
-    pub fn fill(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), UnwritableTarget> {
-        self.fill_within(None, fill)
-    }
-
-    /// Writes the text that `fill` writes, like [`OutputTarget::fill`]. Fails if writing fails, or
-    /// if a pipe cannot be written for longer than `patience` (`None`: no time limit).
-    pub fn fill_within(
+    /// complete. Fails if writing fails, for example because the disk is full, or if a pipe cannot
+    /// be written for longer than `patience` (`None`: no time limit).
+    pub fn fill(
         &self,
         patience: Option<Duration>,
         fill: impl Fn(&mut dyn Write) -> io::Result<()>,
@@ -151,8 +146,8 @@ impl OutputTarget {
     }
 
     /// Writes `text`; an old file is intact until the new one is complete. Fails if writing fails.
-    pub fn put(&self, text: &str) -> Result<(), UnwritableTarget> {
-        self.fill(|file| file.write_all(text.as_bytes()))
+    pub fn put(&self, text: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), UnwritableTarget> {
+        self.fill(None, |file| file.write_all(text.as_ref()))
     }
 }
 

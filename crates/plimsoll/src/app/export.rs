@@ -50,7 +50,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     write(&OneRun { run, held: &held, style: &style }, &mut text).map_err(|e| unmade(&e))?;
     let format = find(&typed.format).filter(|_| typed.table != TOOLS);
     format.and_then(|format| left_out(format, run)).iter().for_each(|line| complain(line));
-    target.fill(|file| file.write_all(&text))?;
+    target.put(&text)?;
     let is_judged = !requirements.is_empty();
     let unmet = held.iter().any(|h| !h.met) || is_judged && ending::has_wrong_answer(run);
     Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
@@ -71,7 +71,7 @@ fn several(
     let mut text = Vec::new();
     write(&runs, &mut text).map_err(|e| unmade(&e))?;
     find(&typed.format).and_then(|format| (format.not_in_all)(&runs)).iter().for_each(|line| complain(line));
-    target.fill(|file| file.write_all(&text))?;
+    target.put(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -96,7 +96,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     if let Some(to) = &to {
         let form = if typed.format == AnswerForm::Text { AnswerForm::Json } else { typed.format };
         let text = shown(form);
-        to.fill_within(Some(OUTPUT_PATIENCE), |file| file.write_all(text.as_bytes()))?;
+        to.fill(Some(OUTPUT_PATIENCE), |file| file.write_all(text.as_bytes()))?;
     }
     output?;
     Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, gate.interrupted)))

@@ -42,7 +42,7 @@ fn the_document_replaces_the_old_one_and_leaves_nothing_else() {
 fn a_failure_keeps_the_old_file() {
     let (directory, path) = with_old();
     let full = |_: &mut dyn Write| Err(Errno::NOSPC.into());
-    let error = target(&path).unwrap().fill(full).unwrap_err();
+    let error = target(&path).unwrap().fill(None, full).unwrap_err();
     assert!(error.to_string().contains("No space left"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"old");
     // Replaced by a directory after the check.
@@ -256,7 +256,7 @@ fn a_file_that_is_mounted_is_written_in_place_and_one_that_only_grows_is_refused
     };
     if run("mount", &[Path::new("--bind"), &host, &shown]) {
         let written = target(&shown).and_then(|target| target.put("new"));
-        let failed = target(&shown).unwrap().fill(|_| Err(Errno::NOSPC.into()));
+        let failed = target(&shown).unwrap().fill(None, |_| Err(Errno::NOSPC.into()));
         assert!(run("umount", &[&shown]));
         assert!(written.is_ok() && failed.is_err(), "{written:?} {failed:?}");
         assert_eq!(fs::read(&host).unwrap(), b"new");
@@ -284,7 +284,7 @@ fn what_a_kill_leaves_of_a_document_is_entered_for_the_next_start() {
         entered.set(entries.len());
         out.write_all(b"new")
     };
-    OutputTarget::new(&path, &waits).unwrap().fill(fill).unwrap();
+    OutputTarget::new(&path, &waits).unwrap().fill(None, fill).unwrap();
     assert_eq!((entered.get(), names(&directory.path().join("scratch")).len()), (1, 0));
     assert_eq!(fs::read(&path).unwrap(), b"new");
 }
