@@ -83,20 +83,9 @@ fn figure(measurement: &Measurement) -> String {
 
 fn escaped(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 1000);
-    let mut out = String::with_capacity(safe.len());
-    for c in safe.chars() {
-        match c {
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '&' => out += "&amp;",
-            '"' => out += "&quot;",
-            '\'' => out += "&apos;",
-            // Not characters in XML 1.0.
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    let safe = safe.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    // The last two are not characters in XML 1.0.
+    safe.replace('"', "&quot;").replace('\'', "&apos;").replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
 #[cfg(test)]

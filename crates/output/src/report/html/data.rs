@@ -141,10 +141,9 @@ pub(super) fn island(value: &impl Serialize) -> serde_json::Result<String> {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '<' => out += "\\u003c",
-            '>' => out += "\\u003e",
-            '&' => out += "\\u0026",
-            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out += &format!("\\u{:04x}", u32::from(c)),
+            '<' | '>' | '&' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                out += &format!("\\u{:04x}", u32::from(c));
+            }
             _ => out.push(c),
         }
     }
