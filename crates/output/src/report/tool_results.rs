@@ -66,21 +66,13 @@ pub(super) fn compared(run: &Run) -> impl Iterator<Item = ToolComparison<'_>> {
     })
 }
 
-pub(super) const VERDICTS: [EquivalenceVerdict; 4] = [
-    EquivalenceVerdict::Equivalent,
-    EquivalenceVerdict::Higher,
-    EquivalenceVerdict::Lower,
-    EquivalenceVerdict::Inconclusive,
+/// All verdicts of a comparison with a reference tool, with their words.
+pub(super) const VERDICTS: [(EquivalenceVerdict, &str); 4] = [
+    (EquivalenceVerdict::Equivalent, "equivalent"),
+    (EquivalenceVerdict::Higher, "higher"),
+    (EquivalenceVerdict::Lower, "lower"),
+    (EquivalenceVerdict::Inconclusive, "inconclusive"),
 ];
-
-pub(super) fn word_of(verdict: EquivalenceVerdict) -> &'static str {
-    match verdict {
-        EquivalenceVerdict::Equivalent => "equivalent",
-        EquivalenceVerdict::Higher => "higher",
-        EquivalenceVerdict::Lower => "lower",
-        EquivalenceVerdict::Inconclusive => "inconclusive",
-    }
-}
 
 impl ToolComparison<'_> {
     /// Formats our result, the tool's, limit, both shares of it, ratio and verdict; `–` if unknown.
@@ -124,7 +116,8 @@ impl ToolComparison<'_> {
         if let Some(reason) = &tool_result.reason {
             return format!("not available: {reason}");
         }
-        let word = word_of(tool_result.verdict);
+        let same = |(verdict, _): &&(EquivalenceVerdict, &str)| *verdict == tool_result.verdict;
+        let word = VERDICTS.iter().find(same).map_or("", |(_, word)| word);
         let definition = match tool_result.definition {
             Match::Exact => String::new(),
             Match::Scaled => format!(" (scaled: {})", tool_result.note),

@@ -13,7 +13,7 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::Unit;
 
 use super::Format;
-use crate::report::tool_results::{VERDICTS, word_of};
+use crate::report::tool_results::VERDICTS;
 
 pub(super) static SCRAPED: Format = Format {
     name: "openmetrics",
@@ -193,7 +193,7 @@ impl Families {
             let labels = with(labels, [("metric", of.as_str()), ("reference", tool.tool.as_str())]);
             let help = "own figure divided by the reference tool's, median of the pairs";
             self.gauge("plimsoll_reference_ratio", "ratio", help, &labels, ratio.median);
-            let states = VERDICTS.map(|verdict| (word_of(verdict), tool.verdict == verdict));
+            let states = VERDICTS.map(|(verdict, word)| (word, tool.verdict == verdict));
             let help = "own figure compared with the reference tool's, by a test of equivalence";
             self.state("plimsoll_reference_verdict", help, &labels, "verdict", &states);
         }
