@@ -121,13 +121,10 @@ impl<'a> FilledReport<'a> {
             text += &paragraph(style, TextRole::Dim, "  ", &remark);
         }
         self.sheets(&filled).iter().for_each(|sheet| text += &text::sheet(sheet, style));
-        let evaluation = evaluation::statements(&filled);
+        let (evaluation, open) = (evaluation::statements(&filled), self.runs.baseline.open_points());
         let lists: [(&str, Vec<String>); 2] = [
             (evaluation::TITLE, evaluation.iter().map(ToString::to_string).collect()),
-            (
-                evaluation::OPEN_TITLE,
-                self.runs.baseline.open_points().iter().map(ToString::to_string).collect(),
-            ),
+            (evaluation::OPEN_TITLE, open.iter().map(ToString::to_string).collect()),
         ];
         for (title, lines) in lists {
             text += &format!("\n{}\n", style.paint(TextRole::Strong, title));

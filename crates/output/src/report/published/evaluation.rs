@@ -150,12 +150,16 @@ impl PointGroup<'_> {
             let text = format!("{}: no figure of today that is to be believed: {why}", self.name());
             return std::iter::once(self.state(text, &|_| true)).chain(both).collect();
         }
+        let doubted = match self.points.iter().filter(|p| p.values[1].is_none()).count() {
+            0 => String::new(),
+            n => format!("; {} with no published figure to divide by", format_count(n, "point")),
+        };
         let all = [
             self.blocks(),
             self.pairs("sequential", "random", |f| f.pattern),
             self.pairs("tcp", "udp", |f| f.operation),
-            self.against_published(),
-            self.against_tools(),
+            self.against("today ÷ published", |p| Some(p.values[0]? / p.values[1]?), &doubted),
+            self.against("÷ the reference tool's, today,", |p| Some(p.values[0]? / p.tool()?), ""),
             self.against_limits(),
         ];
         both.chain(all.into_iter().flatten()).collect()
@@ -302,24 +306,12 @@ impl PointGroup<'_> {
         Some(self.state(text, &|p| is_other(p.figure)))
     }
 
-    fn against_published(&self) -> Option<Statement> {
-        let on = |p: &MatrixPoint<'_>| p.values.iter().all(Option::is_some);
-        let ratio = |p: &MatrixPoint<'_>| Some(p.values[0]? / p.values[1]?);
-        let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
-        let stated = spread(&found, times)?;
-        let doubted = match self.points.iter().filter(|p| p.values[1].is_none()).count() {
-            0 => String::new(),
-            n => format!("; {} with no published figure to divide by", format_count(n, "point")),
-        };
-        Some(self.state(format!("{} today ÷ published is {stated}{doubted}", self.name()), &on))
-    }
-
-    fn against_tools(&self) -> Option<Statement> {
-        let ratio = |p: &MatrixPoint<'_>| Some(p.values[0]? / p.tool()?);
-        let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
-        let stated = spread(&found, times)?;
-        let text = format!("{} ÷ the reference tool's, today, is {stated}", self.name());
-        Some(self.state(text, &|p| p.values[0].is_some() && p.tool().is_some()))
+    /// States the mean of the ratio `of`, which `what` describes (`today ÷ published`), then `rest`;
+    /// `None` if no point has the ratio.
+    fn against(&self, what: &str, of: fn(&MatrixPoint<'_>) -> Option<f64>, rest: &str) -> Option<Statement> {
+        let found: Vec<f64> = self.points.iter().filter_map(of).collect();
+        let text = format!("{} {what} is {}{rest}", self.name(), spread(&found, times)?);
+        Some(self.state(text, &|p| of(p).is_some()))
     }
 
     fn against_limits(&self) -> Option<Statement> {

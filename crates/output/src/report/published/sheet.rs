@@ -59,11 +59,6 @@ pub(crate) struct SheetBlock {
 }
 
 impl TableSheet {
-    /// Returns whether any row has a line besides that of the published numbers.
-    pub(crate) fn is_measured(&self) -> bool {
-        self.rows.iter().flat_map(|row| &row.lines).any(|(line, _)| *line != SheetLine::Published)
-    }
-
     pub(crate) fn new(filled: &FilledTable<'_>, of: usize) -> Self {
         let table = filled.table;
         let units = TableUnits::of(filled);
@@ -217,18 +212,13 @@ impl SheetLine {
 
     /// Returns whether the table needs this line: it has values, and no column shows the same.
     fn is_in(self, filled: &FilledTable<'_>) -> bool {
+        use ComparablePart::{Deviation, Limit, OwnShare, OwnToProgram, Program, ProgramShare};
         match self {
-            Self::Deviation => !filled.has(ComparablePart::Deviation),
-            Self::Reference => {
-                !filled.has(ComparablePart::Program) && figures(filled).any(|cell| cell.today.tool.is_some())
-            }
-            Self::Limit => {
-                !filled.has(ComparablePart::Limit) && figures(filled).any(|cell| cell.today.limit().is_some())
-            }
-            Self::OwnShare => {
-                !filled.has(ComparablePart::OwnShare) && !filled.has(ComparablePart::OwnToProgram)
-            }
-            Self::ReferenceShare => !filled.has(ComparablePart::ProgramShare),
+            Self::Deviation => !filled.has(Deviation),
+            Self::Reference => !filled.has(Program) && figures(filled).any(|cell| cell.today.tool.is_some()),
+            Self::Limit => !filled.has(Limit) && figures(filled).any(|cell| cell.today.limit().is_some()),
+            Self::OwnShare => !filled.has(OwnShare) && !filled.has(OwnToProgram),
+            Self::ReferenceShare => !filled.has(ProgramShare),
             Self::Today | Self::Published | Self::Ratio => true,
         }
     }
@@ -256,7 +246,7 @@ fn unknown(why: &str) -> String {
 }
 
 /// Returns whether the run has a valid or invalid result for any cell.
-fn is_measured(filled: &FilledTable<'_>) -> bool {
+pub(crate) fn is_measured(filled: &FilledTable<'_>) -> bool {
     filled.cells().any(|cell| cell.value().is_some() || cell.today.invalid.is_some())
 }
 

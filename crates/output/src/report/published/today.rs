@@ -114,12 +114,9 @@ impl<'a> ReplayRuns<'a> {
         });
         let all: Vec<MeasuredPoint<'_>> = all.collect();
         let with_figure = all.iter().filter(|today| today.has_figure()).count();
-        let found = all.iter().find(|today| today.has_figure());
-        let found = found.or_else(|| all.iter().find(|today| today.case.is_some()));
-        MeasuredPoint {
-            is_in_others: with_figure > 1,
-            ..found.or(all.first()).cloned().unwrap_or_else(|| MeasuredPoint::absent(ABSENT))
-        }
+        let found = all.into_iter().rev().max_by_key(|today| (today.has_figure(), today.case.is_some()));
+        let found = found.unwrap_or_else(|| MeasuredPoint::absent(ABSENT));
+        MeasuredPoint { is_in_others: with_figure > 1, ..found }
     }
 
     /// Returns the best of the cases `points` in the latest run with any, and the result of `tool`.

@@ -15,7 +15,7 @@ use crate::report::html::{page, parts};
 use crate::report::published::FilledReport;
 use crate::report::published::cells::FilledTable;
 use crate::report::published::evaluation::{self, Statement};
-use crate::report::published::sheet::{SheetLine, SheetLines, TableSheet};
+use crate::report::published::sheet::{SheetLine, SheetLines, TableSheet, is_measured};
 
 struct TableSection<'a> {
     sheet: &'a TableSheet,
@@ -149,9 +149,7 @@ fn parts_of<'a>(
             per_line: count_per_line(sheet, drawn),
             folded: match table.table.kind {
                 TableKind::Text => Some("what the report's text has besides its tables"),
-                TableKind::Program if !sheet.is_measured() => {
-                    Some("published numbers alone, with the reason")
-                }
+                TableKind::Program if !is_measured(table) => Some("published numbers alone, with the reason"),
                 TableKind::Program if charts.len() > 1 => {
                     Some("a screen of a reference program, line by line")
                 }

@@ -5,7 +5,7 @@ use std::iter;
 use plimsoll_model::case::Case;
 use plimsoll_published::tables::{PublishedRow, PublishedTable, TableKind};
 use plimsoll_published::{Matched, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
-use plimsoll_units::quantity::format_size;
+use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::tables::{figure, places, shares};
 use crate::report::html::data::Chart;
@@ -130,11 +130,8 @@ impl Plot<'_> {
 
 /// Returns precision and block size of a published number: `DP 4 KiB`.
 fn band(figure: &PublishedFigure) -> String {
-    let block = figure.bytes.parse().map_or(String::new(), |bytes| match format_size(bytes) {
-        size if size.ends_with(|c: char| c.is_ascii_digit()) => format!("{size} B"),
-        size => format!("{} {}iB", &size[..size.len() - 1], &size[size.len() - 1..]),
-    });
-    joined(&[figure.precision, &block], " ")
+    let block = figure.bytes.parse().map(|bytes| Quantity::new(bytes, Unit::Byte).to_string());
+    joined(&[figure.precision, &block.unwrap_or_default()], " ")
 }
 
 pub(super) fn words(figure: &PublishedFigure) -> String {
@@ -145,12 +142,9 @@ pub(super) fn words(figure: &PublishedFigure) -> String {
 fn covers(figure: &PublishedFigure, point: &PublishedFigure) -> bool {
     let pattern = if figure.pattern.starts_with("headline") { "" } else { figure.pattern };
     let same = |general: &str, own: &str| general.is_empty() || general == own;
-    figure.subsystem == point.subsystem
-        && figure.metric == point.metric
-        && same(figure.operation, point.operation)
+    point.matches_text(figure)
         && same(pattern, point.pattern)
         && same(figure.precision, point.precision)
-        && same(figure.bytes, point.bytes)
         && same(figure.threads, point.threads)
 }
 
