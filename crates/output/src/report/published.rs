@@ -35,16 +35,13 @@ pub type ReplayedReport<'a> = (PublishedReport, Vec<&'a Run>);
 
 /// Groups runs by the published benchmark report whose plan they ran; other runs are left out.
 pub fn replays(runs: &[Run]) -> Vec<ReplayedReport<'_>> {
-    let mut reports: Vec<ReplayedReport<'_>> = Vec::new();
-    for run in runs {
-        let Some(baseline) = plimsoll_published::find(&run.plan.name) else { continue };
-        match reports.iter_mut().find(|(known, _)| known.name == baseline.name) {
-            Some((_, of)) if of.iter().any(|known| known.id == run.id) => {}
-            Some((_, of)) => of.push(run),
-            None => reports.push((baseline, vec![run])),
-        }
-    }
-    reports
+    let by_plan = grouped(runs.iter().map(|run| (&run.plan.name, run)));
+    let reports = by_plan.into_iter().filter_map(|(plan, mut of)| {
+        let mut known = std::collections::HashSet::new();
+        of.retain(|run| known.insert(&run.id));
+        Some((plimsoll_published::find(plan)?, of))
+    });
+    reports.collect()
 }
 
 /// Calls `then` with all reports, each with its tables and runs, and returns the result of `then`.

@@ -87,10 +87,7 @@ impl<'a> FilledTable<'a> {
                 (Some(matched), _) => {
                     (part, runs.of(matched, &format!("{} {}", figure.source, figure.operation)))
                 }
-                (None, _) => {
-                    let mean = runs.mean_over_threads(figure);
-                    (part, mean.unwrap_or_else(|| MeasuredPoint::absent(figure.unmatched)))
-                }
+                (None, _) => (part, runs.mean_over_threads(figure)),
             };
             let today = runs.with_report_tool(figure, today);
             let is_alone = today.case.is_some_and(|case| {
@@ -138,15 +135,16 @@ fn interval(figure: &PublishedFigure) -> Option<usize> {
 }
 
 impl<'a> ReplayRuns<'a> {
-    /// Returns the run's mean over all thread counts; `None` unless `figure` is that of the report.
-    fn mean_over_threads(&self, figure: &PublishedFigure) -> Option<MeasuredPoint<'a>> {
+    /// Returns the run's mean over all thread counts, or why `figure` is not that of the report.
+    fn mean_over_threads(&self, figure: &PublishedFigure) -> MeasuredPoint<'a> {
         let is_mean = figure.source == "own" && figure.statistic == "mean" && figure.threads.is_empty();
         let is_alike = |f: &PublishedFigure| {
             PublishedFigure { threads: figure.threads, ..f.clone() }.is_of_point(figure)
         };
         let points = self.baseline.figures.iter().filter(|f| is_mean && f.is_own_point() && is_alike(f));
         let points = points.filter_map(|f| f.matched.as_ref());
-        MeasuredPoint::mean_of(points.map(|matched| self.of(matched, "")).collect())
+        let mean = MeasuredPoint::mean_of(points.map(|matched| self.of(matched, "")).collect());
+        mean.unwrap_or_else(|| MeasuredPoint::absent(figure.unmatched))
     }
 
     /// Adds the result of the report's reference tool to `today`, the run's result, if the tool's
