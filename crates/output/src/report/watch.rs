@@ -2,12 +2,10 @@
 
 use plimsoll_result::document::Run;
 use plimsoll_units::text::{format_count, shown, shown_within};
-use plimsoll_watch::JournalContent;
+use plimsoll_watch::{JournalContent, format_duration};
 
 use super::style::{Style, TextRole};
 use super::wrap::paragraph;
-
-pub use plimsoll_watch::format_duration;
 
 /// Formats the state of a watch with journal `kept` after `elapsed` seconds; `runs`: whether its
 /// process runs now. The findings are those of `run`.

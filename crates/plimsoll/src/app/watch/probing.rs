@@ -260,7 +260,7 @@ impl<'a> Probing<'a> {
     }
 
     fn shown(&self, next: Option<f64>) {
-        let until = |time: f64| plimsoll_output::report::watch::format_duration(time - self.now());
+        let until = |time: f64| plimsoll_watch::format_duration(time - self.now());
         let left = until(self.begun.seconds);
         let next = next.map_or_else(String::new, |next| format!(", the next one in {}", until(next)));
         let probes = format_count(self.probes, "probe");
