@@ -93,7 +93,7 @@ fn role(share: f64) -> TextRole {
     match share {
         s if s < 0.03 => TextRole::Good,
         s if s < 0.1 => TextRole::Plain,
-        _ => TextRole::Poor,
+        _ => TextRole::Warning,
     }
 }
 

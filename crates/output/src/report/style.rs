@@ -45,7 +45,6 @@ pub(crate) enum TextRole {
     Strong,
     Dim,
     Good,
-    Poor,
     Bad,
     Warning,
 }
@@ -57,7 +56,7 @@ impl TextRole {
             Self::Strong => Ansi::new().bold(),
             Self::Dim => Ansi::new().dimmed(),
             Self::Good => AnsiColor::Green.on_default(),
-            Self::Poor | Self::Warning => AnsiColor::Yellow.on_default(),
+            Self::Warning => AnsiColor::Yellow.on_default(),
             Self::Bad => AnsiColor::Red.on_default(),
         }
     }

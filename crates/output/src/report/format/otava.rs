@@ -57,31 +57,28 @@ fn in_order(runs: &[Run]) -> Vec<&Run> {
 }
 
 /// Returns name and better direction of the columns that all runs have, in the first run's order.
-fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
+/// Fails if there are none.
+fn columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
     let all: Vec<BTreeSet<String>> = runs.iter().map(|run| names(run)).collect();
     let first = runs.first().map(|run| figures(run)).unwrap_or_default();
     let in_all = first.into_iter().filter(|(name, _)| all.iter().all(|run| run.contains(name)));
-    in_all.map(|(name, metric)| (name, metric.better)).collect()
-}
-
-/// Returns the result of [`columns`] for `runs`. Fails if it is empty.
-fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
+    let columns: Vec<(String, Better)> = in_all.map(|(name, metric)| (name, metric.better)).collect();
     let why = "otava requires a headline with a valid figure in every run: no case has one";
     let none = || io::Error::new(io::ErrorKind::InvalidInput, why);
-    Some(columns(runs)).filter(|columns| !columns.is_empty()).ok_or_else(none)
+    Some(columns).filter(|columns| !columns.is_empty()).ok_or_else(none)
 }
 
 /// Returns a message with the number of main metrics that a run lacks; `None` if all runs have all.
 fn not_in_all(runs: &[Run]) -> Option<String> {
     let all: BTreeSet<String> = runs.iter().flat_map(names).collect();
     let runs: Vec<&Run> = runs.iter().collect();
-    let (out, all) = (all.len().saturating_sub(columns(&runs).len()), all.len());
+    let (out, all) = (all.len().saturating_sub(columns(&runs).map_or(0, |all| all.len())), all.len());
     (out > 0).then(|| format!("{out} of {all} headlines are left out, because not every run has them"))
 }
 
 fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let runs = in_order(runs);
-    let columns = some_columns(&runs)?;
+    let columns = columns(&runs)?;
     let head = KEYS.into_iter().map(str::to_owned).chain(columns.iter().map(|(name, _)| cell(name)));
     writeln!(out, "{}\r", head.collect::<Vec<_>>().join(","))?;
     for run in runs {
@@ -99,7 +96,7 @@ fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
 
 fn config(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let runs = in_order(runs);
-    let columns = some_columns(&runs)?;
+    let columns = columns(&runs)?;
     let quoted = |text: &str| serde_json::to_string(text).map_err(io::Error::from);
     let plan = quoted(runs.first().map_or("plimsoll", |run| run.plan.name.as_str()))?;
     writeln!(out, "tests:\n  {plan}:\n    type: csv\n    file: plimsoll.csv\n    time_column: started")?;

@@ -66,8 +66,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     lines.push(ChartSeries::new("level", SeriesRole::Fit, levels.iter().flat_map(level).collect()));
     let note = match levels.len().saturating_sub(1) {
         0 => "no lasting change of level".to_owned(),
-        1 => "1 lasting change of level".to_owned(),
-        n => format!("{n} lasting changes of level"),
+        n => format!("{} of level", plimsoll_units::text::format_count(n, "lasting change")),
     };
     Some(Chart {
         title: format!("{} over time", label(&measurement.case)),

@@ -48,11 +48,9 @@ fn busy(machine: &Machine) -> Option<Note> {
     let cpus = machine.cpu.allowed.len().max(1);
     let (is_busy, evidence) = match (machine.state.pressure.cpu, machine.state.load) {
         (Some(share), _) => {
-            let share_text = percent(share, 2);
-            (
-                share >= BUSY_SHARE,
-                format!("threads waited for a CPU in {share_text} of the 10 s before the run"),
-            )
+            let waited = percent(share, 2);
+            let evidence = format!("threads waited for a CPU in {waited} of the 10 s before the run");
+            (share >= BUSY_SHARE, evidence)
         }
         (None, load) => {
             let load = load?.minute_1;

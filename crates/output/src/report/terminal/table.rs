@@ -316,7 +316,7 @@ fn colour_of_share(status: Status, grade: Grade) -> TextRole {
     match (status, grade) {
         (Status::Invalid, _) => TextRole::Bad,
         (_, Grade::Good) => TextRole::Good,
-        (_, Grade::Poor) => TextRole::Poor,
+        (_, Grade::Poor) => TextRole::Warning,
         (_, Grade::Fair | Grade::Unknown) => TextRole::Plain,
     }
 }

@@ -86,10 +86,8 @@ impl Directory {
         let file = self.path.join(name);
         match fs::symlink_metadata(&file) {
             Ok(about) if !about.is_file() => {
-                return Err(SiteError::Foreign(format!(
-                    "{} is a link or no regular file",
-                    shown_path(&file)
-                )));
+                let name = shown_path(&file);
+                return Err(SiteError::Foreign(format!("{name} is a link or no regular file")));
             }
             Ok(_) if fs::read(&file).is_ok_and(|found| found == text.as_bytes()) => return Ok(false),
             _ => {}
