@@ -10,8 +10,6 @@ mod text;
 pub(super) mod today;
 mod units;
 
-use std::io::{self, Write};
-
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_published::PublishedReport;
 use plimsoll_published::tables::{PublishedTable, TableKind, build_tables};
@@ -20,7 +18,6 @@ use plimsoll_units::quantity::{Quantity, significant};
 use plimsoll_units::text::format_count;
 
 use super::grouped;
-use super::out::Out;
 use super::style::{Style, TextRole};
 use super::wrap::paragraph;
 use cells::FilledTable;
@@ -44,42 +41,27 @@ pub fn replays(runs: &[Run]) -> Vec<ReplayedReport<'_>> {
     reports.collect()
 }
 
-/// Calls `then` with all reports, each with its tables and runs, and returns the result of `then`.
-pub(super) fn with_tables<T>(all: &[ReplayedReport<'_>], then: impl FnOnce(&[FilledReport<'_>]) -> T) -> T {
-    let kept: Vec<_> = all.iter().map(|(baseline, _)| build_tables(baseline)).collect();
-    let reports = all.iter().zip(&kept).map(|((baseline, runs), tables)| FilledReport {
-        tables,
+/// Builds the tables of each report, to be filled with results of its runs.
+pub(super) fn filled_reports<'a>(all: &'a [ReplayedReport<'a>]) -> Vec<FilledReport<'a>> {
+    let reports = all.iter().map(|(baseline, runs)| FilledReport {
+        tables: build_tables(baseline),
         runs: ReplayRuns::new(baseline, runs.iter().copied()),
     });
-    then(&reports.collect::<Vec<_>>())
+    reports.collect()
 }
 
-/// Writes the tables of `reports`, filled with results of their runs, to `out` as `writer` formats
-/// them. Fails if writing fails; a broken pipe is no error.
-pub fn print(
-    reports: &[ReplayedReport<'_>],
-    writer: impl FnOnce(&[FilledReport<'_>], &mut dyn Write) -> io::Result<()>,
-    out: impl Write,
-) -> io::Result<()> {
-    let mut text = Vec::new();
-    with_tables(reports, |reports| writer(reports, &mut text))?;
-    let mut out = Out::new(out);
-    out.write(&String::from_utf8_lossy(&text));
-    out.end()
-}
-
-pub(super) fn text(reports: &[FilledReport<'_>], style: &Style) -> String {
-    reports.iter().map(|report| report.text(style)).collect()
+pub(super) fn text(reports: &[ReplayedReport<'_>], style: &Style) -> String {
+    filled_reports(reports).iter().map(|report| report.text(style)).collect()
 }
 
 /// A report with the runs that fill its tables.
-pub struct FilledReport<'a> {
-    tables: &'a [PublishedTable<'a>],
+pub(crate) struct FilledReport<'a> {
+    tables: Vec<PublishedTable<'a>>,
     pub(super) runs: ReplayRuns<'a>,
 }
 
-impl<'a> FilledReport<'a> {
-    pub(super) fn filled(&self) -> Vec<FilledTable<'a>> {
+impl FilledReport<'_> {
+    pub(super) fn filled(&self) -> Vec<FilledTable<'_>> {
         self.tables.iter().map(|table| FilledTable::new(table, &self.runs)).collect()
     }
 

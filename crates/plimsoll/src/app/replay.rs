@@ -50,10 +50,10 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
 fn print_tables(runs: &[Run], format: &str) -> Result<(), Failure> {
     let write = writer(format, FormatSubject::Tables, |format| format.tables).or_usage()?;
     let reports = tables::replays(runs);
-    let style = &Style::detect(StyleOptions::default());
-    let written =
-        tables::print(&reports, |reports, out| write(&Replayed { reports, style }, out), io::stdout());
-    written.map_err(|e| lost(&e))
+    let of = Replayed { reports: &reports, style: &Style::detect(StyleOptions::default()) };
+    let mut text = Vec::new();
+    write(&of, &mut text).map_err(|e| lost(&e))?;
+    super::printed(&String::from_utf8_lossy(&text)).map(drop)
 }
 
 fn replays(run: &Run) -> Result<(), Failure> {

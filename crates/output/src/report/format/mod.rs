@@ -24,7 +24,7 @@ use plimsoll_result::document::Run;
 
 use super::Style;
 use super::compare::ShownMetrics;
-use super::published::FilledReport;
+use super::published::ReplayedReport;
 
 /// All formats, in the order of the help text.
 pub static FORMATS: &[&Format] = &[
@@ -127,7 +127,7 @@ pub struct Sides<'a> {
 /// Published reports with the runs that fill their tables.
 pub struct Replayed<'a> {
     /// Reports.
-    pub reports: &'a [FilledReport<'a>],
+    pub reports: &'a [ReplayedReport<'a>],
     /// Style of the terminal or file.
     pub style: &'a Style,
 }

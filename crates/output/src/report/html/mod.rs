@@ -31,7 +31,7 @@ use plimsoll_units::text::format_count;
 use sha2::{Digest, Sha256};
 
 use crate::report::context::host_or_count;
-use crate::report::published::{FilledReport, replays, with_tables};
+use crate::report::published::{FilledReport, ReplayedReport, filled_reports, replays};
 
 /// A result from outside this run, shown for comparison as a mark on gauges and in charts.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,10 +105,11 @@ pub fn page(runs: &[Run], references: &[ReferenceFigure]) -> Result<String, serd
 }
 
 /// Builds the page of `reports` and the runs in them. Fails if JSON cannot represent a number.
-pub(super) fn replayed(reports: &[FilledReport<'_>]) -> Result<String, serde_json::Error> {
+pub(super) fn replayed(reports: &[ReplayedReport<'_>]) -> Result<String, serde_json::Error> {
+    let reports = filled_reports(reports);
     let runs: Vec<Run> =
         reports.iter().flat_map(|report| &report.runs.runs).map(|run| (*run).clone()).collect();
-    Ok(document(&made_of(reports, &runs, &[])?, &title(&runs)))
+    Ok(document(&made_of(&reports, &runs, &[])?, &title(&runs)))
 }
 
 struct PageParts {
@@ -118,7 +119,7 @@ struct PageParts {
 }
 
 fn made(runs: &[Run], references: &[ReferenceFigure]) -> Result<PageParts, serde_json::Error> {
-    with_tables(&replays(runs), |reports| made_of(reports, runs, references))
+    made_of(&filled_reports(&replays(runs)), runs, references)
 }
 
 /// Builds the page's sections: `reports`, then `runs` that replay none; `references` are marks.

@@ -1,12 +1,12 @@
 //! Published tables as Markdown.
 
 use super::sheet::TableSheet;
-use super::{FilledReport, evaluation};
+use super::{ReplayedReport, evaluation, filled_reports};
 use crate::report::escape::{line, markdown as escaped};
 
-pub(crate) fn markdown(reports: &[FilledReport<'_>]) -> String {
+pub(crate) fn markdown(reports: &[ReplayedReport<'_>]) -> String {
     let mut text = String::new();
-    for report in reports {
+    for report in &filled_reports(reports) {
         text += &format!("## {}\n\n", escaped(&report.title()));
         let filled = report.filled();
         text += &report.remarks(&filled).iter().map(item).collect::<String>();

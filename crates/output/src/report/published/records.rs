@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use plimsoll_published::{PublishedFigure, PublishedReport};
 use serde_json::{Value, json};
 
-use super::FilledReport;
 use super::cells::{ComparablePart, FilledCell, FilledTable};
 use super::today::MeasuredByTool;
+use super::{ReplayedReport, filled_reports};
 use crate::report::tidy::{self, Column};
 
 /// A printed number with its report, table, labels of row and column, and today's measurement.
@@ -76,7 +76,8 @@ fn columns<'a>() -> Vec<Column<Record<'a>>> {
 }
 
 /// Writes filled tables as CSV: a header and a row per published number. Fails if writing fails.
-pub(crate) fn csv(reports: &[FilledReport<'_>], out: impl Write) -> io::Result<()> {
+pub(crate) fn csv(reports: &[ReplayedReport<'_>], out: impl Write) -> io::Result<()> {
+    let reports = filled_reports(reports);
     let filled: Vec<_> = reports.iter().map(|report| (report.runs.baseline, report.filled())).collect();
     let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));
     let records = tables.flat_map(|(report, table)| {

@@ -30,7 +30,7 @@ fn written_at(width: usize, name: &str, runs: &[&Run], format: &Format) -> Strin
     let reports = [(find(name).unwrap(), runs.to_vec())];
     let (mut out, style) = (Vec::new(), Style::plain(width));
     let write = format.tables.unwrap();
-    print(&reports, |reports, out| write(&Replayed { reports, style: &style }, out), &mut out).unwrap();
+    write(&Replayed { reports: &reports, style: &style }, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -368,7 +368,7 @@ fn twice(name: &str) -> Run {
 }
 
 fn evaluated(name: &str, run: &Run) -> Vec<evaluation::Statement> {
-    with_tables(&[(find(name).unwrap(), vec![run])], |reports| evaluation::statements(&reports[0].filled()))
+    evaluation::statements(&filled_reports(&[(find(name).unwrap(), vec![run])])[0].filled())
 }
 
 #[test]

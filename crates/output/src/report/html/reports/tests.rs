@@ -193,11 +193,9 @@ fn what_a_tool_did_otherwise_is_in_the_hover() {
 /// Charts of each table of a report, by title.
 fn of_tables(run: &Run) -> Vec<(String, Vec<DrawnChart>)> {
     let replays = crate::report::published::replays(std::slice::from_ref(run));
-    crate::report::published::with_tables(&replays, |reports| {
-        let filled = reports[0].filled();
-        let all = filled.iter().map(|one| (one.table.title.clone(), tables::charts(one)));
-        all.collect()
-    })
+    let filled = crate::report::published::filled_reports(&replays);
+    let tables = filled[0].filled();
+    tables.iter().map(|one| (one.table.title.clone(), tables::charts(one))).collect()
 }
 
 #[test]
