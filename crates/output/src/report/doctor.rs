@@ -88,7 +88,7 @@ fn name(of: &NoiseFloorRange) -> String {
     format!("  {} {}", of.benchmark, of.metric)
 }
 
-/// Returns the colour of a noise floor (0.1 is 10 %): good below 3 %, plain below 10 %, else poor.
+/// Returns the colour of a noise floor (0.1: 10 %): good below 3 %, plain below 10 %, else yellow.
 fn role(share: f64) -> TextRole {
     match share {
         s if s < 0.03 => TextRole::Good,
