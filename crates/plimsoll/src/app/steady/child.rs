@@ -235,7 +235,7 @@ impl<'a> Observer<'a> {
         // On a machine of many processes or CPUs an observation takes longer, and is rarer.
         let needed = Duration::from_secs_f64((used / OBSERVER_SHARE).clamp(0.0, 10.0));
         let least = PACE * (1_u32 << (self.count / MANY_INTERVALS).min(16));
-        self.pace = least.max((self.pace * 7 + needed) / 8);
+        self.pace = least.max((self.pace * 3 + needed) / 4);
         interval
     }
 
