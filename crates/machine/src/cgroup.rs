@@ -181,9 +181,10 @@ fn quota_of(dir: &Path, quota_us: u64, period_us: u64) -> Option<CpuQuota> {
 }
 
 fn memory_limit(s: &mut Survey, groups: &Groups) -> Option<MemoryLimit> {
-    let limits = groups.dirs.iter().filter_map(|dir| {
-        s.keep("cgroup.memory_limit", limit_of(s.root, groups.version, dir)).flatten()
-    });
+    let limits = groups
+        .dirs
+        .iter()
+        .filter_map(|dir| s.keep("cgroup.memory_limit", limit_of(s.root, groups.version, dir)).flatten());
     limits.min_by_key(MemoryLimit::available_bytes)
 }
 

@@ -82,7 +82,8 @@ impl RoundTrips {
                 Trip::Connect => {}
             }
         }
-        let address = session.as_ref().map_or_else(|| icmp_address(setup, job.from), |own| Ok(own.address))?;
+        let address =
+            session.as_ref().map_or_else(|| icmp_address(setup, job.from), |own| Ok(own.address))?;
         let near = &setup.placement.near;
         let load = job.load.zip(session.as_ref());
         let load = load.map(|(direction, session)| NetworkLoad::new(session, direction, near, seed));

@@ -362,9 +362,8 @@ fn listed(low: &str, high: &str) -> String {
 fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), UsageError> {
     let key = Key::find(key).map_err(other)?;
     refuse_empty_items(key.name, texts)?;
-    let read = |text: &String| {
-        key.parse(text).map_err(|e| other(format!("--{e}{}", range_advice(key, text))))
-    };
+    let read =
+        |text: &String| key.parse(text).map_err(|e| other(format!("--{e}{}", range_advice(key, text))));
     let values = texts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     group.lists.insert(key.name, values);
     Ok(())

@@ -71,7 +71,8 @@ impl Core {
         }
         let listed: Vec<_> = rows.iter().filter(|row| row.chip.is(cpu, arm.as_ref())).collect();
         if listed.is_empty() {
-            let numbers = identity(cpu, number).ok_or("nothing tells what this processor is; give --limits")?;
+            let numbers =
+                identity(cpu, number).ok_or("nothing tells what this processor is; give --limits")?;
             let what = "is not in data/microarchitectures.toml; add a row with its source, or give --limits";
             return Err(format!("{numbers} {what}"));
         }
