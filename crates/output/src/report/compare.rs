@@ -39,7 +39,7 @@ pub fn table(of: &Sides<'_>) -> String {
         text += &paragraph(style, TextRole::Strong, &format!("{:<3}", letter(index)), side);
     }
     let warning = |line: String| paragraph(style, TextRole::Warning, "! ", &line);
-    text += &warnings(comparison).into_iter().map(warning).collect::<String>();
+    text.extend(warnings(comparison).into_iter().map(warning));
     let table = ComparisonTable::of(comparison, shown);
     text += &match table.lines.is_empty() {
         true => format!("\n{NOTHING}\n"),
@@ -48,9 +48,7 @@ pub fn table(of: &Sides<'_>) -> String {
     if let Some(scores) = ComparisonTable::of_scores(comparison) {
         text += &format!("\n{}\n{}\n", style.paint(TextRole::Strong, SCORE), scores.aligned(style));
     }
-    for note in notes(comparison, &table) {
-        text += &paragraph(style, TextRole::Dim, "", &note);
-    }
+    text.extend(notes(comparison, &table).iter().map(|note| paragraph(style, TextRole::Dim, "", note)));
     for left in left::groups(comparison) {
         text += &paragraph(style, left.colour().0, "", &format!("{}:", left.head));
         left.cases.iter().for_each(|case| text += &paragraph(style, TextRole::Plain, "  ", case));
@@ -69,9 +67,7 @@ pub fn markdown(of: &Sides<'_>) -> String {
     let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
     let warnings: Vec<String> = warnings(comparison).into_iter().chain(blindness(comparison)).collect();
-    for warning in &warnings {
-        text += &format!("> ⚠ {}\n", safe(warning));
-    }
+    text.extend(warnings.iter().map(|warning| format!("> ⚠ {}\n", safe(warning))));
     if !warnings.is_empty() {
         text.push('\n');
     }
@@ -80,9 +76,7 @@ pub fn markdown(of: &Sides<'_>) -> String {
     if let Some(scores) = ComparisonTable::of_scores(comparison) {
         text += &format!("**{SCORE}**\n\n{}", scores.markdown());
     }
-    for note in notes(comparison, &table) {
-        text += &format!("{}\n\n", safe(&note));
-    }
+    text.extend(notes(comparison, &table).iter().map(|note| format!("{}\n\n", safe(note))));
     for left in left::groups(comparison) {
         let mark = match (left.kind, missing) {
             (UncomparedKind::Lost, Missing::Fail) => "❌ ",

@@ -22,9 +22,7 @@ pub fn for_people(gate: &Gate, style: &Style) -> String {
         GateAnswer::Unknown => TextRole::Warning,
     };
     let mut out = format!("{}\n", style.paint(role, &style.styled(&verdict.line)));
-    for wrong in &gate.wrong {
-        out += &paragraph(style, TextRole::Bad, "  ! ", &wrong.to_string());
-    }
+    out.extend(gate.wrong.iter().map(|wrong| paragraph(style, TextRole::Bad, "  ! ", &wrong.to_string())));
     out += &differences(gate, style);
     for fault in &gate.faults {
         out += &paragraph(style, TextRole::Warning, "  ! ", &format!("{fault}: {}", fault.remedy()));

@@ -96,9 +96,7 @@ impl FilledReport<'_> {
     fn text(&self, style: &Style) -> String {
         let mut text = format!("{}\n", style.paint(TextRole::Strong, &style.styled(&self.title())));
         let filled = self.filled();
-        for remark in self.remarks(&filled) {
-            text += &paragraph(style, TextRole::Dim, "  ", &remark);
-        }
+        text.extend(self.remarks(&filled).iter().map(|remark| paragraph(style, TextRole::Dim, "  ", remark)));
         self.sheets(&filled).iter().for_each(|sheet| text += &text::sheet(sheet, style));
         let (evaluation, open) = (evaluation::statements(&filled), self.runs.baseline.open_points());
         let lists: [(&str, Vec<String>); 2] = [

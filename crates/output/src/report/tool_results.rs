@@ -258,9 +258,7 @@ fn columns(rows: &[ToolRow], style: &Style) -> String {
             line += &pieces.next().unwrap_or_default();
         }
         out += &format!("{}\n", style.paint(role, line.trim_end()));
-        for piece in pieces {
-            out += &format!("{}{}\n", " ".repeat(below), style.paint(role, &piece));
-        }
+        out.extend(pieces.map(|piece| format!("{}{}\n", " ".repeat(below), style.paint(role, &piece))));
     }
     out
 }

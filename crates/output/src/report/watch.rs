@@ -26,8 +26,6 @@ pub fn status(kept: &JournalContent, run: &Run, runs: bool, elapsed: f64, style:
         format_duration(begun.seconds),
         format_count(kept.probes.len(), "probe"),
     );
-    for finding in &run.findings {
-        text += &paragraph(style, TextRole::Plain, "- ", &shown(&finding.text));
-    }
+    text.extend(run.findings.iter().map(|one| paragraph(style, TextRole::Plain, "- ", &shown(&one.text))));
     text
 }

@@ -32,9 +32,7 @@ fn text(run: &Run) -> String {
     if let Some(verdict) = verdict(run) {
         text += &format!("**{}**\n\n", escaped(&verdict.text));
     }
-    for finding in &run.findings {
-        text += &format!("- {}\n", escaped(&finding.text));
-    }
+    text.extend(run.findings.iter().map(|finding| format!("- {}\n", escaped(&finding.text))));
     text += if run.findings.is_empty() { "" } else { "\n" };
     text += "| case | median | 95 % CI | limit | % of limit |\n| --- | ---: | ---: | ---: | ---: |\n";
     run.measurements.iter().for_each(|m| text += &row(m));

@@ -52,18 +52,12 @@ fn columns<'a>() -> Vec<Column<Record<'a>>> {
         ("today_status", |of| json!(status(of.cell))),
         ("published", |of| json!(of.cell.figure.value)),
         ("published_unit", |of| json!(of.cell.figure.unit)),
-        ("published_stdev", |of| {
-            json!(of.printed(|f| f.source == "own" && f.statistic == "stdev").map(|f| f.value))
-        }),
-        ("published_reference", |of| json!(of.printed(PublishedFigure::is_reference).map(|f| f.value))),
+        ("published_stdev", |of| of.value_printed(|f| f.source == "own" && f.statistic == "stdev")),
+        ("published_reference", |of| of.value_printed(PublishedFigure::is_reference)),
         ("published_reference_tool", |of| json!(of.printed(PublishedFigure::is_reference).map(|f| f.source))),
         ("published_theory", |of| json!(of.theory())),
-        ("published_own_efficiency", |of| {
-            json!(of.printed(|f| f.source == "efficiency-own").map(|f| f.value))
-        }),
-        ("published_reference_efficiency", |of| {
-            json!(of.printed(|f| f.source == "efficiency-reference").map(|f| f.value))
-        }),
+        ("published_own_efficiency", |of| of.value_printed(|f| f.source == "efficiency-own")),
+        ("published_reference_efficiency", |of| of.value_printed(|f| f.source == "efficiency-reference")),
         ("published_verdict", |of| json!(of.cell.figure.doubt.map_or("", |doubt| doubt.verdict))),
         ("published_flag", |of| json!(of.cell.figure.doubt.map_or("", |doubt| doubt.why))),
         ("ratio", |of| json!(of.cell.ratio())),
@@ -113,6 +107,10 @@ impl Record<'_> {
         let own = self.point()?.figure;
         let found = self.report.figures.iter().find(|f| f.is_of_point(own) && wanted(f));
         found.filter(|f| !std::ptr::eq(*f, own))
+    }
+
+    fn value_printed(&self, wanted: fn(&PublishedFigure) -> bool) -> Value {
+        json!(self.printed(wanted).map(|f| f.value))
     }
 
     /// Returns the published limit for the cell's case, or else the one in the prose, in the cell's

@@ -15,19 +15,13 @@ pub(super) fn sheet(sheet: &TableSheet, style: &Style) -> String {
         let lead = if at == 0 { "" } else { "  " };
         text += &format!("{lead}{}\n", style.paint(TextRole::Strong, line));
     }
-    for remark in &sheet.remarks {
-        text += &paragraph(style, TextRole::Dim, "  ", remark);
-    }
+    text.extend(sheet.remarks.iter().map(|remark| paragraph(style, TextRole::Dim, "  ", remark)));
     let label = widest(sheet.rows.iter().map(|row| style.styled(&row.label)));
     let lines = sheet.rows.iter().flat_map(|row| &row.lines);
     let name = widest(lines.map(|(line, _)| line.name().to_owned()));
     let lead = COLUMN_GAP + label + COLUMN_GAP + name;
-    for columns in chunks(sheet, style, lead) {
-        text += &part(sheet, style, [label, name], &columns);
-    }
-    for formula in &sheet.formulas {
-        text += &paragraph(style, TextRole::Dim, "  ", formula);
-    }
+    text.extend(chunks(sheet, style, lead).iter().map(|of| part(sheet, style, [label, name], of)));
+    text.extend(sheet.formulas.iter().map(|formula| paragraph(style, TextRole::Dim, "  ", formula)));
     for (index, note) in sheet.notes.iter().enumerate() {
         let lead = format!("    [{}] ", index + 1);
         text += &paragraph(style, TextRole::Dim, &lead, note);

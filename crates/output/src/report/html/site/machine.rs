@@ -36,18 +36,14 @@ pub fn machine(of: &OfMachine<'_>) -> String {
 }
 
 fn header(of: &OfMachine<'_>) -> Markup {
+    let Some(newest) = of.runs.last() else { return html! {} };
     html! {
         header {
-            div.name {
-                h1 { (of.name()) }
-                @if let Some(newest) = of.runs.last() { p.machine { (shown_within(&newest.machine, 300)) } }
-            }
-            @if let Some(newest) = of.runs.last() {
-                div.verdicts { (verdict("Limits", &newest.limits)) (verdict("Conditions", &newest.quiet)) }
-                p.run {
-                    (format_count(of.runs.len(), "run")) " · fingerprint " (shown_within(of.fingerprint, 40)) " · newest run "
-                    a href=(format!("{BASE}{}", names::run(&newest.entry.id))) { (when(&newest.entry.started)) }
-                }
+            div.name { h1 { (of.name()) } p.machine { (shown_within(&newest.machine, 300)) } }
+            div.verdicts { (verdict("Limits", &newest.limits)) (verdict("Conditions", &newest.quiet)) }
+            p.run {
+                (format_count(of.runs.len(), "run")) " · fingerprint " (shown_within(of.fingerprint, 40)) " · newest run "
+                a href=(format!("{BASE}{}", names::run(&newest.entry.id))) { (when(&newest.entry.started)) }
             }
         }
     }
