@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::numa::{on_node, resident_pages_by_node};
-use plimsoll_metal::team::Team;
 
 use super::fact::MEMORY_NODES;
 use super::warning::MemoryWarning;
-use super::{check_page_pool, fits_in, numa, pages_for, reserved_page, rounded_to_pages, team_on};
+use super::{check_page_pool, fits_in, numa, pages_for, reserved_page, rounded_to_pages};
 use plimsoll_bench_api::buffer::{human, reserve};
 use plimsoll_model::job::MemorySite;
 
@@ -39,10 +38,6 @@ pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Case>, 
 
 pub(super) fn bytes_per_thread(site: &MemorySite) -> usize {
     usize::try_from(site.size).unwrap_or(usize::MAX)
-}
-
-pub(super) fn team(site: &MemorySite, machine: &Machine) -> Result<Team, CannotMeasure> {
-    team_on(&site.threads.cpus(machine))
 }
 
 /// Fails unless the machine and, if `site` has one, the NUMA node have enough free memory for it.

@@ -127,7 +127,7 @@ impl Batches {
         let block = usize::try_from(block).unwrap_or(usize::MAX);
         let (pages, node, seed) = (site.pages, site.node, seed(cx, case));
         let shape = BlockShape { op, order, block, bytes: affinity::bytes_per_thread(site), pages, seed };
-        let mut team = affinity::team(site, cx.machine)?;
+        let mut team = super::team_on(&site.threads.cpus(cx.machine))?;
         let made = team.run(|member| {
             let shape = BlockShape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
             let region = affinity::allocate_on_node(node, || Region::new(shape))?;

@@ -114,7 +114,7 @@ pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
 
 /// Returns whether `bytes`, of all threads of a case, are too many for caches to answer them.
 pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
-    bytes >= working_set::least_of(machine, case, 1)
+    bytes >= working_set::least(machine, &cpus_of_case(machine, case), 1)
 }
 
 fn note_caches(facts: &mut Facts, machine: &Machine) {

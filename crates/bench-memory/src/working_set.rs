@@ -88,11 +88,6 @@ pub(super) fn default_size(machine: &Machine, group: &Group, threads: u64, array
     bytes_per_thread(machine, group, threads, default_total_bytes(machine, &cpus, arrays))
 }
 
-/// Like [`least`], for the CPUs of the case's threads.
-pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
-    least(machine, &cpus_of_case(machine, case), arrays)
-}
-
 /// Returns `total` ÷ `threads` in whole huge pages, at most what half of the available memory and
 /// the time of a case allow; in small pages if that is less than a huge page.
 pub(super) fn bytes_per_thread(machine: &Machine, group: &Group, threads: u64, total: u64) -> u64 {

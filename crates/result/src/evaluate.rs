@@ -310,8 +310,11 @@ pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) 
 const PERCENTILES: [&str; 8] = ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "p99.999", "max"];
 const PERCENTILE_SHARES: [f64; 8] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 1.0];
 
-/// Merges the histograms of `metric` into percentiles in s and buckets (edge in s, count), if any.
-fn distribution(metric: &str, samples: &[Sample]) -> Option<(BTreeMap<String, f64>, Vec<(f64, u64)>)> {
+/// Percentiles in s by name, and buckets: upper edge in s, number of values.
+type Distribution = (BTreeMap<String, f64>, Vec<(f64, u64)>);
+
+/// Merges the histograms of `metric`; `None` if there are none.
+fn distribution(metric: &str, samples: &[Sample]) -> Option<Distribution> {
     let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
     let histograms = samples.iter().flat_map(|s| &s.histograms).filter(|h| h.metric == metric);
     for (edge, count) in histograms.flat_map(|h| &h.buckets) {

@@ -116,7 +116,7 @@ impl Chasing {
     pub(super) fn new(job: &PointerChase, seed: u64, machine: &Machine) -> Result<Self, CannotMeasure> {
         let PointerChase { chases, group, site } = job;
         let (size, node, pages) = (site.size, site.node, site.pages);
-        let team = affinity::team(site, machine)?;
+        let team = super::team_on(&site.threads.cpus(machine))?;
         let caches = levels(machine, team.cpus().first().copied().unwrap_or(0));
         let (stride, spread) = layout(&caches, size);
         let shape = ChaseShape {
