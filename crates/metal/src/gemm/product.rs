@@ -320,9 +320,7 @@ impl<T: Real> SharedProduct<'_, T> {
                 };
                 let c = self.c.wrapping_add(column * self.c_stride + row);
                 // SAFETY: the strips are packed to whole tiles, and the edge limits the part of C.
-                unsafe {
-                    multiply_tile(self.tile, &operands, c, self.c_stride, Edge { rows, columns }, update)
-                };
+                unsafe { multiply_tile(self.tile, &operands, c, self.c_stride, 0..rows, columns, update) };
             }
         }
     }
@@ -337,23 +335,19 @@ impl<T: Real> SharedProduct<'_, T> {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Edge {
-    pub(crate) rows: usize,
-    pub(crate) columns: usize,
-}
-
-/// Updates a tile of C by the product in `operands`, through a copy on the stack if only its part
-/// `edge` is in C. Safety: see [`super::tile::TileFunction`], with `edge` as the size of the tile.
+/// Updates `rows` and the first `columns` columns of a tile of C by the product in `operands`,
+/// through a copy on the stack unless that is the whole tile. Safety: see
+/// [`super::tile::TileFunction`], for the part updated.
 pub(crate) unsafe fn multiply_tile<T: Real>(
     tile: &RegisterTile<T>,
     operands: &TileOperands<T>,
     c: *mut T,
     c_stride: usize,
-    edge: Edge,
+    rows: Range<usize>,
+    columns: usize,
     update: Update,
 ) {
-    if edge.rows == tile.rows && edge.columns == tile.columns {
+    if rows == (0..tile.rows) && columns == tile.columns {
         // SAFETY: granted by the caller.
         unsafe { (tile.function)(operands, c, c_stride, update) };
         return;
@@ -361,9 +355,9 @@ pub(crate) unsafe fn multiply_tile<T: Real>(
     let mut whole = [T::default(); MAX_TILE];
     // SAFETY: no tile is larger than `whole`.
     unsafe { (tile.function)(operands, whole.as_mut_ptr(), tile.rows, Update::Set) };
-    for column in 0..edge.columns {
-        for row in 0..edge.rows {
-            // SAFETY: within the edge.
+    for column in 0..columns {
+        for row in rows.clone() {
+            // SAFETY: in the part granted by the caller.
             let place = unsafe { &mut *c.wrapping_add(column * c_stride + row) };
             let (old, new) = (place.to_f64(), whole[column * tile.rows + row].to_f64());
             *place = T::from_f64(match update {

@@ -9,7 +9,8 @@ use super::grid::Grid;
 use super::narrow::{KnownColumn, Largest, LowerColumns, Narrow, WIDEST, larger};
 use crate::buffer::{Buffer, BufferError, Pages};
 use crate::gemm::pack::MatrixPart;
-use crate::gemm::tile::{MAX_TILE, RegisterTile, TileOperands, Update};
+use crate::gemm::product::multiply_tile;
+use crate::gemm::tile::{RegisterTile, TileOperands, Update};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernels {
@@ -411,34 +412,9 @@ impl Elimination<'_> {
                 ahead_c: if index + 1 < tiles { next } else { beyond }.cast_const(),
             };
             let columns = tile.columns.min(right.end - column);
-            let skip = top.saturating_sub(row);
-            if skip == 0 && columns == tile.columns {
-                // SAFETY: A is in `left`, `substitute` packed B, C is in `right` of this panel.
-                unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
-            } else {
-                // SAFETY: as above.
-                unsafe { subtract_tile_part(tile, &operands, c, skip, columns) };
-            }
-        }
-    }
-}
-
-/// Subtracts the product in `operands` from the tile of C at `c`, but only in its first `columns`
-/// columns and not in its first `skip` rows. Safety: see `TileFunction`, for the part written.
-unsafe fn subtract_tile_part(
-    tile: &RegisterTile<f64>,
-    operands: &TileOperands<f64>,
-    c: *mut f64,
-    skip: usize,
-    columns: usize,
-) {
-    let mut whole = [0.0_f64; MAX_TILE];
-    // SAFETY: no tile is larger than `whole`.
-    unsafe { (tile.function)(operands, whole.as_mut_ptr(), tile.rows, Update::Set) };
-    for (column, products) in whole.chunks_exact(tile.rows).enumerate().take(columns) {
-        for (row, product) in products.iter().enumerate().skip(skip) {
-            // SAFETY: in the part granted by the caller.
-            unsafe { *c.wrapping_add(column * tile.rows + row) -= product };
+            let rows = top.saturating_sub(row)..tile.rows;
+            // SAFETY: A is in `left`, `substitute` packed B, C is in `right` of this panel.
+            unsafe { multiply_tile(tile, &operands, c, tile.rows, rows, columns, Update::Subtract) };
         }
     }
 }
