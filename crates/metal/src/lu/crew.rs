@@ -31,14 +31,8 @@ pub(super) struct Crew {
 struct OwnLines<T>(T);
 
 /// A [`PhaseWork`] whose lifetime is ensured by [`Crew::share`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct ErasedWork(*const PhaseWork<'static>);
-
-impl std::fmt::Debug for ErasedWork {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("work")
-    }
-}
 
 // SAFETY: only `work` is not atomic. The leader writes it in `share`, before it opens a phase and
 // when all parts of the previous one are done. Other threads read it between taking a part of the
@@ -113,7 +107,8 @@ impl Crew {
     /// Does free parts of task number `task`, waiting for more, until the task ends. Starts each
     /// phase at part `first`, whose data is often in this CPU's caches.
     pub(super) fn help(&self, task: u64, first: usize) {
-        let _helping = Helping::new(&self.helpers.0);
+        self.helpers.0.fetch_add(1, Ordering::Relaxed);
+        let _helping = Decrement(&self.helpers.0);
         let mut done = 0;
         loop {
             spin_until(|| {
@@ -130,7 +125,7 @@ impl Crew {
 
     /// Claims `part` of phase `phase`; `None` if a thread has claimed it or the phase is over.
     /// Dropping the result marks the part as done.
-    fn take(&self, phase: u64, part: usize) -> Option<PartDone<'_>> {
+    fn take(&self, phase: u64, part: usize) -> Option<Decrement<'_>> {
         let before = phase.wrapping_sub(1);
         let taken = &self.taken[part].0;
         // A load first: a failing compare-exchange would take the cache line from other threads.
@@ -138,8 +133,8 @@ impl Crew {
             return None;
         }
         let taken = taken.compare_exchange(before, phase, Ordering::Relaxed, Ordering::Relaxed);
-        // Not `then_some`: dropping an unused `PartDone` would mark a part done.
-        taken.is_ok().then(|| PartDone(&self.left.0))
+        // Not `then_some`: dropping an unused `Decrement` would mark a part done.
+        taken.is_ok().then(|| Decrement(&self.left.0))
     }
 
     fn parts_of(&self, phase: u64, first: usize) {
@@ -169,27 +164,12 @@ impl Drop for Phase<'_> {
     }
 }
 
-/// A taken part, marked done on drop (also after a panic).
-struct PartDone<'run>(&'run AtomicUsize);
+/// Lowers a counter by one on drop (also after a panic).
+struct Decrement<'run>(&'run AtomicUsize);
 
-impl Drop for PartDone<'_> {
+impl Drop for Decrement<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
-struct Helping<'run>(&'run AtomicUsize);
-
-impl<'run> Helping<'run> {
-    fn new(helpers: &'run AtomicUsize) -> Self {
-        helpers.fetch_add(1, Ordering::Relaxed);
-        Self(helpers)
-    }
-}
-
-impl Drop for Helping<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
