@@ -6,15 +6,9 @@ use super::schedule::{BlockTask, NextWork, RunningTask, TaskSchedule};
 
 #[derive(Debug)]
 pub(super) struct TaskGate {
-    state: Mutex<GateState>,
+    schedule: Mutex<TaskSchedule>,
     changed: Condvar,
     crews: Vec<Crew>,
-}
-
-#[derive(Debug)]
-struct GateState {
-    schedule: TaskSchedule,
-    failure: Option<usize>,
 }
 
 /// A task in progress, finished on drop. After a panic no further task is handed out.
@@ -33,21 +27,21 @@ pub(super) enum MemberOrder<'run> {
 #[derive(Debug)]
 pub(super) struct TaskShare<'run> {
     gate: &'run TaskGate,
-    crew: &'run Crew,
-    number: u64,
-    first: usize,
+    running: RunningTask,
+    before: usize,
 }
 
 impl TaskShare<'_> {
     pub(super) fn help(&self) {
-        self.crew.help(self.number, self.first);
+        let crew = &self.gate.crews[self.running.leader];
+        crew.help(self.running.number, crew.first_of(self.before));
     }
 }
 
 impl Drop for TaskShare<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.gate.state().schedule.stop();
+            self.gate.schedule().stopped = true;
         }
     }
 }
@@ -57,33 +51,29 @@ impl TaskGate {
         let crews: Vec<Crew> = (0..members).map(|_| Crew::new(members, alone)).collect();
         let parts = crews.first().map_or(1, Crew::parts);
         let schedule = TaskSchedule::new(panels, blocks, members, parts);
-        Self { state: Mutex::new(GateState { schedule, failure: None }), changed: Condvar::new(), crews }
+        Self { schedule: Mutex::new(schedule), changed: Condvar::new(), crews }
     }
 
-    fn state(&self) -> MutexGuard<'_, GateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn schedule(&self) -> MutexGuard<'_, TaskSchedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a task that thread `member` can run or help with; `None` at the end or on failure.
     pub(super) fn take(&self, member: usize) -> Option<MemberOrder<'_>> {
-        let mut state = self.state();
+        let mut schedule = self.schedule();
         loop {
-            match state.schedule.next(member) {
+            match schedule.next(member) {
                 NextWork::Run(running) => {
                     // Before another thread can be sent to help.
                     self.crews[member].open(running.number);
                     return Some(MemberOrder::Task(TakenTask { gate: self, running }));
                 }
                 NextWork::Help { running, before } => {
-                    let crew = &self.crews[running.leader];
-                    return Some(MemberOrder::Help(TaskShare {
-                        gate: self,
-                        crew,
-                        number: running.number,
-                        first: crew.first_of(before),
-                    }));
+                    return Some(MemberOrder::Help(TaskShare { gate: self, running, before }));
                 }
-                NextWork::Wait => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                NextWork::Wait => {
+                    schedule = self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner);
+                }
                 NextWork::Over => return None,
             }
         }
@@ -91,13 +81,13 @@ impl TaskGate {
 
     /// Starts no further tasks, because the matrix has no pivot in `column`.
     pub(super) fn fail(&self, column: usize) {
-        let mut state = self.state();
-        state.failure.get_or_insert(column);
-        state.schedule.stop();
+        let mut schedule = self.schedule();
+        schedule.failure.get_or_insert(column);
+        schedule.stopped = true;
     }
 
     pub(super) fn failure(&self) -> Option<usize> {
-        self.state().failure
+        self.schedule().failure
     }
 }
 
@@ -117,14 +107,14 @@ impl TakenTask<'_> {
 
 impl Drop for TakenTask<'_> {
     fn drop(&mut self) {
-        let mut state = self.gate.state();
-        state.schedule.finish(self.running);
+        let mut schedule = self.gate.schedule();
+        schedule.finish(self.running);
         // Not earlier: helpers would be sent to this task again.
         self.crew().close();
         if std::thread::panicking() {
-            state.schedule.stop();
+            schedule.stopped = true;
         }
-        drop(state);
+        drop(schedule);
         self.gate.changed.notify_all();
     }
 }

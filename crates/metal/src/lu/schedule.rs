@@ -42,7 +42,10 @@ pub(super) struct TaskSchedule {
     /// Number of panels applied to each block.
     applied: Vec<usize>,
     busy: Vec<bool>,
-    stopped: bool,
+    /// Whether no further task is handed out.
+    pub(super) stopped: bool,
+    /// A column without a pivot.
+    pub(super) failure: Option<usize>,
     members: usize,
     /// Largest number of helpers per task: one thread per part.
     most_helpers: usize,
@@ -60,6 +63,7 @@ impl TaskSchedule {
             applied: vec![0; blocks],
             busy: vec![false; blocks],
             stopped: false,
+            failure: None,
             members,
             most_helpers: parts.saturating_sub(1),
             running: Vec::with_capacity(members),
@@ -153,10 +157,6 @@ impl TaskSchedule {
                 self.applied[block] += 1;
             }
         }
-    }
-
-    pub(super) fn stop(&mut self) {
-        self.stopped = true;
     }
 }
 
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_stopped_schedule_hands_out_nothing() {
         let mut schedule = TaskSchedule::new(2, 2, 2, 2);
-        schedule.stop();
+        schedule.stopped = true;
         assert_eq!(schedule.next(0), NextWork::Over);
     }
 }
