@@ -205,7 +205,7 @@ impl Lu {
         let SystemSize { rows, block, kernels, grid, .. } = self.system;
         let numbers = self.numbers.elements::<f64>();
         for (row, y) in self.solution.iter_mut().enumerate() {
-            *y = numbers[grid.row_offset(row) + grid.order * grid.step()];
+            *y = numbers[grid.row_offset(row) + grid.order * grid.height];
         }
         let parts = self.solution.chunks_mut(block).map(Mutex::new).collect();
         let back = Back { narrow: kernels.narrow, grid, numbers, block, parts };

@@ -82,7 +82,7 @@ impl ColumnGroup<'_> {
     fn tile(&self, row: usize, strip: usize) -> *mut f64 {
         let grid = self.place.grid;
         let column = self.first + strip * self.kernels.tile.columns;
-        self.start.wrapping_add(grid.row_offset(row) + column * grid.step())
+        self.start.wrapping_add(grid.row_offset(row) + column * grid.height)
     }
 
     fn strip(&self, strip: usize) -> *mut f64 {
@@ -103,7 +103,7 @@ impl ColumnGroup<'_> {
 
     /// Does [`Self::gather_pivot_rows`] for tiles of `WIDTH` columns, row by row for locality.
     fn gather_by<const WIDTH: usize>(&self, strips: Range<usize>) {
-        let step = self.place.grid.step();
+        let step = self.place.grid.height;
         let first = self.start.wrapping_add(self.first * step);
         let exchanges = &self.factored.exchanges;
         for (row, exchange) in exchanges.iter().enumerate() {
@@ -168,7 +168,7 @@ impl ColumnGroup<'_> {
         let (tile, PanelPlace { grid, first, width }) = (self.kernels.tile, self.place);
         let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));
         for row in rows.map(|strip| strip * tile.rows) {
-            let a = self.start.wrapping_add(grid.row_offset(row) + first * grid.step()).cast_const();
+            let a = self.start.wrapping_add(grid.row_offset(row) + first * grid.height).cast_const();
             let next = a.wrapping_add(grid.stride);
             for strip in 0..self.count {
                 let c = self.tile(row, strip);

@@ -38,7 +38,7 @@ impl<'run> Back<'run> {
     }
 
     fn strip(&self, row: usize, index: usize, columns: usize) -> &'run [f64] {
-        let start = self.grid.row_offset(row) + index * self.block * self.grid.step();
+        let start = self.grid.row_offset(row) + index * self.block * self.grid.height;
         self.numbers.get(start..start + columns * self.grid.height).unwrap_or_default()
     }
 

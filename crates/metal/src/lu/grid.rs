@@ -4,6 +4,7 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
+    /// Rows of a strip, and elements from one of its columns to the next.
     pub(super) height: usize,
     /// Number of equations, rounded up to whole tiles.
     pub(super) order: usize,
@@ -35,18 +36,10 @@ impl Grid {
     pub(super) fn row_offset(self, row: usize) -> usize {
         row / self.height * self.stride + row % self.height
     }
-
-    pub(super) fn step(self) -> usize {
-        self.height
-    }
 }
 
 pub(super) fn common_multiple(height: usize, width: usize) -> usize {
-    let (mut a, mut b) = (height, width);
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    height / a.max(1) * width
+    (1..=width).map(|times| times * height).find(|rows| rows.is_multiple_of(width)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -63,7 +56,7 @@ mod tests {
             let mut seen = vec![false; grid.elements()];
             for row in 0..grid.order {
                 for column in 0..grid.columns {
-                    let place = grid.row_offset(row) + column * grid.step();
+                    let place = grid.row_offset(row) + column * grid.height;
                     prop_assert!(!std::mem::replace(&mut seen[place], true));
                 }
             }

@@ -182,7 +182,7 @@ unsafe impl Sync for View {}
 impl View {
     fn at(self, row: usize, column: usize) -> *mut f64 {
         let PanelPlace { grid, first, .. } = self.place;
-        self.start.wrapping_add(grid.row_offset(first + row) + (first + column) * grid.step())
+        self.start.wrapping_add(grid.row_offset(first + row) + (first + column) * grid.height)
     }
 
     /// Exchanges two rows in `columns`. Safety: the caller owns these from the upper row down.
@@ -191,7 +191,7 @@ impl View {
         for _ in columns {
             // SAFETY: two elements of a column, or the same one.
             unsafe { std::ptr::swap(upper, lower) };
-            let step = self.place.grid.step();
+            let step = self.place.grid.height;
             (upper, lower) = (upper.wrapping_add(step), lower.wrapping_add(step));
         }
     }
