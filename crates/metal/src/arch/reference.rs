@@ -46,7 +46,7 @@ pub(crate) fn advance(kernel: &ComputeKernel, turns: u64, vectors: &mut Vectors)
         return advance_tiles(kernel, tile, steps, vectors);
     }
     for lane in 0..vectors.lanes {
-        let constants = [vectors.operand(0, lane), vectors.operand(1, lane)];
+        let constants = [vectors.get(0, lane), vectors.get(1, lane)];
         let mut numbers: Vec<u64> =
             (0..vectors.accumulators).map(|which| vectors.accumulator(which, lane)).collect();
         match kernel.result() {
@@ -156,7 +156,7 @@ fn dot_i8(first: u64, second: u64) -> u32 {
 /// Adds the product of the two constant matrices in `vectors` to every accumulator `steps` times.
 fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &mut Vectors) {
     for lane in 0..vectors.lanes {
-        let words = tile.factors(lane).map(|[a, b]| (vectors.operand(0, a), vectors.operand(1, b)));
+        let words = tile.factors(lane).map(|[a, b]| (vectors.get(0, a), vectors.get(1, b)));
         let words: Vec<(u64, u64)> = words.collect();
         for which in 0..vectors.accumulators {
             let start = vectors.accumulator(which, lane);
@@ -236,7 +236,7 @@ macro_rules! portable {
         #[inline(never)]
         fn $name(turns: u64, vectors: &mut Vectors) {
             let number = |bits: u64| <$float>::from_bits(bits as $bits);
-            let (a, b) = (number(vectors.operand(0, 0)), number(vectors.operand(1, 0)));
+            let (a, b) = (number(vectors.get(0, 0)), number(vectors.get(1, 0)));
             let mut accumulators: [$float; $width] =
                 std::array::from_fn(|which| number(vectors.accumulator(which, 0)));
             $turn(turns, [a, b], &mut accumulators);

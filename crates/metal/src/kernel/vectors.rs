@@ -60,10 +60,6 @@ impl Vectors {
         self.lines.as_ptr().cast()
     }
 
-    pub(crate) fn operand(&self, which: usize, lane: usize) -> u64 {
-        self.get(which, lane)
-    }
-
     pub(crate) fn accumulator(&self, which: usize, lane: usize) -> u64 {
         self.get(OPERANDS + which, lane)
     }
@@ -90,31 +86,17 @@ impl Vectors {
         Some((row.saturating_sub(OPERANDS), lane, both))
     }
 
-    fn get(&self, row: usize, lane: usize) -> u64 {
+    pub(crate) fn get(&self, row: usize, lane: usize) -> u64 {
         let (line, start) = self.place(row, lane);
         let bytes = self.lines.get(line).and_then(|line| line.0.get(start..start + self.element.bytes()));
-        let whole = |bits, byte: &u8| bits << 8 | u64::from(*byte);
-        let Some(bytes) = bytes else { return 0 };
-        if cfg!(target_endian = "big") {
-            bytes.iter().fold(0, whole)
-        } else {
-            bytes.iter().rev().fold(0, whole)
-        }
+        bytes.unwrap_or_default().iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
     }
 
     fn set(&mut self, row: usize, lane: usize, bits: u64) {
         let (line, start) = self.place(row, lane);
         let size = self.element.bytes();
-        let Some(bytes) = self.lines.get_mut(line).and_then(|line| line.0.get_mut(start..start + size))
-        else {
-            return;
-        };
-        let low = bits.to_le_bytes().into_iter().take(size);
-        if cfg!(target_endian = "big") {
-            bytes.iter_mut().rev().zip(low).for_each(|(to, from)| *to = from);
-        } else {
-            bytes.iter_mut().zip(low).for_each(|(to, from)| *to = from);
-        }
+        let bytes = self.lines.get_mut(line).and_then(|line| line.0.get_mut(start..start + size));
+        bytes.into_iter().flatten().zip(bits.to_le_bytes()).for_each(|(to, from)| *to = from);
     }
 
     fn place(&self, row: usize, lane: usize) -> (usize, usize) {
