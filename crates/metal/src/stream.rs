@@ -71,8 +71,8 @@ pub struct StreamKernel {
     /// Bytes of each array per loop iteration.
     pub turn: u32,
     /// Runs passes over the arrays and returns the sum of the elements read. Requires `isa`, valid
-    /// [`Terms`], and arrays of `bytes` bytes for those that `op` uses. The destination starts on a
-    /// cache line and overlaps no other array.
+    /// [`Terms`], and arrays of `bytes` bytes for those that `op` uses; the others may be empty
+    /// slices. The destination starts on a cache line and overlaps no other array.
     pub(crate) function: StreamFunction,
 }
 
@@ -123,6 +123,11 @@ impl StreamOp {
     /// Returns the number of different arrays; [`Update`](Self::Update) writes the array it reads.
     pub fn arrays(self) -> u64 {
         self.loads() + self.stores() - u64::from(self == Self::Update)
+    }
+
+    /// Returns whether a pass uses the arrays a, b and c.
+    pub(crate) fn uses(self) -> [bool; 3] {
+        [self.stores() > 0, self.loads() > 0 && self != Self::Update, self.loads() > 1]
     }
 
     /// Returns the floating-point operations per element, 0 to 2.
@@ -258,16 +263,11 @@ impl<'memory> Arrays<'memory> {
         let gap = gap(memory.len() * ELEMENT) / ELEMENT;
         let length = memory.len().saturating_sub((arrays - 1) * gap) / arrays / ARRAY_BLOCK * ARRAY_BLOCK;
         let mut rest = memory;
-        let mut next = |used: bool| {
-            let whole = std::mem::take(&mut rest);
-            let (array, behind) = whole.split_at_mut(if used { length } else { 0 });
-            let skip = if used { gap.min(behind.len()) } else { 0 };
-            rest = behind.split_at_mut(skip).1;
+        let [a, b, c] = op.uses().map(|used| {
+            let array = front(&mut rest, if used { length } else { 0 });
+            front(&mut rest, if used { gap } else { 0 });
             array
-        };
-        let a = next(op.stores() > 0);
-        let b = next(op.loads() > 0 && op != StreamOp::Update);
-        let c = next(op.loads() > 1);
+        });
         Self { op, a, b, c }
     }
 
@@ -358,9 +358,9 @@ impl<'memory> Arrays<'memory> {
         let Self { op, a, b, c } = self;
         Arrays {
             op: *op,
-            a: between_mut(a, start, end),
-            b: between_mut(b, start, end),
-            c: between_mut(c, start, end),
+            a: a.get_mut(start..end).unwrap_or_default(),
+            b: b.get_mut(start..end).unwrap_or_default(),
+            c: c.get_mut(start..end).unwrap_or_default(),
         }
     }
 
@@ -451,19 +451,15 @@ impl LoadedStream {
     /// does whole iterations from the first cache line of `a` (or `b`), plain Rust the rest.
     fn pass(&self, a: &mut [f64], b: &[f64], c: &[f64], s: f64, passes: u64) -> u64 {
         let op = self.kernel.op;
-        let used = [
-            (op.stores() > 0).then_some(a.len()),
-            (op.loads() > 0 && op != StreamOp::Update).then_some(b.len()),
-            (op.loads() > 1).then_some(c.len()),
-        ];
-        let elements = used.into_iter().flatten().min().unwrap_or(0);
+        let lengths = op.uses().into_iter().zip([a.len(), b.len(), c.len()]);
+        let elements = lengths.filter_map(|(used, length)| used.then_some(length)).min().unwrap_or(0);
         let start = if op.stores() > 0 { a.as_ptr() } else { b.as_ptr() };
         let head = start.align_offset(LINE_BYTES).min(elements);
         let turn = self.kernel.turn as usize / ELEMENT;
         let body = (elements - head) / turn * turn;
-        let (a_head, a) = parts(a, head);
-        let (b_head, b) = parts_of(b, head);
-        let (c_head, c) = parts_of(c, head);
+        let (a_head, a) = a.split_at_mut(head.min(a.len()));
+        let (b_head, b) = b.split_at(head.min(b.len()));
+        let (c_head, c) = c.split_at(head.min(c.len()));
         let mut sum = 0_u64;
         // A call for no elements takes 24 cycles per pass, a tenth of a pass over 16 KiB.
         let passes_over = |elements: usize| if elements > 0 { passes } else { 0 };
@@ -478,9 +474,9 @@ impl LoadedStream {
             sum = sum.wrapping_add(of_body);
         }
         let tail = elements - head - body;
-        let (_, a) = parts(a, body);
-        let (_, b) = parts_of(b, body);
-        let (_, c) = parts_of(c, body);
+        let (_, a) = a.split_at_mut(body.min(a.len()));
+        let (_, b) = b.split_at(body.min(b.len()));
+        let (_, c) = c.split_at(body.min(c.len()));
         for _ in 0..passes_over(tail) {
             sum = sum.wrapping_add(reference_stream::apply(op, tail, a, b, c, s));
         }
@@ -489,22 +485,8 @@ impl LoadedStream {
 }
 
 fn front<'memory>(array: &mut &'memory mut [f64], length: usize) -> &'memory mut [f64] {
-    let whole = std::mem::take(array);
-    let (front, behind) = whole.split_at_mut(length.min(whole.len()));
-    *array = behind;
-    front
-}
-
-fn between_mut(array: &mut [f64], start: usize, end: usize) -> &mut [f64] {
-    array.get_mut(start..end).unwrap_or_default()
-}
-
-fn parts(array: &mut [f64], at: usize) -> (&mut [f64], &mut [f64]) {
-    array.split_at_mut(at.min(array.len()))
-}
-
-fn parts_of(array: &[f64], at: usize) -> (&[f64], &[f64]) {
-    array.split_at(at.min(array.len()))
+    let length = length.min(array.len());
+    array.split_off_mut(..length).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -49,13 +49,13 @@ macro_rules! portable {
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, scalar, .. } = terms;
             let op = StreamOp::$op;
-            let length = |used: bool| if used { bytes / ELEMENT } else { 0 };
+            let [a_length, b_length, c_length] = op.uses().map(|used| if used { bytes / ELEMENT } else { 0 });
             // SAFETY: the destination, if used, has `bytes` bytes that nothing else borrows.
-            let a = unsafe { slice_mut(a, length(op.stores() > 0)) };
+            let a = unsafe { std::slice::from_raw_parts_mut(a, a_length) };
             // SAFETY: b, if used, has `bytes` bytes.
-            let b = unsafe { slice(b, length(op.loads() > 0 && op != StreamOp::Update)) };
+            let b = unsafe { std::slice::from_raw_parts(b, b_length) };
             // SAFETY: c, if used, has `bytes` bytes.
-            let c = unsafe { slice(c, length(op.loads() > 1)) };
+            let c = unsafe { std::slice::from_raw_parts(c, c_length) };
             let mut sum = 0_u64;
             for _ in 0..passes {
                 // Opaque, so that no pass is optimized away as a repetition.
@@ -65,24 +65,6 @@ macro_rules! portable {
             sum
         }
     };
-}
-
-/// Returns the `length` elements from `start`. Safety: no thread writes them while the slice lives.
-unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
-    if length == 0 {
-        return &[];
-    }
-    // SAFETY: granted by the caller.
-    unsafe { std::slice::from_raw_parts(start, length) }
-}
-
-/// Returns the `length` elements from `start`. Safety: nothing else uses them during its lifetime.
-unsafe fn slice_mut<'memory>(start: *mut f64, length: usize) -> &'memory mut [f64] {
-    if length == 0 {
-        return &mut [];
-    }
-    // SAFETY: granted by the caller.
-    unsafe { std::slice::from_raw_parts_mut(start, length) }
 }
 
 portable!(READ, read_portable, Read);
