@@ -15,10 +15,10 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::arch::chain::{VECTORS_PER_TURN, Weight, Woven};
 use crate::arch::native;
 use crate::isa::Isa;
-use crate::kernel::{ComputeKernel, Op};
+use crate::kernel::{ComputeKernel, Op, Vectors};
 
 pub use each::WorkClocks;
-use links::{ChainLink, VectorOperands};
+use links::ChainLink;
 pub use step::timer_step;
 
 /// Links per probe: enough that some escape interrupts, in about 15 µs.
@@ -192,7 +192,8 @@ fn is_precise(used: Duration, elapsed: Duration) -> Option<bool> {
 pub struct CoreClock {
     /// Used in turn: additions in dense and sparser vector work, with multiplications after each.
     links: Vec<ChainLink>,
-    operands: VectorOperands,
+    /// Operands of the vector work, if any.
+    operands: Option<Vectors>,
     /// Step of the timer in seconds.
     step: f64,
     time: step::TimeKept,
@@ -217,7 +218,7 @@ impl CoreClock {
     pub fn probe_sharing(&self) -> Option<ClockProbe> {
         let mut stamps = [Instant::now(); LINKS_PER_PROBE + 1];
         for (stamp, link) in stamps.iter_mut().skip(1).zip(self.links.iter().cycle()) {
-            link.run(&self.operands);
+            link.run(self.operands.as_ref());
             *stamp = Instant::now();
         }
         let mut additions = [f64::NAN; LINKS_PER_PROBE];
@@ -228,7 +229,7 @@ impl CoreClock {
                 *addition = link.addition_seconds(seconds(*start, *end))?;
             }
         }
-        let step = self.links.iter().map(|link| self.step / link.additions()).fold(0.0, f64::max);
+        let step = self.links.iter().map(|link| self.step / link.instructions).fold(0.0, f64::max);
         let (mean, near) = undisturbed(&additions, step)?;
         // The first and last link are additions in dense work: chance must disturb both.
         let dense = near.iter().step_by(self.links.len()).any(|near| *near);
@@ -237,7 +238,7 @@ impl CoreClock {
 
     /// Returns whether probes run vector work like the load's; not if that would slow them.
     pub fn is_woven(&self) -> bool {
-        self.links.iter().any(ChainLink::is_woven)
+        self.links.iter().any(|link| link.woven)
     }
 
     /// Checks that the CPU's time counter kept its rate against the monotonic clock since

@@ -6,24 +6,11 @@ use super::seconds;
 use crate::arch::chain::{Chain, Density, Woven};
 use crate::kernel::{Vectors, find};
 
-#[derive(Debug, Clone)]
-pub(super) struct VectorOperands(Option<Vectors>);
-
-impl VectorOperands {
-    /// Returns initial operands of the vector work in `woven`; `None` if this CPU cannot run it.
-    pub(super) fn of(woven: &Woven) -> Option<Self> {
-        let (op, element) = woven.operands;
-        let kernel = find(op, element, woven.isa).filter(|kernel| kernel.available().is_ok())?;
-        Some(Self(Some(Vectors::seeded(kernel))))
-    }
-
-    pub(super) fn none() -> Self {
-        Self(None)
-    }
-
-    fn rows(&self) -> *const u8 {
-        self.0.as_ref().map_or(std::ptr::null(), Vectors::first_row)
-    }
+/// Returns initial operands of the vector work in `woven`; `None` if this CPU cannot run it.
+pub(super) fn seed_operands(woven: &Woven) -> Option<Vectors> {
+    let (op, element) = woven.operands;
+    let kernel = find(op, element, woven.isa).filter(|kernel| kernel.available().is_ok())?;
+    Some(Vectors::seeded(kernel))
 }
 
 #[derive(Debug, Clone)]
@@ -31,8 +18,8 @@ pub(super) struct ChainLink {
     chain: Chain,
     turns: u64,
     /// Dependent instructions, as a number of one-cycle additions.
-    instructions: f64,
-    woven: bool,
+    pub(super) instructions: f64,
+    pub(super) woven: bool,
     /// Constant overhead in seconds.
     pub(super) constant: f64,
 }
@@ -68,12 +55,12 @@ impl ChainLink {
         Self { instructions: self.instructions * cycles, ..self }
     }
 
-    pub(super) fn run(&self, operands: &VectorOperands) {
+    pub(super) fn run(&self, operands: Option<&Vectors>) {
         // SAFETY: `turns` is above zero; the caller of `new` granted set and operands.
-        unsafe { (self.chain)(self.turns, operands.rows()) }
+        unsafe { (self.chain)(self.turns, operands.map_or(std::ptr::null(), Vectors::first_row)) }
     }
 
-    pub(super) fn time(&self, operands: &VectorOperands) -> f64 {
+    pub(super) fn time(&self, operands: Option<&Vectors>) -> f64 {
         let start = Instant::now();
         self.run(operands);
         seconds(start, Instant::now())
@@ -83,13 +70,5 @@ impl ChainLink {
     pub(super) fn addition_seconds(&self, seconds: f64) -> Option<f64> {
         let time = seconds - self.constant;
         (time > 0.0).then(|| time / self.instructions)
-    }
-
-    pub(super) fn additions(&self) -> f64 {
-        self.instructions
-    }
-
-    pub(super) fn is_woven(&self) -> bool {
-        self.woven
     }
 }
