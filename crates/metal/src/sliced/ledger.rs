@@ -12,7 +12,7 @@
 mod ranges;
 
 use super::STEADY_SPREAD;
-use ranges::Ranges;
+use ranges::{Ranges, total};
 
 pub(super) use ranges::SliceSum;
 
@@ -102,11 +102,7 @@ impl SliceLedger {
     }
 
     pub(super) fn clear(&mut self) {
-        self.bins.fill(SliceSum::default());
-        self.all = SliceSum::default();
-        self.unprobed = SliceSum::default();
-        self.stepped.clear();
-        self.differing.clear();
+        *self = Self::new(self.reference, self.spread, self.shares_memory);
     }
 
     pub(super) fn record(&mut self, slice: &Slice) {
@@ -280,8 +276,7 @@ impl SliceLedger {
     fn level(&self) -> Option<f64> {
         let mut best = SliceSum::default();
         for group in self.bins.windows(GROUP_BINS) {
-            let mut sum = SliceSum::default();
-            group.iter().for_each(|bin| sum.add(*bin));
+            let sum = total(group);
             if sum.turns > best.turns {
                 best = sum;
             }
