@@ -1,20 +1,12 @@
 //! AES-256 in counter mode, from the crates `aes` and `ctr`. Their generic code is instantiated
 //! here, because without inlining at full optimization it took fifty times as long.
 
-use std::fmt;
-
 use aes::Aes256;
 use ctr::Ctr128BE;
 use ctr::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 
 /// An AES-256-CTR keystream that continues from call to call.
 pub struct CounterKeystream(Ctr128BE<Aes256>);
-
-impl fmt::Debug for CounterKeystream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counter").finish_non_exhaustive()
-    }
-}
 
 impl CounterKeystream {
     /// Creates the AES-256-CTR keystream of `key` whose first counter block is `start`.

@@ -46,21 +46,12 @@ pub fn monotonic_ns() -> u64 {
 /// fn needs_send<T: Send>() {}
 /// needs_send::<Ring<std::fs::File>>();
 /// ```
-#[derive(Debug)]
 pub struct Ring<F> {
-    uring: UringBox,
+    uring: IoUring,
     slots: Slots<F>,
     polling: Polling,
     granted: Granted,
     not_send: PhantomData<*const ()>,
-}
-
-struct UringBox(IoUring);
-
-impl std::fmt::Debug for UringBox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("IoUring")
-    }
 }
 
 has_slots!(Ring);
@@ -79,7 +70,7 @@ impl<F: AsFd> Ring<F> {
                 .map_err(|e| errno_of(&e)),
             file: uring.submitter().register_files(&descriptors).map_err(|e| errno_of(&e)),
         };
-        Ok(Ring { uring: UringBox(uring), slots, polling, granted, not_send: PhantomData })
+        Ok(Ring { uring, slots, polling, granted, not_send: PhantomData })
     }
 
     /// Returns the polling mode of the ring.
@@ -98,7 +89,7 @@ impl<F: AsFd> Ring<F> {
         let entry = self.entry(request)?.user_data(request.slot as u64);
         // SAFETY: the buffer is in our region, which outlives the request (see `drop`); nothing
         // refers to it until the slot is idle again. `self.slots` keeps the file open.
-        let pushed = unsafe { self.uring.0.submission().push(&entry) };
+        let pushed = unsafe { self.uring.submission().push(&entry) };
         pushed.map_err(|_| RingError::Slot { slot: request.slot, depth: self.depth() })?;
         self.slots.queue(request);
         Ok(())
@@ -157,7 +148,7 @@ impl<F: AsFd> Ring<F> {
         let mut taken = 0;
         while !self.slots.queued.is_empty() {
             let submitted_ns = self.slots.clock.now_ns();
-            let count = match self.uring.0.submit().map_err(|e| errno_of(&e)) {
+            let count = match self.uring.submit().map_err(|e| errno_of(&e)) {
                 Ok(count) => count.min(self.slots.queued.len()),
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(RingError::Enter { errno }),
@@ -175,8 +166,8 @@ impl<F: AsFd> Ring<F> {
     pub fn wait(&mut self, at_least: usize, done: &mut Vec<Completion>) -> Result<usize, RingError> {
         self.submit()?;
         let wanted = at_least.min(self.slots.in_flight);
-        while self.uring.0.completion().len() < wanted {
-            match self.uring.0.submit_and_wait(wanted).map_err(|e| errno_of(&e)) {
+        while self.uring.completion().len() < wanted {
+            match self.uring.submit_and_wait(wanted).map_err(|e| errno_of(&e)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(RingError::Enter { errno }),
             }
@@ -188,13 +179,13 @@ impl<F: AsFd> Ring<F> {
     pub fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<usize, RingError> {
         let WaitEnd::Nanoseconds(ns) = patience else { return self.wait(1, done) };
         self.submit()?;
-        if self.slots.in_flight == 0 || !self.uring.0.completion().is_empty() {
+        if self.slots.in_flight == 0 || !self.uring.completion().is_empty() {
             return Ok(self.reap(done));
         }
-        let entered = if ns > 0 && self.uring.0.params().is_feature_ext_arg() {
+        let entered = if ns > 0 && self.uring.params().is_feature_ext_arg() {
             let longest = types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
             let arguments = types::SubmitArgs::new().timespec(&longest);
-            self.uring.0.submitter().submit_with_args(1, &arguments)
+            self.uring.submitter().submit_with_args(1, &arguments)
         } else {
             // Deferred completions are delivered only to a thread that enters the kernel for them.
             self.ask_for_completions(0)
@@ -208,7 +199,7 @@ impl<F: AsFd> Ring<F> {
     fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
         let before = done.len();
         let completed_ns = self.slots.clock.now_ns();
-        for entry in self.uring.0.completion() {
+        for entry in self.uring.completion() {
             done.extend(self.slots.complete(entry.user_data(), completed_ns, |request| {
                 usize::try_from(entry.result())
                     .map(|moved| if request.op == RequestKind::Trim { request.len } else { moved })
@@ -223,7 +214,7 @@ impl<F> Ring<F> {
     fn ask_for_completions(&self, wanted: u32) -> std::io::Result<usize> {
         let flags = EnterFlags::GETEVENTS.bits();
         // SAFETY: no argument is passed, so no pointer can be wrong.
-        unsafe { self.uring.0.submitter().enter::<libc::sigset_t>(0, wanted, flags, None) }
+        unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, wanted, flags, None) }
     }
 }
 
@@ -231,7 +222,7 @@ impl<F> Drop for Ring<F> {
     fn drop(&mut self) {
         // Queued requests are seen only by a polling kernel thread.
         if self.polling.submission && !self.slots.queued.is_empty() {
-            let _ = self.uring.0.submit();
+            let _ = self.uring.submit();
             self.slots.in_flight += self.slots.queued.len();
         }
         while self.slots.in_flight > 0 {
@@ -243,10 +234,10 @@ impl<F> Drop for Ring<F> {
                     return;
                 }
             }
-            self.slots.in_flight = self.slots.in_flight.saturating_sub(self.uring.0.completion().count());
+            self.slots.in_flight = self.slots.in_flight.saturating_sub(self.uring.completion().count());
         }
         // The kernel tears a ring down late and keeps the files and their space until then.
-        let _ = self.uring.0.submitter().unregister_files();
-        let _ = self.uring.0.submitter().unregister_buffers();
+        let _ = self.uring.submitter().unregister_files();
+        let _ = self.uring.submitter().unregister_buffers();
     }
 }
