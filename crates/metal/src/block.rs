@@ -169,16 +169,12 @@ pub fn available(op: BlockOp, block: usize) -> Vec<BlockKernel> {
 
 /// Returns the [`available`] kernels except portable (plain Rust) ones; all if all are portable.
 pub fn candidates(op: BlockOp, block: usize) -> Vec<BlockKernel> {
-    let all = available(op, block);
     let is_portable = |kernel: &BlockKernel| match kernel.method {
         Method::Stream(stream) => stream.kernel().isa == Isa::Portable,
         Method::Unit | Method::Library | Method::Lines => false,
     };
-    if all.iter().all(is_portable) {
-        all
-    } else {
-        all.into_iter().filter(|kernel| !is_portable(kernel)).collect()
-    }
+    let (portable, others): (Vec<_>, Vec<_>) = available(op, block).into_iter().partition(is_portable);
+    if others.is_empty() { portable } else { others }
 }
 
 /// Returns the names of the kernels for `op` on `block` bytes, also of those this CPU cannot run.

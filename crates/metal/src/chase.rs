@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::ptr;
 
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
+use crate::kernel::random;
 use crate::numa::{NumaError, on_node};
 use crate::sliced::SlicedLoad;
 
@@ -322,13 +323,9 @@ fn link(words: &mut [u64], base: usize, offsets: &[usize]) {
 struct SplitMix(u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
-        crate::kernel::random::next(&mut self.0)
-    }
-
     /// Returns a random number below `bound`, with a bias of at most bound ÷ 2^64.
     fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(random::next(&mut self.0)) * u128::from(bound)) >> 64) as u64
     }
 
     fn shuffle<T>(&mut self, items: &mut [T]) {

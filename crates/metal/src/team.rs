@@ -5,6 +5,7 @@ mod barrier;
 mod room;
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -376,9 +377,7 @@ impl TeamFailure {
 }
 
 fn has_duplicates(cpus: &[usize]) -> bool {
-    let mut sorted = cpus.to_vec();
-    sorted.sort_unstable();
-    sorted.windows(2).any(|pair| pair.first() == pair.last())
+    cpus.iter().collect::<BTreeSet<_>>().len() < cpus.len()
 }
 
 fn ranges(cpus: &[usize]) -> String {

@@ -2,8 +2,6 @@
 //! instructions, about 25 ns. If the kernel's clock source is the processor's counter (found steady
 //! and equal on all CPUs), the counter is read directly.
 
-use std::path::Path;
-
 use crate::arch::native;
 use crate::uring::monotonic_ns;
 
@@ -48,7 +46,7 @@ impl TickClock {
     pub fn fastest() -> Self {
         let trusted = || {
             let ticks = native::TICK_COUNTER?;
-            (std::fs::read_to_string(Path::new(SOURCE)).ok()?.trim() == ticks.name).then_some(ticks)
+            (std::fs::read_to_string(SOURCE).ok()?.trim() == ticks.name).then_some(ticks)
         };
         TickClock { counter: trusted().and_then(calibrate) }
     }
