@@ -203,6 +203,7 @@ struct MemberStation<L> {
     probes: [u64; 2],
 }
 
+#[derive(Default)]
 struct MeetingWindow {
     threads: usize,
     begun: AtomicUsize,
@@ -278,11 +279,7 @@ impl<L: SlicedLoad> Sliced<L> {
     /// Runs all loads at once until each thread has done `until`, and returns the result of each
     /// CPU. Fails if all slices on a CPU were disturbed, or if a thread panicked.
     pub fn measure(&mut self, until: SliceEnd) -> Result<TeamOutcome, SlicedError> {
-        let window = MeetingWindow {
-            threads: self.team.count(),
-            begun: AtomicUsize::new(0),
-            done: AtomicUsize::new(0),
-        };
+        let window = MeetingWindow { threads: self.team.count(), ..MeetingWindow::default() };
         let (turns_per_slice, slices) = (self.turns_per_slice, self.slices_per_stretch);
         let elapsed = self.team.run_each(&mut self.stations, |_, station| {
             station.ledger.clear();

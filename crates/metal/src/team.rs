@@ -122,7 +122,7 @@ struct ErasedTask(*const MemberTask<'static>);
 // SAFETY: the pointee is Sync; `dispatch` keeps it alive while a thread can call it.
 unsafe impl Send for ErasedTask {}
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct TeamShared {
     orders: Mutex<TeamOrders>,
     start: Condvar,
@@ -140,12 +140,7 @@ struct TeamOrders {
 
 impl TeamShared {
     fn new(cpus_are_shared: bool) -> Arc<Self> {
-        Arc::new(Self {
-            orders: Mutex::default(),
-            start: Condvar::new(),
-            done: Condvar::new(),
-            barrier: Barrier::new(cpus_are_shared),
-        })
+        Arc::new(Self { barrier: Barrier::new(cpus_are_shared), ..Self::default() })
     }
 
     // Poison is ignored: the orders are consistent whenever the lock is free.

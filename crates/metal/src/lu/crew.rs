@@ -13,7 +13,7 @@ const LOOKS: u32 = 256;
 
 type PhaseWork<'run> = dyn Fn(Range<usize>) + Sync + 'run;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Crew {
     /// 2 × task number + 1 while the task runs, + 2 after its end.
     state: OwnLines<AtomicU64>,
@@ -47,14 +47,7 @@ impl Crew {
     /// one part if threads share CPUs (not `alone`).
     pub(super) fn new(threads: usize, alone: bool) -> Self {
         let parts = if alone { threads.clamp(1, MOST_PARTS).next_power_of_two() } else { 1 };
-        Self {
-            state: OwnLines::default(),
-            phase: OwnLines::default(),
-            work: OwnLines(UnsafeCell::new(None)),
-            left: OwnLines::default(),
-            helpers: OwnLines::default(),
-            taken: (0..parts).map(|_| OwnLines::default()).collect(),
-        }
+        Self { taken: (0..parts).map(|_| OwnLines::default()).collect(), ..Self::default() }
     }
 
     pub(super) fn parts(&self) -> usize {

@@ -34,7 +34,7 @@ const SCARCE: usize = 2;
 /// faster than half (Emerald Rapids, N = 8000, docs/src/performance.md); of two none should.
 const HELPS: usize = 4;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TaskSchedule {
     panels: usize,
     factored: usize,
@@ -58,16 +58,12 @@ impl TaskSchedule {
     pub(super) fn new(panels: usize, blocks: usize, members: usize, parts: usize) -> Self {
         Self {
             panels,
-            factored: 0,
-            factoring: false,
             applied: vec![0; blocks],
             busy: vec![false; blocks],
-            stopped: false,
-            failure: None,
             members,
             most_helpers: parts.saturating_sub(1),
             running: Vec::with_capacity(members),
-            number: 0,
+            ..Self::default()
         }
     }
 

@@ -13,7 +13,7 @@ const YIELDS: u32 = 50;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Broken;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Barrier {
     state: Mutex<BarrierState>,
     wake: Condvar,
@@ -31,13 +31,7 @@ struct BarrierState {
 
 impl Barrier {
     pub(super) fn new(members_share_processors: bool) -> Self {
-        Self {
-            state: Mutex::new(BarrierState::default()),
-            wake: Condvar::new(),
-            generation: AtomicU32::new(0),
-            broken: AtomicBool::new(false),
-            spins: !members_share_processors,
-        }
+        Self { spins: !members_share_processors, ..Self::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, BarrierState> {
