@@ -59,10 +59,7 @@ impl TcpInfo {
     fn read(bytes: &[u8]) -> Self {
         /// `TCPI_OPT_TIMESTAMPS`.
         const TIMESTAMPS: u8 = 1;
-        let narrow = |at: usize| {
-            let field = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
-            field.map(u32::from_ne_bytes).unwrap_or_default()
-        };
+        let narrow = |at: usize| number_at(bytes, at);
         let wide = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
         Self {
             timeouts: bytes.get(2).copied().unwrap_or_default(),
@@ -83,6 +80,11 @@ impl TcpInfo {
             buffer_limited_us: wide(184),
         }
     }
+}
+
+/// Returns the number in the four bytes from `at`; 0 beyond the end.
+fn number_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// Sets the maximum segment size in bytes (`TCP_MAXSEG`), announced to the peer on connecting.
@@ -161,10 +163,7 @@ fn parse_completion(control: &[u8]) -> ZerocopyCompletion {
     else {
         return ZerocopyCompletion::default();
     };
-    let number = |at: usize| {
-        error.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes).unwrap_or_default()
-    };
-    let calls = u64::from(number(12).wrapping_sub(number(8))) + 1;
+    let calls = u64::from(number_at(error, 12).wrapping_sub(number_at(error, 8))) + 1;
     ZerocopyCompletion { calls, copied: if error[6] == COPIED { calls } else { 0 } }
 }
 
