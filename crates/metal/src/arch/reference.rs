@@ -105,9 +105,12 @@ fn advance_integers(kernel: &ComputeKernel, steps: u64, [a, b]: [u64; 2], number
     let sum = |x: u64, other: u64| x.wrapping_add(other) & mask;
     let product = |x: u64, other: u64| x.wrapping_mul(other) & mask;
     let dot = |x: u64, other: u64| {
-        u64::from((x as u32).wrapping_add(if bytes { dot_u8_i8(other, b) } else { dot_i16(other, b) }))
+        let unsigned = (other as u32).to_le_bytes().map(i32::from);
+        let sum = if bytes { add_products(unsigned, i8s(b)) } else { add_products(i16s(other), i16s(b)) };
+        u64::from((x as u32).wrapping_add(sum))
     };
-    let signed_dot = |x: u64, other: u64| u64::from((x as u32).wrapping_add(dot_i8(other, b)));
+    let signed_dot =
+        |x: u64, other: u64| u64::from((x as u32).wrapping_add(add_products(i8s(other), i8s(b))));
     match kernel.recurrence {
         Recurrence::NextSum => each_with_next(steps, numbers, sum),
         Recurrence::RingOrSum => (0..steps).for_each(|_| {
@@ -131,26 +134,17 @@ fn advance_integers(kernel: &ComputeKernel, steps: u64, [a, b]: [u64; 2], number
     }
 }
 
-/// Returns the dot product of the four low bytes, unsigned in `first` and signed in `second`.
-fn dot_u8_i8(first: u64, second: u64) -> u32 {
-    (0..4).fold(0, |sum: u32, byte| {
-        let product = i32::from((first >> (8 * byte)) as u8) * i32::from((second >> (8 * byte)) as i8);
-        sum.wrapping_add(product as u32)
-    })
+/// Returns the sum, modulo 2³², of the products of each two numbers of at most 16 bits.
+fn add_products<const COUNT: usize>(first: [i32; COUNT], second: [i32; COUNT]) -> u32 {
+    first.into_iter().zip(second).fold(0, |sum: u32, (a, b)| sum.wrapping_add((a * b) as u32))
 }
 
-fn dot_i16(first: u64, second: u64) -> u32 {
-    (0..2).fold(0, |sum: u32, half| {
-        let product = i32::from((first >> (16 * half)) as i16) * i32::from((second >> (16 * half)) as i16);
-        sum.wrapping_add(product as u32)
-    })
+fn i8s(word: u64) -> [i32; 4] {
+    (word as u32).to_le_bytes().map(|byte| i32::from(byte as i8))
 }
 
-fn dot_i8(first: u64, second: u64) -> u32 {
-    (0..4).fold(0, |sum: u32, byte| {
-        let [first, second] = [first, second].map(|word| i32::from((word >> (8 * byte)) as i8));
-        sum.wrapping_add((first * second) as u32)
-    })
+fn i16s(word: u64) -> [i32; 2] {
+    [word, word >> 16].map(|word| i32::from(word as i16))
 }
 
 /// Adds the product of the two constant matrices in `vectors` to every accumulator `steps` times.
@@ -161,7 +155,8 @@ fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &m
         for which in 0..vectors.accumulators {
             let start = vectors.accumulator(which, lane);
             let end = if kernel.element == Element::I8 {
-                let sum = words.iter().fold(0_u32, |sum, (a, b)| sum.wrapping_add(dot_i8(*a, *b)));
+                let products = words.iter().map(|(a, b)| add_products(i8s(*a), i8s(*b)));
+                let sum = products.fold(0, u32::wrapping_add);
                 (start as u32).wrapping_add(sum.wrapping_mul(steps as u32))
             } else {
                 let sum = words.iter().map(|(a, b)| dot_bf16_pairs(*a, *b)).sum::<f64>() as f32;
