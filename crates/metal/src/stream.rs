@@ -71,7 +71,7 @@ pub struct StreamKernel {
     /// Bytes of each array per loop iteration.
     pub turn: u32,
     /// Runs passes over the arrays and returns the sum of the elements read. Requires `isa`, valid
-    /// [`Terms`], and arrays of `bytes` bytes for those that `op` uses; the others may be empty
+    /// [`Terms`], and arrays of `bytes` bytes for those that `op` uses; unused ones may be empty
     /// slices. The destination starts on a cache line and overlaps no other array.
     pub(crate) function: StreamFunction,
 }
