@@ -9,7 +9,7 @@ mod link;
 mod sensor;
 mod smart;
 
-pub use counters::{Controller, CounterFiles, HealthChange, HealthCounters, Interface, Throttled};
+pub use counters::{Controller, CounterFiles, HealthCounters, Interface, Throttled};
 pub use energy::{Energy, Zone, used};
 pub use fault::HardwareFault;
 pub use link::{LinkPace, PcieLink};
@@ -72,11 +72,6 @@ impl Health {
             counters: probe.counters(),
             missing,
         }
-    }
-
-    /// Returns the events since `before`, an earlier snapshot of the same machine.
-    pub fn since(&self, before: &Self) -> HealthChange {
-        self.counters.since(&before.counters)
     }
 
     /// Returns the hardware faults: of memory, drives, temperatures, links, then microcode.

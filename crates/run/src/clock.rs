@@ -1,7 +1,7 @@
 //! The run loop's real clock with steal, throttling, power and hardware events around samples.
 
 use plimsoll_machine::clocks::{ClockWatch, WrongRate};
-use plimsoll_machine::health::{CounterFiles, Energy, HealthChange, HealthCounters, Zone};
+use plimsoll_machine::health::{CounterFiles, Energy, HealthCounters, Zone};
 use plimsoll_machine::{CpuSet, Root, StateSnapshot, StateWatch};
 use plimsoll_model::sample::Conditions;
 use plimsoll_system::wall;
@@ -96,7 +96,7 @@ impl Clock for SystemClock {
         self.counters = Some(self.probe.counters());
     }
 
-    fn end_case(&mut self) -> HealthChange {
+    fn end_case(&mut self) -> HealthCounters {
         self.counters.take().map(|before| self.probe.counters().since(&before)).unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! Hardware events during a case, the runs of its reference tools included.
 
-use plimsoll_machine::health::HealthChange;
+use plimsoll_machine::health::HealthCounters;
 
 use crate::remark::CaseRemark;
 
@@ -8,7 +8,7 @@ use crate::remark::CaseRemark;
 const MANY_DROPS: f64 = 10.0;
 
 /// Returns notable hardware events of a case of `seconds` s; of interfaces if `uses_interfaces`.
-pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<CaseRemark> {
+pub(super) fn remarks(change: &HealthCounters, seconds: f64, uses_interfaces: bool) -> Vec<CaseRemark> {
     let mut reported = Vec::new();
     let times = change.throttled();
     reported.extend((times > 0).then_some(CaseRemark::ThermalThrottling { times }));
@@ -38,22 +38,24 @@ pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_machine::health::{Controller, Interface};
+    use plimsoll_machine::health::{Controller, Interface, Throttled};
     use plimsoll_model::warning::Note;
 
     use super::*;
 
-    fn codes(change: &HealthChange, uses_interfaces: bool) -> Vec<String> {
+    fn codes(change: &HealthCounters, uses_interfaces: bool) -> Vec<String> {
         let reported = remarks(change, 2.0, uses_interfaces).into_iter().map(Note::from);
         reported.map(|note| note.code().to_owned()).collect()
     }
 
     #[test]
     fn each_counter_has_its_warning() {
-        assert!(codes(&HealthChange::default(), true).is_empty());
-        let change = HealthChange {
-            cores_throttled: [("0:1".to_owned(), 3)].into(),
-            packages_throttled: [("0".to_owned(), 5)].into(),
+        assert!(codes(&HealthCounters::default(), true).is_empty());
+        let change = HealthCounters {
+            throttled: Some(Throttled {
+                cores: [("0:1".to_owned(), 3)].into(),
+                packages: [("0".to_owned(), 5)].into(),
+            }),
             controllers: vec![Controller { name: "mc1".to_owned(), corrected: 2, uncorrected: 1 }],
             interfaces: vec![Interface {
                 name: "eth0".to_owned(),
@@ -61,6 +63,7 @@ mod tests {
                 rx_dropped: 21,
                 ..Interface::default()
             }],
+            ..HealthCounters::default()
         };
         let memory = ["thermal-throttling", "memory-errors-uncorrected", "memory-errors-corrected"];
         assert_eq!(codes(&change, false), memory);
@@ -72,7 +75,7 @@ mod tests {
     #[test]
     fn a_few_drops_are_usual() {
         let interfaces = vec![Interface { name: "eth0".to_owned(), rx_dropped: 20, ..Interface::default() }];
-        let few = HealthChange { interfaces, ..HealthChange::default() };
+        let few = HealthCounters { interfaces, ..HealthCounters::default() };
         assert!(codes(&few, true).is_empty());
     }
 }

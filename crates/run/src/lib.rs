@@ -22,7 +22,7 @@ use std::time::Duration;
 use plimsoll_bench::{Candidate, Prepared};
 use plimsoll_machine::Machine;
 use plimsoll_machine::clocks::WrongRate;
-use plimsoll_machine::health::HealthChange;
+use plimsoll_machine::health::HealthCounters;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::LimitEvidence;
 use plimsoll_model::measurement::Measurement;
@@ -115,8 +115,8 @@ pub trait Clock {
     fn begin_case(&mut self) {}
 
     /// Returns the hardware events since the last call of [`Clock::begin_case`].
-    fn end_case(&mut self) -> HealthChange {
-        HealthChange::default()
+    fn end_case(&mut self) -> HealthCounters {
+        HealthCounters::default()
     }
 }
 

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use plimsoll_bench::Candidate;
+use plimsoll_machine::health::Throttled;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::measurement::Status;
@@ -192,11 +193,11 @@ impl Clock for MockClock {
     fn begin_case(&mut self) {
         self.0.case_begun.set(Some(self.0.amounts.borrow().len()));
     }
-    fn end_case(&mut self) -> HealthChange {
+    fn end_case(&mut self) -> HealthCounters {
         let times = self.0.throttled.get();
-        let packages_throttled =
-            [("0".to_owned(), times)].into_iter().filter(|(_, times)| *times > 0).collect();
-        HealthChange { packages_throttled, ..HealthChange::default() }
+        let packages = [("0".to_owned(), times)].into_iter().filter(|(_, times)| *times > 0).collect();
+        let throttled = Some(Throttled { packages, ..Throttled::default() });
+        HealthCounters { throttled, ..HealthCounters::default() }
     }
 }
 

@@ -14,10 +14,10 @@ const MAX_CONTROLLERS: usize = 256;
 /// Most cores that are read individually for each case: a file takes some 10 µs.
 const MANY_CORES: usize = 64;
 
-/// Event counters at one moment.
+/// Event counters since boot, or their rise between two readings; 0 or absent: none or unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthCounters {
-    /// Thermal throttling of the processor; `None` if not counted.
+    /// Thermal throttling of the processor; `None` if not counted or, of a rise, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Throttled>,
     /// Errors per memory controller.
@@ -31,7 +31,7 @@ pub struct HealthCounters {
     pub interfaces: Vec<Interface>,
 }
 
-/// Thermal throttling since boot, Intel only (`admin-guide/thermal/intel_thermal_throttle.rst`).
+/// Thermal throttling, Intel only (`admin-guide/thermal/intel_thermal_throttle.rst`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttled {
     /// Throttling events by package and core, `0:3` (`core_throttle_count`); zeros are absent.
@@ -66,21 +66,8 @@ pub struct Interface {
     pub tx_dropped: u64,
 }
 
-/// Events between two readings. Zero or empty means none or unknown.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HealthChange {
-    /// Throttling events by package and core; zeros are absent.
-    pub cores_throttled: BTreeMap<String, u64>,
-    /// Throttling events by package; zeros are absent.
-    pub packages_throttled: BTreeMap<String, u64>,
-    /// New errors of memory controllers that have any.
-    pub controllers: Vec<Controller>,
-    /// New errors of interfaces that have any.
-    pub interfaces: Vec<Interface>,
-}
-
-impl HealthChange {
-    /// Returns whether no event happened.
+impl HealthCounters {
+    /// Returns whether this machine has none of the counters, or none rose.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -89,7 +76,7 @@ impl HealthChange {
     pub fn throttled(&self) -> u64 {
         let sum =
             |counts: &BTreeMap<String, u64>| counts.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
-        sum(&self.cores_throttled).max(sum(&self.packages_throttled))
+        self.throttled.as_ref().map_or(0, |all| sum(&all.cores).max(sum(&all.packages)))
     }
 
     /// Returns the memory errors, corrected and uncorrected, each summed over the controllers.
@@ -98,28 +85,21 @@ impl HealthChange {
             [corrected.saturating_add(one.corrected), uncorrected.saturating_add(one.uncorrected)]
         })
     }
-}
-
-impl HealthCounters {
-    /// Returns whether this machine has none of the counters.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 
     /// Returns the events since `before`; a counter that fell was reset and counts from 0.
-    pub fn since(&self, before: &Self) -> HealthChange {
-        let throttled = self.throttled.as_ref().zip(before.throttled.as_ref());
-        let rises = |of: fn(&Throttled) -> &BTreeMap<String, u64>| {
-            throttled.map(|(now, then)| rises(of(then), of(now))).unwrap_or_default()
-        };
+    pub fn since(&self, before: &Self) -> Self {
+        let throttled = self.throttled.as_ref().zip(before.throttled.as_ref()).map(|(now, then)| Throttled {
+            cores: rises(&then.cores, &now.cores),
+            packages: rises(&then.packages, &now.packages),
+        });
         let controller =
             |now: &Controller| now.since(before.controllers.iter().find(|one| one.name == now.name)?);
         let interface =
             |now: &Interface| now.since(before.interfaces.iter().find(|one| one.name == now.name)?);
-        HealthChange {
-            cores_throttled: rises(|all| &all.cores),
-            packages_throttled: rises(|all| &all.packages),
+        Self {
+            throttled: throttled.filter(|rise| *rise != Throttled::default()),
             controllers: self.controllers.iter().filter_map(controller).collect(),
+            energy: Vec::new(),
             interfaces: self.interfaces.iter().filter_map(interface).collect(),
         }
     }

@@ -83,14 +83,15 @@ fn what_happens_between_two_readings_is_told() -> Result<(), Wrong> {
     let fixture = Fixture::unpack(SERVER)?;
     let probe = CounterFiles::new(&fixture.root);
     let before = Health::read(&fixture.root);
-    assert!(Health::read(&fixture.root).since(&before).is_empty());
+    assert!(Health::read(&fixture.root).counters.since(&before.counters).is_empty());
     fixture.write("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", b"4\n")?;
     fixture.write("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", b"9\n")?;
     fixture.write("sys/devices/system/edac/mc/mc1/ce_count", b"3\n")?;
     fixture.write("sys/class/powercap/intel-rapl:0/energy_uj", b"671150\n")?;
-    let change = Health::read(&fixture.root).since(&before);
+    let change = Health::read(&fixture.root).counters.since(&before.counters);
     assert_eq!((change.throttled(), change.memory_errors()), (4, [3, 0]));
-    assert_eq!(change.packages_throttled, BTreeMap::from([("0".to_owned(), 2)]));
+    let packages = change.throttled.map(|throttled| throttled.packages);
+    assert_eq!(packages, Some(BTreeMap::from([("0".to_owned(), 2)])));
     assert_eq!(change.controllers[0].name, "mc1");
     // The counter wrapped: 0.32885 J up to its range, and 0.67115 J after.
     let energy = probe.energy_since(&before.counters.energy, 0.5);
@@ -198,7 +199,7 @@ fn this_machine_is_read() {
     let after = Health::read(&root);
     assert_eq!(after.microcode, before.microcode);
     assert!(after.sensors.iter().all(|sensor| sensor.celsius.is_finite()));
-    let _ = after.since(&before);
+    let _ = after.counters.since(&before.counters);
     let probe = CounterFiles::new(&root);
     let counters = probe.counters();
     let _ = probe.counters().since(&counters);
