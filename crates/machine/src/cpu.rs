@@ -224,17 +224,6 @@ impl Cpu {
         self.last_level_of(&self.allowed).map(|(bytes, _)| bytes)
     }
 
-    /// Returns total bytes and number of the last-level caches of `cpus`; `None` if unknown.
-    pub fn last_level_of(&self, cpus: &CpuSet) -> Option<(u64, u64)> {
-        cache::last_level(&self.caches, cpus)
-    }
-
-    /// Returns the total bytes of the L2 caches of `cpus`, without L2 caches that are the last
-    /// level. A CPU with unknown sharing counts as one cache, an unknown size as 0.
-    pub fn level_2_of(&self, cpus: &CpuSet) -> u64 {
-        cache::inner_level_2(&self.caches, cpus)
-    }
-
     /// Returns the data or unified cache of `level` (1 to 4) that `cpu` uses; `None` if unknown.
     pub fn cache_of(&self, cpu: usize, level: u8) -> Option<&CpuCache> {
         self.caches.iter().find(|cache| cache.level == level && cache.holds_data() && cache.serves(cpu))

@@ -1,5 +1,5 @@
 use super::sys_cpu;
-use crate::{CpuSet, Cpuid, Survey};
+use crate::{Cpu, CpuSet, Cpuid, Survey};
 use serde::{Deserialize, Serialize};
 
 const MAX_INDEX: usize = 16;
@@ -24,14 +24,9 @@ impl EffectiveCache {
         let same = |now: f64, before: f64| {
             (1.0 / Self::ROUNDING_STEP..=Self::ROUNDING_STEP).contains(&(now / before))
         };
-        Self {
-            bytes: if same(self.bytes as f64, earlier.bytes as f64) { earlier.bytes } else { self.bytes },
-            fill_rate: if same(self.fill_rate, earlier.fill_rate) {
-                earlier.fill_rate
-            } else {
-                self.fill_rate
-            },
-        }
+        let bytes = if same(self.bytes as f64, earlier.bytes as f64) { earlier.bytes } else { self.bytes };
+        let rates = if same(self.fill_rate, earlier.fill_rate) { earlier } else { self };
+        Self { bytes, fill_rate: rates.fill_rate }
     }
 }
 
@@ -80,33 +75,38 @@ impl CpuCache {
     }
 }
 
-/// Returns (total bytes, number) of the distinct last-level caches of `cpus`, the last level of
-/// each CPU; `None` if a size or the sharing is unknown, or without caches.
-pub(super) fn last_level(caches: &[CpuCache], cpus: &CpuSet) -> Option<(u64, u64)> {
-    let mut total = 0_u64;
-    let mut counted: Vec<(usize, usize)> = Vec::new();
-    for cpu in cpus.iter() {
-        let own = caches.iter().enumerate().filter(|(_, cache)| cache.holds_data() && cache.serves(cpu));
-        let (kind, cache) = own.max_by_key(|(_, cache)| cache.level)?;
-        let instance = cache.instances.iter().position(|set| set.contains(cpu))?;
-        if !counted.contains(&(kind, instance)) {
-            counted.push((kind, instance));
-            total = total.checked_add(cache.size_bytes?)?;
+impl Cpu {
+    /// Returns (total bytes, number) of the distinct last-level caches of `cpus`, the last level of
+    /// each CPU; `None` if a size or the sharing is unknown, or without caches.
+    pub fn last_level_of(&self, cpus: &CpuSet) -> Option<(u64, u64)> {
+        let mut total = 0_u64;
+        let mut counted: Vec<(usize, usize)> = Vec::new();
+        for cpu in cpus.iter() {
+            let all = self.caches.iter().enumerate();
+            let own = all.filter(|(_, cache)| cache.holds_data() && cache.serves(cpu));
+            let (kind, cache) = own.max_by_key(|(_, cache)| cache.level)?;
+            let instance = cache.instances.iter().position(|set| set.contains(cpu))?;
+            if !counted.contains(&(kind, instance)) {
+                counted.push((kind, instance));
+                total = total.checked_add(cache.size_bytes?)?;
+            }
         }
+        (total > 0).then_some((total, counted.len() as u64))
     }
-    (total > 0).then_some((total, counted.len() as u64))
-}
 
-pub(super) fn inner_level_2(caches: &[CpuCache], cpus: &CpuSet) -> u64 {
-    let has_further = |cpu: usize| caches.iter().any(|c| c.level > 2 && c.holds_data() && c.serves(cpu));
-    let of_level_2 = caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());
-    let bytes = of_level_2.map(|cache| {
-        let counts = |set: &CpuSet| set.common(cpus).iter().any(has_further);
-        let known = cache.instances.iter().filter(|set| counts(set)).count();
-        let alone = cache.sharing_unknown.common(cpus).iter().filter(|cpu| has_further(*cpu)).count();
-        cache.size_bytes.unwrap_or(0).saturating_mul((known + alone) as u64)
-    });
-    bytes.fold(0, u64::saturating_add)
+    /// Returns the total bytes of the L2 caches of `cpus`, without L2 caches that are the last
+    /// level. A CPU with unknown sharing counts as one cache, an unknown size as 0.
+    pub fn level_2_of(&self, cpus: &CpuSet) -> u64 {
+        let caches = || self.caches.iter().filter(|cache| cache.holds_data());
+        let has_further = |cpu: usize| caches().any(|cache| cache.level > 2 && cache.serves(cpu));
+        let bytes = caches().filter(|cache| cache.level == 2).map(|cache| {
+            let counts = |set: &CpuSet| set.common(cpus).iter().any(has_further);
+            let known = cache.instances.iter().filter(|set| counts(set)).count();
+            let alone = cache.sharing_unknown.common(cpus).iter().filter(|cpu| has_further(*cpu)).count();
+            cache.size_bytes.unwrap_or(0).saturating_mul((known + alone) as u64)
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
 }
 
 /// Reads the caches of the `online` CPUs from sysfs, identical ones combined, by level and kind.
@@ -221,7 +221,8 @@ mod tests {
     fn last_level(tree: &str, allowed: &str) -> Result<Option<u64>, Fault> {
         let fixture = Fixture::unpack(tree)?;
         let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
-        Ok(super::last_level(&caches, &allowed.parse()?).map(|(bytes, _)| bytes >> 10))
+        let cpu = Cpu { caches, ..Cpu::default() };
+        Ok(cpu.last_level_of(&allowed.parse()?).map(|(bytes, _)| bytes >> 10))
     }
 
     #[test]
@@ -268,7 +269,8 @@ mod tests {
             + &tree("4-5", 1, 3, "8M", "4-5");
         let fixture = Fixture::unpack(&text)?;
         let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
-        let kib = |cpus: &str| Ok::<_, Fault>(inner_level_2(&caches, &cpus.parse()?) >> 10);
+        let cpu = Cpu { caches, ..Cpu::default() };
+        let kib = |cpus: &str| Ok::<_, Fault>(cpu.level_2_of(&cpus.parse()?) >> 10);
         assert_eq!([kib("0")?, kib("0-1")?, kib("0,2")?], [512, 512, 1024]);
         assert_eq!(kib("0-7")?, 1024 + 512, "those of CPUs 6 and 7 are their last level");
         Ok(())
