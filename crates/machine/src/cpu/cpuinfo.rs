@@ -122,13 +122,6 @@ fn parse(text: &str) -> CpuInfo {
     let number = |key: &str| first(key).and_then(parse_number);
     let line = |key: &str| first(key).filter(|v| !v.is_empty()).map(shown);
     let flags = first("flags").or_else(|| first("Features")).unwrap_or_default();
-    let arm = number("CPU implementer").zip(number("CPU part")).map(|(implementer, part)| ArmId {
-        implementer,
-        part,
-        variant: number("CPU variant").unwrap_or(0),
-        revision: number("CPU revision").unwrap_or(0),
-        midr: None,
-    });
     let ids = pairs().filter(|(key, _)| *key == "processor");
     let cpu = Cpu {
         model_name: line("model name"),
@@ -138,7 +131,7 @@ fn parse(text: &str) -> CpuInfo {
         stepping: number("stepping"),
         microcode: line("microcode"),
         flags: flags.split_whitespace().take(MAX_FLAGS).map(|flag| shown_within(flag, 32)).collect(),
-        arm,
+        arm: stated_midr(first).map(listed_arm),
         ..Cpu::default()
     };
     let processors = ids.filter_map(|(_, value)| value.parse::<usize>().ok()).collect();
@@ -154,31 +147,33 @@ fn parse_number(text: &str) -> Option<u32> {
 
 /// Returns the identification of Arm CPU number `cpu`, from its register or cpuinfo, else `None`.
 pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
-    let listed = || info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
+    let listed = || info.midr_of(cpu).map(listed_arm);
     midr(s.root, cpu).map(ArmId::of).or_else(listed).or_else(|| info.cpu.arm.clone())
+}
+
+fn listed_arm(midr: u64) -> ArmId {
+    ArmId { midr: None, ..ArmId::of(midr) }
 }
 
 /// Returns (CPU number, MIDR) of each Arm CPU in `text`, the contents of `/proc/cpuinfo`.
 fn midrs(text: &str) -> Vec<(usize, u64)> {
-    let mut found = Vec::new();
     // One paragraph per processor; old kernels list the four lines once at the end for all.
-    for paragraph in text.split("\n\n") {
+    let found = text.split("\n\n").filter_map(|paragraph| {
         let value = |wanted: &str| {
             let mut pairs = paragraph.lines().filter_map(|line| line.split_once(':'));
             pairs.find(|(key, _)| key.trim() == wanted).map(|(_, value)| value.trim())
         };
-        let number = |key: &str| value(key).and_then(parse_number).map(u64::from);
-        let id = value("processor").and_then(|id| id.parse().ok());
-        if let (Some(id), Some(implementer), Some(part)) = (id, number("CPU implementer"), number("CPU part"))
-        {
-            let variant = number("CPU variant").unwrap_or(0) & 0xf;
-            let revision = number("CPU revision").unwrap_or(0) & 0xf;
-            let midr =
-                (implementer & 0xff) << 24 | variant << 20 | 0xf << 16 | (part & 0xfff) << 4 | revision;
-            found.push((id, midr));
-        }
-    }
-    found
+        Some((value("processor")?.parse().ok()?, stated_midr(value)?))
+    });
+    found.collect()
+}
+
+/// Composes the MIDR of the values of cpuinfo's lines; `None` without implementer and part.
+fn stated_midr<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Option<u64> {
+    let field = |key: &str, bits: u32| Some(u64::from(parse_number(value(key)?)?) & ((1 << bits) - 1));
+    let (implementer, part) = (field("CPU implementer", 8)?, field("CPU part", 12)?);
+    let (variant, revision) = (field("CPU variant", 4).unwrap_or(0), field("CPU revision", 4).unwrap_or(0));
+    Some(implementer << 24 | variant << 20 | 0xf << 16 | part << 4 | revision)
 }
 
 pub(super) fn midr(root: &Root, cpu: usize) -> Option<u64> {
