@@ -8,7 +8,7 @@ pub(crate) use hierarchy::Groups;
 pub use hierarchy::Version;
 pub use io::IoLimit;
 
-use super::root::{ReadError, Root, garbled};
+use super::root::{ReadError, Root, find_counter, garbled};
 use super::{CpuSet, Survey};
 use plimsoll_units::text::shown_path;
 use serde::{Deserialize, Serialize};
@@ -117,9 +117,7 @@ pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     let mut sum: Option<Throttling> = None;
     for dir in &groups.dirs {
         let Ok(text) = root.text(dir.join("cpu.stat")) else { continue };
-        let number =
-            |line: &str, key: &str| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok();
-        let value = |key: &str| text.lines().find_map(|line| number(line, key));
+        let value = |key: &str| find_counter(&text, key);
         let (Some(periods), Some(throttled)) = (value("nr_periods"), value("nr_throttled")) else { continue };
         let time_us = match groups.version {
             Version::V2 => value("throttled_usec"),
@@ -190,8 +188,8 @@ fn memory_limit(s: &mut Survey, groups: &Groups) -> Option<MemoryLimit> {
 
 fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLimit>, ReadError> {
     let (limit, usage, cache) = match version {
-        Version::V2 => ("memory.max", "memory.current", "inactive_file "),
-        Version::V1 => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
+        Version::V2 => ("memory.max", "memory.current", "inactive_file"),
+        Version::V1 => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     };
     let mut limit_bytes = bytes_allowed(root, &dir.join(limit))?;
     if version == Version::V2 {
@@ -204,7 +202,7 @@ fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLi
     Ok(Some(MemoryLimit {
         limit_bytes,
         usage_bytes: root.number(dir.join(usage)).ok(),
-        reclaimable_bytes: stat.lines().find_map(|line| line.strip_prefix(cache)?.trim().parse().ok()),
+        reclaimable_bytes: find_counter(&stat, cache),
         group: shown_path(dir),
     }))
 }

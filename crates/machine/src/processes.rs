@@ -6,6 +6,7 @@ use std::time::Instant;
 use plimsoll_units::text::shown_within;
 
 use super::Root;
+use super::root::find_counter;
 
 /// Longest process name that is shown; the kernel keeps 15 bytes.
 const MAX_PROCESS_NAME_CHARACTERS: usize = 24;
@@ -111,17 +112,8 @@ impl Processes {
     }
 
     fn descends(&self, id: u32, own: u32) -> bool {
-        let mut at = id;
-        for _ in 0..=self.all.len() {
-            if at == own {
-                return true;
-            }
-            match self.all.get(&at) {
-                Some(process) if process.parent != 0 => at = process.parent,
-                _ => return false,
-            }
-        }
-        false
+        let parent = |id: &u32| self.all.get(id).map(|process| process.parent).filter(|id| *id != 0);
+        std::iter::successors(Some(id), parent).take(self.all.len() + 1).any(|id| id == own)
     }
 }
 
@@ -135,8 +127,7 @@ pub fn began(root: &Root, id: u32) -> Option<u64> {
 /// Returns the bytes that process `id` read from plus wrote to disks (proc_pid_io(5)), if readable.
 pub fn disk_bytes(root: &Root, id: u32) -> Option<u64> {
     let text = root.text(format!("proc/{id}/io")).ok()?;
-    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
-    Some(value("read_bytes:")?.saturating_add(value("write_bytes:")?))
+    Some(find_counter(&text, "read_bytes:")?.saturating_add(find_counter(&text, "write_bytes:")?))
 }
 
 impl ProcessStat {

@@ -277,6 +277,11 @@ fn below(path: &Path) -> PathBuf {
     below
 }
 
+/// Returns the number after `key` and a blank in a line of `text`, such as `pswpin 3`, if any.
+pub(super) fn find_counter(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
 pub(super) fn garbled(path: impl AsRef<Path>, text: &str, wanted: &'static str) -> ReadError {
     ReadError::Garbled(name_of(path.as_ref()), shown_within(text.trim(), 40), wanted)
 }

@@ -5,7 +5,7 @@ mod change;
 pub use change::StateChange;
 
 use super::cgroup::{self, Throttling};
-use super::root::{ReadError, Root, garbled};
+use super::root::{ReadError, Root, find_counter, garbled};
 use super::{Cpu, CpuSet, Survey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -214,10 +214,7 @@ fn stall(root: &Root, path: &str) -> Result<Stall, ReadError> {
 
 fn pages_swapped(root: &Root) -> Option<u64> {
     let text = root.text("proc/vmstat").ok()?;
-    let value = |key: &str| {
-        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse::<u64>().ok())
-    };
-    value("pswpin")?.checked_add(value("pswpout")?)
+    find_counter(&text, "pswpin")?.checked_add(find_counter(&text, "pswpout")?)
 }
 
 /// Reads whether turbo is allowed from `intel_pstate/no_turbo` or `cpufreq/boost`, if there.
