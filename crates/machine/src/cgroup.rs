@@ -147,10 +147,7 @@ pub(super) fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
 /// ms. `None` for `max 100000`, or without the file, which the root group lacks.
 fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.max");
-    let text = match root.text(&path) {
-        Err(ReadError::Missing(_)) => return Ok(None),
-        other => other?,
-    };
+    let Some(text) = ReadError::allow_missing(root.text(&path))? else { return Ok(None) };
     let (quota, period) = text.split_once(' ').unwrap_or((&text, "100000"));
     if quota == "max" {
         return Ok(None);
@@ -165,10 +162,8 @@ fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
 /// Reads the quota of the version 1 group `dir`; `None` if `cpu.cfs_quota_us` is -1 or missing.
 fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.cfs_quota_us");
-    let quota = match root.parse::<i64>(&path, "a quota in microseconds") {
-        Err(ReadError::Missing(_)) | Ok(-1) => return Ok(None),
-        other => other?,
-    };
+    let quota = ReadError::allow_missing(root.parse::<i64>(&path, "a quota in microseconds"))?;
+    let Some(quota) = quota.filter(|quota| *quota != -1) else { return Ok(None) };
     let period = root.number(dir.join("cpu.cfs_period_us"))?;
     let found = u64::try_from(quota).ok().and_then(|quota| quota_of(dir, quota, period));
     found.map(Some).ok_or_else(|| garbled(&path, &quota.to_string(), "a quota in microseconds"))
@@ -209,15 +204,10 @@ fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLi
 
 /// Reads a memory limit in bytes; `None` if the file is missing, or has `max` or at least 2^62.
 fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
-    match root.text(path) {
-        Err(ReadError::Missing(_)) => Ok(None),
-        Ok(text) if text == "max" => Ok(None),
-        Ok(text) => {
-            let bytes: u64 = text.parse().map_err(|_| garbled(path, &text, "a limit in bytes"))?;
-            Ok(Some(bytes).filter(|&bytes| bytes < UNLIMITED))
-        }
-        Err(other) => Err(other),
-    }
+    let text = ReadError::allow_missing(root.text(path))?;
+    let Some(text) = text.filter(|text| text != "max") else { return Ok(None) };
+    let bytes: u64 = text.parse().map_err(|_| garbled(path, &text, "a limit in bytes"))?;
+    Ok(Some(bytes).filter(|&bytes| bytes < UNLIMITED))
 }
 
 /// Returns the CPUs of the nearest group in `groups` whose cpuset lists any; `None` without any.

@@ -119,21 +119,17 @@ pub fn read_all_namespaces(root: &Root) -> Result<Tables, ReadError> {
     let threads = |process| root.threads(process).into_iter().map(move |thread| (process, thread));
     for (process, thread) in root.processes().into_iter().flat_map(threads) {
         let of = |file: &str| format!("proc/{thread}/{file}");
-        match root.link_text(of("ns/mnt")) {
-            Ok(namespace) if seen.contains(&namespace) => continue,
-            Ok(namespace) => match root.bytes(Path::new(&of("mountinfo")), MOUNTS_CAP) {
-                Ok(bytes) => {
-                    seen.insert(namespace);
-                    all.push(MountTable { process: Some(thread), mounts: parse(&bytes) });
-                }
-                Err(ReadError::TooLong(..)) => {
-                    seen.insert(namespace);
-                    unseen.insert(process);
-                }
-                Err(ReadError::Denied(_)) => drop(unseen.insert(process)),
-                Err(_) => {}
-            },
-            Err(ReadError::Denied(_)) => drop(unseen.insert(process)),
+        let namespace = root.link_text(of("ns/mnt"));
+        if namespace.as_ref().is_ok_and(|namespace| seen.contains(namespace)) {
+            continue;
+        }
+        let table = namespace.clone().and_then(|_| root.bytes(Path::new(&of("mountinfo")), MOUNTS_CAP));
+        if matches!(table, Ok(_) | Err(ReadError::TooLong(..))) {
+            seen.extend(namespace);
+        }
+        match table {
+            Ok(bytes) => all.push(MountTable { process: Some(thread), mounts: parse(&bytes) }),
+            Err(ReadError::TooLong(..) | ReadError::Denied(_)) => drop(unseen.insert(process)),
             Err(_) => {}
         }
     }

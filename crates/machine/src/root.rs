@@ -63,6 +63,16 @@ pub enum ReadError {
     Garbled(String, String, &'static str),
 }
 
+impl ReadError {
+    /// Returns `None` instead of the error that the file is missing.
+    pub(super) fn allow_missing<T>(found: Result<T, Self>) -> Result<Option<T>, Self> {
+        match found {
+            Err(Self::Missing(_)) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
 impl Root {
     /// Returns the root of the live machine, `/`.
     pub fn live() -> Self {

@@ -2,7 +2,7 @@
 //! DSP0134, 3.7, section 7.18), which only root may read and hypervisors omit or invent.
 
 use super::Survey;
-use super::root::{ReadError, garbled};
+use super::root::garbled;
 use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -31,15 +31,11 @@ pub struct Module {
 
 pub(super) fn modules(s: &mut Survey) -> Option<Vec<Module>> {
     let found = s.root.bytes(Path::new(SMBIOS_TABLE), TABLE_CAP).and_then(|table| {
-        let modules = parse(&table);
         let text = format!("{} bytes", table.len());
-        if modules.is_empty() { Err(none(&text)) } else { Ok(modules) }
+        let none = || garbled(SMBIOS_TABLE, &text, "a memory device with a module in it");
+        Some(parse(&table)).filter(|modules| !modules.is_empty()).ok_or_else(none)
     });
     s.keep("memory.modules", found)
-}
-
-fn none(text: &str) -> ReadError {
-    garbled(Path::new(SMBIOS_TABLE), text, "a memory device with a module in it")
 }
 
 /// One structure of the table: its formatted area including the header, and its strings.

@@ -190,10 +190,7 @@ struct OtherUse {
 
 /// Returns (identity, `None` if unknown; path) of each swap area; empty if the kernel has no swap.
 fn swaps(root: &Root) -> Result<Vec<(Option<FileOrDevice>, PathBuf)>, ReadError> {
-    let table = match root.text("proc/swaps") {
-        Err(ReadError::Missing(_)) => return Ok(Vec::new()),
-        table => table?,
-    };
+    let table = ReadError::allow_missing(root.text("proc/swaps"))?.unwrap_or_default();
     let areas = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     let paths = areas.map(|area| mounts::path(area.as_bytes()));
     Ok(paths.map(|path| (FileOrDevice::at(root, &path), path)).collect())
