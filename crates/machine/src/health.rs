@@ -17,7 +17,7 @@ pub use sensor::Sensor;
 pub(crate) use smart::pages as smart_pages;
 pub use smart::{Drive, Smart};
 
-use crate::root::{CPUINFO_CAP, ReadError, Root};
+use crate::root::{CPUINFO_CAP, Root};
 use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,9 +60,7 @@ impl Health {
     /// Reads all health values below `root`; queries live NVMe drives for their SMART log page.
     pub fn read(root: &Root) -> Self {
         let probe = CounterFiles::find_all(root);
-        let mut missing: Vec<String> = probe.missing().map(str::to_owned).into_iter().collect();
         let (drives, refused) = smart::drives(root);
-        missing.extend(refused.map(str::to_owned));
         Self {
             microcode: microcode(root),
             mitigations: mitigations(root),
@@ -70,7 +68,7 @@ impl Health {
             sensors: sensor::read_sensors(root),
             drives,
             counters: probe.counters(),
-            missing,
+            missing: probe.missing().into_iter().chain(refused).map(str::to_owned).collect(),
         }
     }
 
@@ -129,10 +127,6 @@ fn mitigations(root: &Root) -> BTreeMap<String, String> {
             .then(|| (shown_within(name, MAX_NAME_CHARACTERS), shown_within(&text, MAX_NAME_CHARACTERS)))
     };
     names.iter().take(256).filter_map(stated).collect()
-}
-
-fn is_denied<T>(read: &Result<T, ReadError>) -> bool {
-    matches!(read, Err(ReadError::Denied(_)))
 }
 
 #[cfg(test)]

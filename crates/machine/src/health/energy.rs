@@ -1,7 +1,6 @@
 //! RAPL energy: `/sys/class/powercap/intel-rapl:N`, also on AMD (ABI/testing/sysfs-class-powercap).
 
-use super::is_denied;
-use crate::root::Root;
+use crate::root::{ReadError, Root};
 use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -75,7 +74,7 @@ impl EnergyZones {
             let dir = Path::new(POWERCAP).join(&id);
             let counter = dir.join("energy_uj");
             let read = root.number(&counter);
-            zones.is_denied |= is_denied(&read);
+            zones.is_denied |= matches!(read, Err(ReadError::Denied(_)));
             let range = root.number(dir.join("max_energy_range_uj")).ok().filter(|range| *range > 0);
             if let (Ok(energy_uj), Some(range_uj), Ok(name)) = (read, range, root.line(dir.join("name"))) {
                 let name = shown_within(&name, 32);

@@ -52,7 +52,14 @@ pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError>
 /// has anything but files, directories and links, a path twice, or a path that leads out.
 pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
     let refused = |why: String| SavedError::Refused(shown_path(from), why);
-    let no_archive = |e: io::Error| unreadable(&e, refused);
+    let no_archive = |e: io::Error| match e.kind() {
+        io::ErrorKind::InvalidInput => {
+            refused(format!("it is not a tar.gz that plimsoll machine --save wrote ({e})"))
+        }
+        _ => {
+            refused(format!("it is a damaged tar.gz, or unpacks to more than {} MiB ({e})", MAX_BYTES >> 20))
+        }
+    };
     let file = File::open(from).map_err(|cause| SavedError::File(shown_path(from), cause))?;
     // One byte more than allowed, so that truncation is noticed.
     let mut tar = tar::Archive::new(GzDecoder::new(file).take(MAX_BYTES + 1));
@@ -84,14 +91,4 @@ pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
     }
     let is_machine = MARKS_OF_A_MACHINE.iter().any(|name| tree.has(name));
     Ok(if is_machine { tree } else { tree.only_directory() })
-}
-
-fn unreadable(e: &io::Error, refused: impl Fn(String) -> SavedError) -> SavedError {
-    let most = MAX_BYTES >> 20;
-    match e.kind() {
-        io::ErrorKind::InvalidInput => {
-            refused(format!("it is not a tar.gz that plimsoll machine --save wrote ({e})"))
-        }
-        _ => refused(format!("it is a damaged tar.gz, or unpacks to more than {most} MiB ({e})")),
-    }
 }
