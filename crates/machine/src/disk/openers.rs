@@ -92,7 +92,7 @@ pub fn find_holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
 
 struct OwnProcesses {
     heads: Vec<u32>,
-    program: Option<(u32, u32, u64)>,
+    program: Option<FileOrDevice>,
 }
 
 impl OwnProcesses {
@@ -109,10 +109,9 @@ impl OwnProcesses {
     }
 }
 
-/// Returns device major, device minor and inode of a process's executable; `None` if unreadable.
-fn program(root: &Root, process: u32) -> Option<(u32, u32, u64)> {
-    let about = root.about(format!("proc/{process}/exe"))?;
-    Some((about.stx_dev_major, about.stx_dev_minor, about.stx_ino))
+/// Returns the executable of a process; `None` if unreadable.
+fn program(root: &Root, process: u32) -> Option<FileOrDevice> {
+    FileOrDevice::at(root, Path::new(&format!("/proc/{process}/exe")))
 }
 
 fn parent(root: &Root, process: u32) -> Option<u32> {
@@ -180,7 +179,12 @@ fn thread_with_maps(root: &Root, process: u32) -> u32 {
 
 /// Adds the open files of `thread`, a directory below `/proc`, to `all`; `None` if denied.
 fn open_in(root: &Root, thread: &str, all: &mut OpenFiles) -> Option<()> {
-    for link in links(root, thread)? {
+    let dir = PathBuf::from(format!("proc/{thread}/fd"));
+    let numbers = match root.numbers(&dir) {
+        Err(ReadError::Denied(_)) => return None,
+        found => found.unwrap_or_default(),
+    };
+    for link in numbers.into_iter().map(|number| dir.join(number.to_string())) {
         if let Some(thing) = FileOrDevice::open_at(root, &link) {
             all.files.push((link, thing));
             continue;
@@ -199,15 +203,6 @@ fn open_in(root: &Root, thread: &str, all: &mut OpenFiles) -> Option<()> {
         }
     }
     Some(())
-}
-
-fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
-    let dir = PathBuf::from(format!("proc/{process}/fd"));
-    match root.numbers(&dir) {
-        Ok(numbers) => Some(numbers.into_iter().map(|number| dir.join(number.to_string())).collect()),
-        Err(ReadError::Denied(_)) => None,
-        Err(_) => Some(Vec::new()),
-    }
 }
 
 /// Returns the value after `line`, such as `flags:`, in the fdinfo of `link` (`proc/PID/fd/N`).

@@ -131,8 +131,9 @@ impl Stack {
             return self.device(root, at, disk, StackStep::Disk, "the disk it is a partition of");
         }
         for member in root.names(place.join("slaves")).unwrap_or_default() {
-            let found = root.resolve(place.join("slaves").join(&member)).ok();
-            self.device(root, at, found.or_else(|| class(root, &member)), StackStep::Member, &member);
+            let found = root.resolve(place.join("slaves").join(&member));
+            let found = found.or_else(|_| root.resolve(Path::new("sys/class/block").join(&member)));
+            self.device(root, at, found.ok(), StackStep::Member, &member);
         }
         self.behind_loop(root, at, &name, loops);
         self.swapped(root, at, &name, &place);
@@ -163,15 +164,15 @@ impl Stack {
         if !name.starts_with("loop") {
             return;
         }
-        let shown = |path: &Path| shown_path(path);
         match loops.iter().find(|one| one.name == name) {
             None => self.unfollowed.push(format!("is on {name}, and what is behind that is not known")),
             Some(Looped { backing: None, path, .. }) => {
-                self.unfollowed.push(format!("is on {name}, whose file {} cannot be looked at", shown(path)));
+                let file = shown_path(path);
+                self.unfollowed.push(format!("is on {name}, whose file {file} cannot be looked at"));
             }
             Some(Looped { backing: Some(thing), path, partial, .. }) => {
                 let reached = StackStep::Loop { partial: *partial };
-                self.thing(root, node(*thing, shown(path), reached, at).at(path));
+                self.thing(root, node(*thing, shown_path(path), reached, at).at(path));
             }
         }
     }
@@ -282,10 +283,6 @@ impl StackMember {
     fn at(self, path: &Path) -> StackMember {
         StackMember { path: Some(path.to_path_buf()), written: Some(path.to_path_buf()), ..self }
     }
-}
-
-fn class(root: &Root, name: &str) -> Option<PathBuf> {
-    root.resolve(Path::new("sys/class/block").join(name)).ok()
 }
 
 pub(super) fn name_of(place: &Path) -> String {
