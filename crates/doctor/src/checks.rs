@@ -7,7 +7,7 @@ use plimsoll_machine::{Machine, Root};
 use plimsoll_units::quantity::{format_size, percent};
 use plimsoll_units::text::{format_count, shown};
 
-use super::{MachineCheck, costs, good, unknown};
+use super::{MachineCheck, costs, costs_if, good, unknown};
 
 /// Checks settings that make results noisy, and permissions; `root` is the parent of /proc, /sys.
 pub fn checks(root: &Root, machine: &Machine) -> Vec<MachineCheck> {
@@ -108,10 +108,7 @@ fn steal(_: &Root, machine: &Machine) -> MachineCheck {
         return unknown("/proc/stat does not tell", "time that the host takes goes unseen");
     };
     let found = format!("{} of the CPU time since boot", percent(share, 2));
-    match share > STEAL {
-        true => costs(found, "other guests of this host take CPU time; each row says how much"),
-        false => good(found),
-    }
+    costs_if(share > STEAL, found, "other guests of this host take CPU time; each row says how much")
 }
 
 fn load(_: &Root, machine: &Machine) -> MachineCheck {
@@ -119,13 +116,11 @@ fn load(_: &Root, machine: &Machine) -> MachineCheck {
         return unknown("/proc/loadavg does not tell", "other work goes unseen");
     };
     let found = format!("{:.2} runnable in the last minute", load.minute_1);
-    match load.minute_1 > 0.3 {
-        true => costs(
-            found,
-            "something else runs: interrupted slices are excluded where that is possible, and figures vary; see top",
-        ),
-        false => good(found),
-    }
+    costs_if(
+        load.minute_1 > 0.3,
+        found,
+        "something else runs: interrupted slices are excluded where that is possible, and figures vary; see top",
+    )
 }
 
 fn quota(_: &Root, machine: &Machine) -> MachineCheck {

@@ -46,6 +46,10 @@ fn costs(found: impl Into<String>, cost: impl Into<String>) -> MachineCheck {
     MachineCheck { state: CheckState::Costs, cost: Some(cost.into()), ..good(found) }
 }
 
+fn costs_if(is_problem: bool, found: String, cost: &str) -> MachineCheck {
+    if is_problem { costs(found, cost) } else { good(found) }
+}
+
 fn unknown(found: impl Into<String>, cost: impl Into<String>) -> MachineCheck {
     MachineCheck { state: CheckState::Unknown, cost: Some(cost.into()), ..good(found) }
 }

@@ -6,10 +6,10 @@ use plimsoll_machine::clocks::{ClockWatch, HIGHEST_CORE_HZ, ReferenceClock, Wron
 use plimsoll_machine::{CpuSet, Root};
 use plimsoll_metal::clock::{CoreClock, ProbeWork, timer_overhead};
 use plimsoll_metal::ticks::TickClock;
-use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_units::quantity::{Quantity, Unit, percent};
 use plimsoll_units::text::format_count;
 
-use super::{MachineCheck, costs, good, unknown};
+use super::{MachineCheck, costs, costs_if, good, unknown};
 
 const READINGS_PER_CPU: u32 = 50_000;
 
@@ -43,17 +43,15 @@ pub fn race(clock: TickClock, cpus: &CpuSet) -> Option<Race> {
             backwards += u64::from(now < published);
             latest.fetch_max(now, Ordering::SeqCst);
         }
-        Race { cpus: 1, readings: u64::from(READINGS_PER_CPU), backwards }
+        backwards
     };
     std::thread::scope(|scope| {
         let spawn = |cpu: usize| std::thread::Builder::new().spawn_scoped(scope, move || one(cpu)).ok();
         let threads: Vec<_> = cpus.iter().take(MOST_CPUS).filter_map(spawn).collect();
-        let races = threads.into_iter().filter_map(|thread| thread.join().ok());
-        races.reduce(|a, b| Race {
-            cpus: a.cpus + b.cpus,
-            readings: a.readings + b.readings,
-            backwards: a.backwards + b.backwards,
-        })
+        let counts: Vec<u64> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        let readings = u64::from(READINGS_PER_CPU) * counts.len() as u64;
+        let backwards = counts.iter().sum();
+        (!counts.is_empty()).then_some(Race { cpus: counts.len(), readings, backwards })
     })
 }
 
@@ -98,10 +96,8 @@ fn raced(race: Option<Race>) -> MachineCheck {
 
 fn reading(seconds: f64) -> MachineCheck {
     let found = Quantity::new(seconds, Unit::Second).to_string();
-    match seconds < 200e-9 {
-        true => good(found),
-        false => costs(found, "single operations of less than a microsecond have it in their figure"),
-    }
+    let cost = "single operations of less than a microsecond have it in their figure";
+    costs_if(seconds >= 200e-9, found, cost)
 }
 
 fn probes() -> Vec<f64> {
@@ -120,16 +116,10 @@ fn core_clock(probes: &[f64]) -> MachineCheck {
         ),
         (Some(low), Some(middle), Some(high)) => {
             let spread = (high - low) / middle;
-            let found = format!(
-                "{}, 90 % of {} probes within {}",
-                Quantity::new(middle, Unit::Hertz),
-                sorted.len(),
-                plimsoll_units::quantity::percent(spread, 2)
-            );
-            match spread < 0.02 {
-                true => good(found),
-                false => costs(found, "figures vary with it; their limits follow the clock that was held"),
-            }
+            let (clock, within) = (Quantity::new(middle, Unit::Hertz), percent(spread, 2));
+            let found = format!("{clock}, 90 % of {} probes within {within}", sorted.len());
+            let cost = "figures vary with it; their limits follow the clock that was held";
+            costs_if(spread >= 0.02, found, cost)
         }
         _ => unknown("no chain of additions could be timed", "limits that need the clock are unknown"),
     }
