@@ -249,12 +249,9 @@ impl Cpu {
         let packages: Option<BTreeSet<u32>> = running().map(|cpu| cpu.package).collect();
         let sockets = packages.map(|set| set.len()).filter(|&n| n > 0);
         let cores = distinct_cores(running());
-        if sockets.is_none() {
-            s.note("cpu.sockets", "the kernel does not tell the package of every CPU");
-        }
-        if cores.is_none() {
-            s.note("cpu.cores", "the kernel does not tell the core of every CPU");
-        }
+        let sockets = sockets.ok_or("the kernel does not tell the package of every CPU");
+        let sockets = s.keep("cpu.sockets", sockets);
+        let cores = s.keep("cpu.cores", cores.ok_or("the kernel does not tell the core of every CPU"));
         let first = allowed.first().or(online.first()).unwrap_or(0);
         let kinds = kinds(s, &info, &online);
         if !kinds.is_empty() && logical.iter().all(|cpu| cpu.capacity.is_none()) {
@@ -335,8 +332,7 @@ fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
         }
         listed.clone()
     });
-    let present = present.unwrap_or_default().iter().chain(online.iter()).collect();
-    (present, online)
+    (present.unwrap_or_default(), online)
 }
 
 /// Returns the online CPUs in this process's affinity, or `online` if the affinity is unreadable.

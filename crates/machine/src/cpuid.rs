@@ -154,12 +154,9 @@ fn identifying_part(leaf: Leaf) -> Option<Leaf> {
 
 /// Executes CPUID on CPU `number`, in a thread pinned to it; empty if that fails.
 fn query_cpu(number: usize) -> Vec<Leaf> {
-    let asked = std::thread::scope(|scope| {
-        let ask =
-            || plimsoll_metal::affinity::pin_to(&[number]).map(|()| query_this_cpu()).unwrap_or_default();
-        std::thread::Builder::new().spawn_scoped(scope, ask).map(|thread| thread.join().unwrap_or_default())
-    });
-    asked.unwrap_or_default()
+    let ask = move || plimsoll_metal::affinity::pin_to(&[number]).map(|()| query_this_cpu());
+    let thread = std::thread::Builder::new().spawn(ask).ok();
+    thread.and_then(|thread| thread.join().ok()?.ok()).unwrap_or_default()
 }
 
 fn query_this_cpu() -> Vec<Leaf> {

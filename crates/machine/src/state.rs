@@ -146,17 +146,14 @@ impl StateSnapshot {
 impl MachineState {
     pub(super) fn discover(s: &mut Survey, snapshot: &StateSnapshot, cpu: &Cpu) -> Self {
         let load = s.keep("state.load", load(s.root));
-        let steal_since_boot = snapshot.steal_since_boot(&cpu.allowed);
-        if steal_since_boot.is_none() {
-            s.note("state.steal", "/proc/stat has no usable lines of the allowed CPUs");
-        }
+        let steal = snapshot.steal_since_boot(&cpu.allowed);
+        let steal = steal.ok_or("/proc/stat has no usable lines of the allowed CPUs");
+        let steal_since_boot = s.keep("state.steal", steal);
         if snapshot.stalls == [None; 3] {
             s.keep("state.pressure", stall(s.root, PRESSURE[0]));
         }
-        let turbo = turbo(s.root);
-        if turbo.is_none() {
-            s.note("state.turbo", "neither intel_pstate/no_turbo nor cpufreq/boost is there");
-        }
+        let turbo = turbo(s.root).ok_or("neither intel_pstate/no_turbo nor cpufreq/boost is there");
+        let turbo = s.keep("state.turbo", turbo);
         Self { load, steal_since_boot, pressure: snapshot.pressure(), turbo }
     }
 }

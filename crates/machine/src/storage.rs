@@ -188,10 +188,9 @@ impl Storage {
             }
             return;
         };
-        let Some(mount) = mounts::mount_of(&mounts, &place.path) else {
-            s.note("storage.file_system", "no mount in /proc/self/mountinfo holds the path");
-            return;
-        };
+        let mount = mounts::mount_of(&mounts, &place.path);
+        let mount = mount.ok_or("no mount in /proc/self/mountinfo holds the path");
+        let Some(mount) = s.keep("storage.file_system", mount) else { return };
         let medium = Medium::of_mount(s.root, &mounts, mount);
         self.file_system = Some(MountedFileSystem {
             fs_type: mount.fs_type.clone(),

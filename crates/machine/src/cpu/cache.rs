@@ -128,9 +128,8 @@ pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<CpuCache> {
         if cache.kind == CacheKind::Unknown {
             s.note(&format!("{what}.kind"), "no usable \"type\" in /sys/devices/system/cpu/cpu*/cache");
         }
-        if cache.size_bytes.is_none() {
-            s.note(&format!("{what}.size"), "no usable \"size\" in /sys/devices/system/cpu/cpu*/cache");
-        }
+        let why = "no usable \"size\" in /sys/devices/system/cpu/cpu*/cache";
+        s.keep(&format!("{what}.size"), cache.size_bytes.ok_or(why));
         if !cache.sharing_unknown.is_empty() {
             let why = "no usable \"shared_cpu_list\" in /sys/devices/system/cpu/cpu*/cache";
             s.note(&format!("{what}.sharing"), why);

@@ -58,9 +58,8 @@ impl CpuClock {
                 s.root.text(&path).map_or_else(|why| why, |text| garbled(&path, &text, "a clock in kHz"));
             s.note("cpu.clock.max_hz", why);
         }
-        if base.is_none() {
-            s.note("cpu.clock.base_hz", "neither cpufreq, nor CPPC, nor the model name tells it");
-        }
+        let why = "neither cpufreq, nor CPPC, nor the model name tells it";
+        let base = s.keep("cpu.clock.base_hz", base.ok_or(why));
         Self {
             base_hz: base.map(|(_, hz)| hz),
             base_source: base.map(|(source, _)| source.to_owned()),

@@ -68,15 +68,12 @@ impl Images {
             let holds_it = path.is_none_or(|path| superblock(root, path, image.offset).is_some());
             holds_it || !image.whole
         };
-        let may_be_file = |phrases: &str| format!("may be a file from which an erofs {phrases}");
-        match self.mounted.iter().find(may_be).map(|image| &image.phrases) {
-            Some(phrases) => {
-                Some(may_be_file(&format!("{phrases} (the kernel does not tell which files those are)")))
-            }
-            None => {
-                (self.unseen > 0).then(|| may_be_file("is mounted in a mount namespace that cannot be seen"))
-            }
-        }
+        let shown = self.mounted.iter().find(may_be).map(|image| {
+            format!("{} (the kernel does not tell which files those are)", image.phrases)
+        });
+        let hidden = || "is mounted in a mount namespace that cannot be seen".to_owned();
+        let phrases = shown.or_else(|| (self.unseen > 0).then(hidden));
+        phrases.map(|phrases| format!("may be a file from which an erofs {phrases}"))
     }
 }
 

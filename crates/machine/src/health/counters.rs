@@ -191,18 +191,14 @@ impl CounterFiles {
 
     /// Reads all counters; unreadable counters are absent.
     pub fn counters(&self) -> HealthCounters {
-        let controller = |name: &str, dir: &Path| {
-            let [corrected, uncorrected] =
-                ["ce_count", "ue_count"].map(|file| self.root.number(dir.join(file)).ok());
-            Some(Controller {
-                name: shown_within(name, 16),
-                corrected: corrected?,
-                uncorrected: uncorrected?,
-            })
+        let controller = |(name, dir): &(String, PathBuf)| {
+            let count = |file: &str| self.root.number(dir.join(file)).ok();
+            let (corrected, uncorrected) = (count("ce_count")?, count("ue_count")?);
+            Some(Controller { name: shown_within(name, 16), corrected, uncorrected })
         };
         HealthCounters {
             throttled: self.throttled(),
-            controllers: self.controllers.iter().filter_map(|(name, dir)| controller(name, dir)).collect(),
+            controllers: self.controllers.iter().filter_map(controller).collect(),
             energy: self.energy(),
             interfaces: self.interfaces(),
         }

@@ -1,4 +1,3 @@
-use std::fmt::Write as _;
 use std::path::Path;
 
 use super::SavedContent;
@@ -38,20 +37,15 @@ pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedCon
 
 /// Returns `/proc/self/cgroup` with numbered names, reduced to the controllers that are saved.
 fn membership(table: &str, names: &mut NumberedNames) -> String {
-    let mut text = String::new();
-    for line in table.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (Some(number), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
+    let lines = table.lines().filter_map(|line| {
+        let (number, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
         let wanted = controllers.is_empty() || controllers.split(',').any(|c| CONTROLLERS.contains(&c));
-        if wanted && number.bytes().all(|byte| byte.is_ascii_digit()) {
-            let path = names.path(Path::new(path));
-            let _ = writeln!(text, "{number}:{controllers}:{}", path.display());
-        }
-    }
-    text
+        let is_line = wanted && number.bytes().all(|byte| byte.is_ascii_digit());
+        let mut path = || names.path(Path::new(path)).display().to_string();
+        is_line.then(|| format!("{number}:{controllers}:{}\n", path()))
+    });
+    lines.collect()
 }
 
 fn is_wanted(mount: &Mount) -> bool {
