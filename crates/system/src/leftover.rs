@@ -217,16 +217,11 @@ impl RegistryEntry {
         let content = EntryContent { host: host(), parent: parent.to_owned(), parent_inode };
         let path = directory.join(format!("{name}{ENTRY}"));
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
-        // A reaper that sees it now ignores new and empty entries.
-        let locked = flock(&file, FlockOperation::LockExclusive).map_err(io::Error::from);
-        match locked.and_then(|()| (&file).write_all(&(serde_json::to_string(&content)? + "\n").into_bytes()))
-        {
-            Ok(()) => Ok(Self { file, path, thing: parent.join(name) }),
-            Err(e) => {
-                let _ = fs::remove_file(path);
-                Err(e)
-            }
-        }
+        let mut entry = Self { file, path, thing: parent.join(name) };
+        // A reaper that sees it now ignores new and empty entries. A failure drops and removes it.
+        flock(&entry.file, FlockOperation::LockExclusive)?;
+        entry.file.write_all((serde_json::to_string(&content)? + "\n").as_bytes())?;
+        Ok(entry)
     }
 
     fn record(&mut self) {
