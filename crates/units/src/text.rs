@@ -125,10 +125,7 @@ pub fn shown_within(text: &str, longest: usize) -> String {
 pub fn shown_whole(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_unsafe(c) && !matches!(c, '\n' | '\t') {
-            true => out.extend(c.escape_unicode()),
-            false => out.push(c),
-        }
+        if is_unsafe(c) && !matches!(c, '\n' | '\t') { out.extend(c.escape_unicode()) } else { out.push(c) }
     }
     out
 }

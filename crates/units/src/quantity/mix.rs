@@ -110,11 +110,8 @@ impl TryFrom<Vec<MixPart>> for Mix {
 
 impl fmt::Display for Mix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, part) in self.0.iter().enumerate() {
-            let plus = if i == 0 { "" } else { "+" };
-            write!(f, "{plus}{}@{}", format_size(part.bytes), part.weight)?;
-        }
-        Ok(())
+        let shown = |part: &MixPart| format!("{}@{}", format_size(part.bytes), part.weight);
+        f.write_str(&self.0.iter().map(shown).collect::<Vec<String>>().join("+"))
     }
 }
 
