@@ -93,10 +93,8 @@ impl FromStr for CpuSet {
             return Ok(Self(set));
         }
         for part in text.split(',') {
-            let (first, last) = match part.split_once('-') {
-                Some((first, last)) => (number(first, part)?, number(last, part)?),
-                None => (number(part, part)?, number(part, part)?),
-            };
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(first, part)?, number(last, part)?);
             if last < first {
                 return Err(CpuListError::Backwards(first, last));
             }

@@ -159,19 +159,15 @@ pub(crate) fn numbered(name: &str, prefix: &str) -> bool {
 /// Reads the devices in `/sys/block`, except loop, RAM, zram and network devices of size 0.
 pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
     let names = s.keep("disks", s.root.names("sys/block")).unwrap_or_default();
-    let mut disks = Vec::new();
-    for name in names.iter().take(MAX_DISKS) {
-        let found = s.root.resolve(Path::new("sys/block").join(name));
-        let Some(place) = s.keep(&format!("disks.{name}"), found) else { continue };
-        let disk = Disk::at(s.root, &place);
-        let is_empty = disk.size_bytes.is_none_or(|bytes| bytes == 0);
-        let is_spare =
-            [DiskKind::Loop, DiskKind::Ram, DiskKind::Zram, DiskKind::Network].contains(&disk.kind);
-        if !is_empty || !is_spare {
-            disks.push(disk);
-        }
-    }
-    disks
+    let found = names.iter().take(MAX_DISKS).filter_map(|name| {
+        let place = s.root.resolve(Path::new("sys/block").join(name));
+        Some(Disk::at(s.root, &s.keep(&format!("disks.{name}"), place)?))
+    });
+    let is_spare = |disk: &Disk| {
+        [DiskKind::Loop, DiskKind::Ram, DiskKind::Zram, DiskKind::Network].contains(&disk.kind)
+            && disk.size_bytes.is_none_or(|bytes| bytes == 0)
+    };
+    found.filter(|disk| !is_spare(disk)).collect()
 }
 
 impl Disk {

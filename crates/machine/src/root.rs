@@ -123,10 +123,7 @@ impl Root {
     /// Reads all bytes of a file; fails if the file has more than `cap` bytes.
     pub fn bytes(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
         let bytes = self.head(path, cap.saturating_add(1))?;
-        if bytes.len() as u64 > cap {
-            return Err(ReadError::TooLong(name_of(path), cap));
-        }
-        Ok(bytes)
+        if bytes.len() as u64 > cap { Err(ReadError::TooLong(name_of(path), cap)) } else { Ok(bytes) }
     }
 
     /// Reads at most the first `cap` bytes of a file.

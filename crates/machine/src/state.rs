@@ -135,12 +135,6 @@ impl StateSnapshot {
         }
         share(sum.steal, sum.total)
     }
-
-    /// Returns for each resource the share of the last 10 s in which a thread waited for it.
-    pub fn pressure(&self) -> Pressure {
-        let [cpu, memory, io] = self.stalls.map(|stall| Some(stall?.share_10s));
-        Pressure { cpu, memory, io }
-    }
 }
 
 impl MachineState {
@@ -154,7 +148,8 @@ impl MachineState {
         }
         let turbo = turbo(s.root).ok_or("neither intel_pstate/no_turbo nor cpufreq/boost is there");
         let turbo = s.keep("state.turbo", turbo);
-        Self { load, steal_since_boot, pressure: snapshot.pressure(), turbo }
+        let [cpu, memory, io] = snapshot.stalls.map(|stall| Some(stall?.share_10s));
+        Self { load, steal_since_boot, pressure: Pressure { cpu, memory, io }, turbo }
     }
 }
 

@@ -332,10 +332,7 @@ fn slaves(s: &mut Survey, place: &Path) -> (Option<String>, Option<Medium>, Vec<
 /// Returns the sysfs directory of the device of `mount`, by number or, without any, by source.
 fn device_of(root: &Root, place: &StoragePath, mount: &Mount) -> Result<PathBuf, ReadError> {
     let number = place.of_file_system.unwrap_or(mount.device);
-    if number.major != 0 {
-        return sysfs_directory(root, number);
-    }
-    device_by_source(root, mount)
+    if number.major != 0 { sysfs_directory(root, number) } else { device_by_source(root, mount) }
 }
 
 /// Returns the sysfs directory of the device that is a mount's source; the first for bcachefs.

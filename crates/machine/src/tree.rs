@@ -62,15 +62,13 @@ impl Tree {
         Ok(added)
     }
 
-    pub(super) fn only_directory(self) -> Self {
-        match self {
-            Self::Directory(mut all)
-                if all.len() == 1 && matches!(all.values().next(), Some(Self::Directory(_))) =>
-            {
-                all.pop_first().map_or_else(Self::default, |(_, only)| only)
-            }
-            other => other,
+    pub(super) fn only_directory(mut self) -> Self {
+        if let Self::Directory(all) = &mut self
+            && let (1, Some(Self::Directory(only))) = (all.len(), all.values_mut().next())
+        {
+            return Self::Directory(std::mem::take(only));
         }
+        self
     }
 
     pub(super) fn has(&self, name: &str) -> bool {

@@ -115,8 +115,7 @@ impl Virtualisation {
         // On x86 no evidence means bare metal; elsewhere firmware or device tree must confirm it.
         let is_real =
             (is_x86(cpu) || is_made_by_somebody(root, &found)) && !has_devices_of_a_hypervisor(root);
-        let is_stated = is_virtual || is_real;
-        found.is_virtual = is_stated.then_some(is_virtual);
+        found.is_virtual = (is_virtual || is_real).then_some(is_virtual);
         if found.is_virtual.is_none() {
             s.note("virtualisation", "nothing in /sys or /proc/cpuinfo tells");
         } else if is_virtual && found.hypervisor.is_none() {

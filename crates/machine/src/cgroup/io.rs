@@ -53,12 +53,10 @@ impl fmt::Display for IoLimit {
             ("writes", self.write_bytes, Unit::BytePerSecond),
             ("writes", self.writes, Unit::IoPerSecond),
         ];
-        let set = all.into_iter().filter_map(|(what, value, unit)| Some((what, value?, unit)));
-        for (index, (what, value, unit)) in set.enumerate() {
-            let separator = if index == 0 { "" } else { ", " };
-            write!(f, "{separator}{what} {}", Quantity::new(value as f64, unit))?;
-        }
-        Ok(())
+        let shown = |(what, value, unit): (&str, Option<u64>, Unit)| {
+            Some(format!("{what} {}", Quantity::new(value? as f64, unit)))
+        };
+        f.write_str(&all.into_iter().filter_map(shown).collect::<Vec<String>>().join(", "))
     }
 }
 
@@ -76,10 +74,7 @@ pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
         ["blkio", "io"].into_iter().find_map(|controller| Groups::of(root, controller).ok().flatten());
     let Some(groups) = groups else { return Vec::new() };
     let mut all: BTreeMap<String, IoLimit> = BTreeMap::new();
-    let held = match groups.version {
-        Version::V1 => 1,
-        Version::V2 => groups.dirs.len(),
-    };
+    let held = if groups.version == Version::V1 { 1 } else { groups.dirs.len() };
     for dir in groups.dirs.iter().take(held) {
         for line in stated_limits(root, groups.version, dir).lines() {
             let Some((device, rest)) = line.split_once(' ') else { continue };

@@ -60,14 +60,8 @@ impl CpuClock {
         }
         let why = "neither cpufreq, nor CPPC, nor the model name tells it";
         let base = s.keep("cpu.clock.base_hz", base.ok_or(why));
-        Self {
-            base_hz: base.map(|(_, hz)| hz),
-            base_source: base.map(|(source, _)| source.to_owned()),
-            max_hz,
-            min_hz,
-            driver,
-            governors,
-        }
+        let (base_source, base_hz) = base.map(|(source, hz)| (source.to_owned(), hz)).unzip();
+        Self { base_hz, base_source, max_hz, min_hz, driver, governors }
     }
 }
 

@@ -73,8 +73,7 @@ impl<'a> DiskSurvey<'a> {
         place: Option<&Path>,
         left_out: &dyn Fn(&str) -> bool,
     ) -> Vec<String> {
-        let mut phrases = Vec::new();
-        phrases.extend(place.map(|place| self.held(place, left_out)).unwrap_or_default());
+        let mut phrases = place.map(|place| self.held(place, left_out)).unwrap_or_default();
         phrases.extend(self.mounted(thing, place));
         let swaps_to = |(area, path): &&(Option<FileOrDevice>, PathBuf)| {
             let by_name = area.is_none() && place.is_some_and(|place| place.file_name() == path.file_name());

@@ -1,7 +1,6 @@
 use super::{CpuTime, StateSnapshot, share};
 use crate::CpuSet;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Activity between two snapshots. Shares are from 0 to 1; `None` is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -29,9 +28,10 @@ impl StateSnapshot {
     pub fn until(&self, later: &Self, cpus: &CpuSet) -> StateChange {
         let elapsed = later.at.saturating_duration_since(self.at);
         let time = self.time_until(later, cpus);
+        let elapsed_us = u64::try_from(elapsed.as_micros()).unwrap_or(0);
         let stall = |n: usize| {
             let (before, after) = (self.stalls.get(n).copied()??, later.stalls.get(n).copied()??);
-            stalled(after.total_us.saturating_sub(before.total_us), elapsed)
+            share(after.total_us.saturating_sub(before.total_us), elapsed_us)
         };
         let throttled = self.throttling.zip(later.throttling);
         StateChange {
@@ -57,10 +57,6 @@ impl StateSnapshot {
         }
         sum
     }
-}
-
-fn stalled(stalled_us: u64, elapsed: Duration) -> Option<f64> {
-    share(stalled_us, u64::try_from(elapsed.as_micros()).ok()?)
 }
 
 #[cfg(test)]
