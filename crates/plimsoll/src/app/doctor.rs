@@ -12,8 +12,7 @@ use plimsoll_server::traffic::shaper;
 use plimsoll_system::leftover::Registry;
 
 use super::prepared::PreparedRun;
-use super::progress::ProgressText;
-use super::{Failure, carry_out, code, document, interrupts, printed, ref_tools};
+use super::{Failure, carry_out, code, document, interrupts, printed, progress, ref_tools};
 use crate::output;
 
 const SAMPLES_PER_ROUND: u32 = 6;
@@ -46,16 +45,16 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let interrupts = interrupts()?;
     let mut runs = Vec::new();
     for round in 1..=typed.rounds {
-        let progress = ProgressText { style: &style };
         let mut emit = |event| {
             if let RunEvent::Preparing { case, index, cases, .. } = event {
-                let rounds = typed.rounds;
-                progress.show(&format!("round {round} of {rounds}, case {} of {cases}: {case}", index + 1));
+                let (rounds, number) = (typed.rounds, index + 1);
+                let line = format!("round {round} of {rounds}, case {number} of {cases}: {case}");
+                progress::show(&style, &line);
             }
         };
         let (run, interrupted) =
             carry_out(&prepared, document(&prepared), interrupts.clone(), None, &mut emit)?;
-        progress.clear();
+        progress::show(&style, "");
         if interrupted {
             output::complain(&format!("interrupted: {} rounds are too few, nothing is kept", runs.len()));
             return Ok(ExitCode::from(code::INTERRUPTED));

@@ -25,8 +25,7 @@ use plimsoll_units::text::shown_path;
 use serde_json::to_string_pretty;
 
 use super::prepared::{PreparedRun, is_on_files, read_history, takes_server};
-use super::progress::ProgressText;
-use super::{Failure, carry_out, code, document, interrupts_until, printed, serving, target};
+use super::{Failure, carry_out, code, document, interrupts_until, printed, progress, serving, target};
 use crate::output;
 
 /// Share of the time limit after which no measurement starts.
@@ -72,8 +71,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     if typed.explain {
         return printed(&explained(&gate, typed.level, &style));
     }
-    let measuring =
-        Measuring { prepared, asked, progress: ProgressText { style: &style }, begun, most: typed.most() };
+    let measuring = Measuring { prepared, asked, style: &style, begun, most: typed.most() };
     gate.interrupted = measuring.all(&mut gate)?;
     let machine = &measuring.prepared.machine;
     record_proven(typed, machine, &gate.proven);
@@ -297,7 +295,7 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigure
 struct Measuring<'a> {
     prepared: PreparedRun,
     asked: Receiver<()>,
-    progress: ProgressText<'a>,
+    style: &'a Style,
     begun: Instant,
     most: Duration,
 }
@@ -331,7 +329,7 @@ impl Measuring<'_> {
             }
             interrupted = ended || self.pause(gate.repetitions_to_spread(), before.elapsed());
         }
-        self.progress.clear();
+        progress::show(self.style, "");
         Ok(interrupted && !self.is_over())
     }
 
@@ -364,7 +362,7 @@ impl Measuring<'_> {
         let before = Processes::read(&root);
         let mut emit = |event| {
             if let RunEvent::Preparing { case, .. } = event {
-                self.progress.show(&format!("gate: {case}"));
+                progress::show(self.style, &format!("gate: {case}"));
             }
         };
         let (run, interrupted) =

@@ -21,8 +21,7 @@ use plimsoll_units::text::shown_bytes;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::progress::ProgressText;
-use super::{Failure, code, target};
+use super::{Failure, code, progress, target};
 use crate::output;
 use child::SignalRelay;
 
@@ -40,7 +39,6 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
     let baseline = kept::baseline(typed)?;
     let observed = typed.start.as_deref().map(|name| detached::find_process(typed, name)).transpose()?;
     let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
-    let progress = ProgressText { style: &style };
     if is_observer {
         // Until it observes, it ends with the process that waits for that.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));
@@ -50,9 +48,9 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
     let stopped = typed.stop.as_deref().map(|name| detached::end(typed, name)).transpose()?;
     let prepared = probe::prepare(typed)?;
     let probe = |when: &str| {
-        progress.show(&format!("steady: probing {when} the command"));
+        progress::show(&style, &format!("steady: probing {when} the command"));
         let levels = probe::measure(&prepared, &relay);
-        progress.clear();
+        progress::show(&style, "");
         levels
     };
     let mut document = match stopped {

@@ -23,8 +23,7 @@ use plimsoll_watch::{
 };
 
 use super::super::prepared::PreparedRun;
-use super::super::progress::ProgressText;
-use super::super::{first_node, own_program};
+use super::super::{first_node, own_program, progress};
 use crate::output::complain;
 
 /// Longest wait before the clock that counts sleep is read again; a wait does not count it.
@@ -148,7 +147,7 @@ impl<'a> Probing<'a> {
             let came = self.asked.recv_timeout(left.min(MAX_SLEEP_LOOK_TIME));
             is_stopped = came != Err(RecvTimeoutError::Timeout);
         }
-        self.progress().clear();
+        progress::show(&self.style, "");
         is_stopped
     }
 
@@ -264,11 +263,7 @@ impl<'a> Probing<'a> {
         let left = until(self.begun.seconds);
         let next = next.map_or_else(String::new, |next| format!(", the next one in {}", until(next)));
         let probes = format_count(self.probes, "probe");
-        self.progress().show(&format!("watch: {probes}{next}, {left} left"));
-    }
-
-    fn progress(&self) -> ProgressText<'_> {
-        ProgressText { style: &self.style }
+        progress::show(&self.style, &format!("watch: {probes}{next}, {left} left"));
     }
 }
 
