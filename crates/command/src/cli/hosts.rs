@@ -63,10 +63,9 @@ impl Hosts {
 const HERE: &str = "plan ignore_unsupported target destroy_data_on hosts inventory parallel program launcher \
     ssh_config json html events store redact explain quiet no_color list dry_run resume limits require";
 
-/// Returns the typed options of command `name` for each machine, as `--option=value`, without
-/// `--key` and options for this machine only ([`HERE`]).
-pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Vec<String> {
-    let Some(command) = known.find_subcommand(name) else { return Vec::new() };
+/// Returns the typed options of `command` for each machine, as `--option=value`, without `--key`
+/// and options for this machine only ([`HERE`]).
+pub(super) fn forwarded(command: &Command, matches: &ArgMatches) -> Vec<String> {
     let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     let options = command.get_arguments().filter_map(|arg| Some((arg.get_id().as_str(), arg.get_long()?)));
     let is_here = |id: &str| HERE.split(' ').any(|here| here == id);
@@ -78,19 +77,18 @@ pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Ve
     words.collect()
 }
 
-/// Returns the command `name` for each of `--hosts`, without storing there; `None` without hosts.
+/// Returns `command` for each of `--hosts`, without storing there; `None` without hosts.
 pub(super) fn forwarded_command(
-    known: &Command,
-    name: &str,
+    command: &Command,
     matches: &ArgMatches,
 ) -> Result<Option<TypedCommand>, clap::Error> {
     let hosts = Hosts::from_arg_matches(matches)?;
     // `ArgMatches::try_contains_id` knows the existing options only in debug builds.
-    let command = known.find_subcommand(name);
-    let has = |id: &str| command.is_some_and(|command| command.get_arguments().any(|arg| arg.get_id() == id));
+    let has = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
     let nothing_kept = [("store", "--store=none"), ("quiet", "--quiet")];
     let nothing_kept = nothing_kept.into_iter().filter(|(id, _)| has(id)).map(|(_, word)| word.to_owned());
-    let words = std::iter::once(name.to_owned()).chain(forwarded(known, name, matches)).chain(nothing_kept);
+    let name = command.get_name().to_owned();
+    let words = std::iter::once(name).chain(forwarded(command, matches)).chain(nothing_kept);
     let quiet = has("quiet") && matches.get_flag("quiet");
     Ok(hosts.is_named().then(|| TypedCommand::EachHost {
         hosts: Box::new(hosts),

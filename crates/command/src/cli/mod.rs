@@ -547,53 +547,49 @@ pub fn parse(
     mistakes::slips_of_typing(&known, &words)?;
     let wrong = |error| mistakes::worded(error, &known, &words);
     let matches = help::arranged(command, asked).try_get_matches_from(&words).map_err(wrong)?;
-    if let Some((name, matches)) = matches.subcommand()
-        && let Some(command) = known.find_subcommand(name)
+    let typed = matches.subcommand().and_then(|(name, m)| Some((name, m, known.find_subcommand(name)?)));
+    let Some((name, m, command)) = typed else {
+        return Err(known.clone().error(ErrorKind::MissingSubcommand, "a command is missing"));
+    };
+    mistakes::requirements(command, m)?;
+    mistakes::values_of_other_tools(m)?;
+    if ["doctor", "references"].contains(&name)
+        && let Some(elsewhere) = hosts::forwarded_command(command, m)?
     {
-        mistakes::requirements(command, matches)?;
-        mistakes::values_of_other_tools(matches)?;
+        return Ok(elsewhere);
     }
     let path = |m: &ArgMatches, id| m.get_one::<PathBuf>(id).cloned();
-    match matches.subcommand() {
-        Some(("run", m)) => asked_of_run(m, &known),
-        Some(("hosted", m)) => Ok(TypedCommand::Hosted(path(m, "directory").unwrap_or_default())),
-        Some(("plan", m)) => plans::parse(m).map(|work| TypedCommand::Plan(Box::new(work))),
-        Some(("machine", m)) => Ok(TypedCommand::Machine(MachineFlags::from_arg_matches(m)?)),
-        Some(("history", m)) => Ok(TypedCommand::History(Box::new(HistoryCommand::from_arg_matches(m)?))),
-        Some(("import", m)) => Ok(TypedCommand::History(Box::new(Import::from_arg_matches(m)?.into()))),
-        Some(("compare", m)) => Ok(TypedCommand::Compare(Box::new(Compare::from_arg_matches(m)?))),
-        Some(("report", m)) => Ok(TypedCommand::Report(Box::new(ReportCommand::from_arg_matches(m)?))),
-        Some(("export", m)) => Ok(TypedCommand::Export(Box::new(Export::from_arg_matches(m)?))),
-        Some(("check", m)) => Ok(TypedCommand::Check(Box::new(CheckCommand::from_arg_matches(m)?))),
-        Some(("gather", m)) => Ok(TypedCommand::Gather(Box::new(Gather::from_arg_matches(m)?))),
-        Some(("gate", m)) => Ok(TypedCommand::Gate(Box::new(GateCommand::from_arg_matches(m)?))),
-        Some(("watch", m)) => watch::parse(m).map(|typed| TypedCommand::Watch(Box::new(typed))),
-        Some(("steady", m)) => Ok(TypedCommand::Steady(Box::new(SteadyCommand::from_arg_matches(m)?))),
-        Some(("site", m)) => Ok(TypedCommand::Site(Box::new(SiteCommand::from_arg_matches(m)?))),
-        Some(("doctor", m)) => match hosts::forwarded_command(&known, "doctor", m)? {
-            Some(elsewhere) => Ok(elsewhere),
-            None => Ok(TypedCommand::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
-        },
-        Some(("serve", m)) => Ok(TypedCommand::Serve(Box::new(Serve::from_arg_matches(m)?))),
-        Some(("key", m)) => {
-            Ok(TypedCommand::NewKey(m.subcommand_matches("new").and_then(|m| path(m, "file"))))
-        }
-        Some(("references", m)) => match hosts::forwarded_command(&known, "references", m)? {
-            Some(elsewhere) => Ok(elsewhere),
-            None => Ok(TypedCommand::References(ReferenceFlags::from_arg_matches(m)?)),
-        },
-        Some(("launch", m)) => Ok(TypedCommand::Launch(LaunchFlags::from_arg_matches(m)?)),
-        Some(("worker", _)) => Ok(TypedCommand::Worker),
-        Some(("private-server", _)) => Ok(TypedCommand::PrivateServer),
-        Some(("observer", m)) => Ok(TypedCommand::Observer(Box::new(SteadyCommand::from_arg_matches(m)?))),
-        Some(("generate", m)) => Ok(TypedCommand::Generate(path(m, "directory").unwrap_or_default())),
-        Some((name, m)) => asked_of_subsystem(name, m),
-        None => Err(known.clone().error(ErrorKind::MissingSubcommand, "a command is missing")),
-    }
+    Ok(match name {
+        "run" => asked_of_run(m, command)?,
+        "hosted" => TypedCommand::Hosted(path(m, "directory").unwrap_or_default()),
+        "plan" => TypedCommand::Plan(Box::new(plans::parse(m)?)),
+        "machine" => TypedCommand::Machine(MachineFlags::from_arg_matches(m)?),
+        "history" => TypedCommand::History(Box::new(HistoryCommand::from_arg_matches(m)?)),
+        "import" => TypedCommand::History(Box::new(Import::from_arg_matches(m)?.into())),
+        "compare" => TypedCommand::Compare(Box::new(Compare::from_arg_matches(m)?)),
+        "report" => TypedCommand::Report(Box::new(ReportCommand::from_arg_matches(m)?)),
+        "export" => TypedCommand::Export(Box::new(Export::from_arg_matches(m)?)),
+        "check" => TypedCommand::Check(Box::new(CheckCommand::from_arg_matches(m)?)),
+        "gather" => TypedCommand::Gather(Box::new(Gather::from_arg_matches(m)?)),
+        "gate" => TypedCommand::Gate(Box::new(GateCommand::from_arg_matches(m)?)),
+        "watch" => TypedCommand::Watch(Box::new(watch::parse(m)?)),
+        "steady" => TypedCommand::Steady(Box::new(SteadyCommand::from_arg_matches(m)?)),
+        "site" => TypedCommand::Site(Box::new(SiteCommand::from_arg_matches(m)?)),
+        "doctor" => TypedCommand::Doctor(Box::new(Doctor::from_arg_matches(m)?)),
+        "serve" => TypedCommand::Serve(Box::new(Serve::from_arg_matches(m)?)),
+        "key" => TypedCommand::NewKey(m.subcommand_matches("new").and_then(|m| path(m, "file"))),
+        "references" => TypedCommand::References(ReferenceFlags::from_arg_matches(m)?),
+        "launch" => TypedCommand::Launch(LaunchFlags::from_arg_matches(m)?),
+        "worker" => TypedCommand::Worker,
+        "private-server" => TypedCommand::PrivateServer,
+        "observer" => TypedCommand::Observer(Box::new(SteadyCommand::from_arg_matches(m)?)),
+        "generate" => TypedCommand::Generate(path(m, "directory").unwrap_or_default()),
+        name => asked_of_subsystem(name, m)?,
+    })
 }
 
 /// Converts the matches of `plimsoll run` to a measurement on this machine or on `--hosts`.
-fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<TypedCommand, clap::Error> {
+fn asked_of_run(m: &ArgMatches, command: &Command) -> Result<TypedCommand, clap::Error> {
     let mut common = Common::from_arg_matches(m)?;
     let RunFlags { plan, server, key: KeyFlag { key }, ignore_unsupported } = RunFlags::from_arg_matches(m)?;
     DiskFlags::from_arg_matches(m)?.apply(&mut common);
@@ -611,7 +607,7 @@ fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<TypedCommand, clap::E
     if !hosts.is_named() {
         return Ok(TypedCommand::Measure { what, common, key });
     }
-    let words = hosts::forwarded(known, "run", m);
+    let words = hosts::forwarded(command, m);
     Ok(TypedCommand::OnHosts { what, common, key, hosts: Box::new(hosts), words })
 }
 
