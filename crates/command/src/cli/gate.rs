@@ -14,7 +14,7 @@ use super::values::{precision, whole, within};
 pub struct GateCommand {
     /// How much to measure: 1 (plan gate, up to 15 seconds), 2 (plan quick, up to 2 minutes) or 3
     /// (plan standard, up to 15 minutes)
-    #[arg(long, value_name = "1|2|3", default_value_t = 1, value_parser = whole::<1, 3>)]
+    #[arg(long, value_name = "1|2|3", default_value_t = 1, value_parser = whole::<u32, 1, 3>)]
     pub level: u32,
     /// Format of the answer on stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -53,7 +53,7 @@ pub struct GateCommand {
     /// [default: 6 if unknown, 2 to 5 or 130 if it could not run; with --format nagios always 3,
     /// with npd always 2]
     #[arg(long, value_name = "CODE", value_parser = code)]
-    pub exit_unknown: Option<u32>,
+    pub exit_unknown: Option<u8>,
     /// Print no progress line
     #[arg(long, short)]
     pub quiet: bool,
@@ -97,8 +97,8 @@ impl GateCommand {
 }
 
 /// Parses `--exit-unknown`, 0 to 255; fails for 1, the code of a sick machine.
-fn code(text: &str) -> Result<u32, String> {
-    let code = whole::<0, 255>(text)?;
+fn code(text: &str) -> Result<u8, String> {
+    let code = whole::<u8, 0, 255>(text)?;
     (code != 1).then_some(code).ok_or_else(|| "must not be 1, which says sick".to_owned())
 }
 

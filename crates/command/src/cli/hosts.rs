@@ -26,7 +26,7 @@ pub struct Hosts {
     #[arg(long, value_name = "FILE", help_heading = "Other machines", conflicts_with = "hosts")]
     pub inventory: Option<PathBuf>,
     /// Run on at most N hosts at the same time [default: 1000]
-    #[arg(long, value_name = "N", value_parser = whole::<1, 10_000>, help_heading = "Other machines")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 1, 10_000>, help_heading = "Other machines")]
     pub parallel: Option<u32>,
     /// Program that starts plimsoll on a host: ssh, srun, kubectl, mpirun, or a command that
     /// contains {host}, such as 'docker exec -i {host}' [default: ssh; with --hosts slurm: srun]

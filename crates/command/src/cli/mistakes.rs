@@ -232,22 +232,19 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let option = argument_name(&argument);
     let value = text(error, ContextKind::InvalidValue).map(|value| shown_within(&value, 40));
-    let command = name(path);
+    let (here, command) = (path.last().copied().unwrap_or(root), name(path));
     Some(match error.kind() {
         ErrorKind::UnknownArgument if !order.before.is_empty() && path.len() > 1 => {
             misplaced(root, path, order)
         }
-        ErrorKind::UnknownArgument if option.starts_with('-') => {
-            let here = path.last().copied().unwrap_or(root);
-            let typed =
-                order::misspelt_option(here, order).or_else(|| other_tools::value_of_fio(&option, order));
-            typed.unwrap_or_else(|| unknown(&option, root, path))
-        }
+        ErrorKind::UnknownArgument if option.starts_with('-') => order::misspelt_option(here, order)
+            .or_else(|| other_tools::value_of_fio(&option, order))
+            .unwrap_or_else(|| unknown(&option, root, path)),
         ErrorKind::UnknownArgument => switched(&argument, path, order)
             .or_else(|| without_value(&argument, path, order))
             .or_else(|| other_tools::answer(&argument, without_program(&command), |_| false))
             .or_else(|| positional(&argument, path, order))
-            .unwrap_or_else(|| unexpected(&argument, path.last().copied().unwrap_or(root), &command)),
+            .unwrap_or_else(|| unexpected(&argument, here, &command)),
         ErrorKind::InvalidSubcommand => other_tools::job_or_server(&order.before).unwrap_or_else(|| {
             no_command(&text(error, ContextKind::InvalidSubcommand).unwrap_or_default(), root, path)
         }),
@@ -257,7 +254,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             format!("{command} requires a command: {}", one_of(&names))
         }
         ErrorKind::InvalidValue if value.as_deref().is_none_or(str::is_empty) => {
-            missing_value(&argument, path.last().copied().unwrap_or(root))
+            missing_value(&argument, here)
         }
         ErrorKind::InvalidValue => {
             invalid(&option, &value.unwrap_or_default(), &texts(error, ContextKind::ValidValue))
@@ -275,9 +272,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         ErrorKind::NoEquals => format!("{option} requires its value after '=': {option}=VALUE"),
         ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => format!("{option} requires more values"),
         ErrorKind::ArgumentConflict => conflict(error, &option),
-        ErrorKind::MissingRequiredArgument => {
-            return missing_argument(error, path.last().copied().unwrap_or(root), &command, order);
-        }
+        ErrorKind::MissingRequiredArgument => return missing_argument(error, here, &command, order),
         _ => return None,
     })
 }
@@ -505,8 +500,8 @@ const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
     ("", &["info", "hardware", "system"], "machine"),
     ("", &["diff"], "compare"),
     ("", &["runs", "ls"], "history"),
-    ("", &["plans"], "plan list"),
-    ("plan", &["convert", "export", "print", "dump", "save"], "show"),
+    ("", &["plans", "published"], "plan list"),
+    ("plan", &["convert", "export", "print", "dump", "save", "create", "make", "new", "init"], "show"),
     ("plan", &["validate", "lint", "verify"], "check"),
     ("history", &["ls"], "list"),
     ("history", &["rm", "remove"], "delete"),
@@ -514,11 +509,9 @@ const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
     ("history", &["export"], "plimsoll export last"),
     ("history", &["report"], "plimsoll report last"),
     ("history", &["diff", "compare"], "plimsoll compare last~1 last"),
-    ("plan", &["create", "make", "new", "init"], "show"),
     ("plan", &["run", "measure", "start"], "plimsoll run"),
     ("history", &["annotate", "comment"], "note"),
     ("", &["hosts", "nodes"], "run --hosts HOST"),
-    ("", &["published"], "plan list"),
     ("", &["price", "prices"], "compare --price"),
     ("key", &["gen", "generate", "create", "make"], "new"),
 ];

@@ -172,7 +172,7 @@ pub struct Common {
     pub threads: Vec<String>,
     /// Take exactly N samples of each case [default: what the plan sets, or 6 to 30, until
     /// --precision is reached]
-    #[arg(long, value_name = "N", value_parser = whole::<1, 1_000_000>)]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 1, 1_000_000>)]
     pub samples: Option<u32>,
     /// Length of one sample, such as 1s [default: what the plan sets, or 200ms]
     #[arg(long, value_name = "TIME", value_parser = sample_time, allow_hyphen_values = true)]
@@ -188,7 +188,7 @@ pub struct Common {
     pub budget: Option<Duration>,
     /// Measure all cases N times, each time in a new random order [default: what the plan sets, or
     /// 1]
-    #[arg(long, value_name = "N", value_parser = whole::<1, MOST_REPEATS>)]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 1, MOST_REPEATS>)]
     pub repeat: Option<u32>,
     /// Multiply all fixed amounts (volumes, counts, operations, file sizes, number of samples where
     /// a plan file sets series = N) by this factor, such as 0.01; samples that last --sample-time

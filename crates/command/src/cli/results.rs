@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use plimsoll_units::quantity::parse_share;
 
 use super::values::whole;
 
@@ -66,7 +67,7 @@ pub struct Compare {
 #[derive(Args, Clone, Debug)]
 pub struct Doctor {
     /// Number of times to measure plan quick, to find the noise between runs; 0 measures nothing
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<0, 100>)]
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<u32, 0, 100>)]
     pub rounds: u32,
     /// Measure only cases whose id begins with NAME in whole parts, such as memory or
     /// cpu.peak/op=fma, or matches NAME as a glob, such as '*f64*'; NAME,NAME for several
@@ -210,12 +211,9 @@ pub struct Export {
 
 /// Parses a loss, such as `5%`, to a share; 0 is refused, as every measurement has noise.
 fn loss(text: &str) -> Result<f64, String> {
-    match share(text)? {
+    match parse_share(text).map_err(|e| e.to_string())? {
         0.0 => Err("must be above 0, such as 5%: every measurement has noise".to_owned()),
         loss => Ok(loss),
     }
 }
 
-fn share(text: &str) -> Result<f64, String> {
-    plimsoll_units::quantity::parse_share(text).map_err(|e| e.to_string())
-}

@@ -10,7 +10,7 @@ use plimsoll_server::wire::{MAX_STREAMS, PORT};
 use plimsoll_units::quantity;
 use plimsoll_units::text::shown_within;
 
-use super::values::{whole16, within};
+use super::values::{whole, within};
 
 fn net(text: &str) -> Result<Net, String> {
     Net::parse(text).ok_or_else(|| {
@@ -54,7 +54,7 @@ pub struct Serve {
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', value_parser = address)]
     pub bind: Vec<SocketAddr>,
     /// TCP and UDP port to listen on
-    #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = whole16::<0, 65_535>)]
+    #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = whole::<u16, 0, 65_535>)]
     pub port: u16,
     /// File with the key that clients must have, made by plimsoll key new FILE [default: make a new
     /// key and print it]
@@ -77,11 +77,11 @@ pub struct Serve {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest, allow_hyphen_values = true)]
     pub max_duration: Duration,
     /// Most parallel streams (--streams) of a client's case; more are refused
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole16::<1, { MAX_STREAMS as u32 }>)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u16, 1, { MAX_STREAMS as u32 }>)]
     pub max_streams: u16,
     /// Most sessions (connected clients, waiting ones included; a client with --load has two) at
     /// the same time; further ones get the answer busy
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = whole16::<1, 4096>)]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = whole::<u16, 1, 4096>)]
     pub max_sessions: u16,
     /// Serve even if started as root [default: refuse]
     #[arg(long)]

@@ -38,7 +38,7 @@ pub struct SteadyCommand {
     #[arg(long, value_name = "FILE|DIR")]
     pub results: Vec<PathBuf>,
     /// Run the command N times
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<1, 10_000>)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32, 1, 10_000>)]
     pub repeat: u32,
     /// Exit with code 6 unless the verdict is that the machine held still
     #[arg(long)]
@@ -65,7 +65,7 @@ pub struct SteadyCommand {
 fn process(text: &str) -> Result<u32, String> {
     let wrong =
         |_| format!("must be the number of a process, such as $(pgrep -o make): '{}' is not", shown(text));
-    whole::<1, 4_194_304>(text).map_err(wrong)
+    whole::<u32, 1, 4_194_304>(text).map_err(wrong)
 }
 
 /// Parses the name under which a verdict is stored: letters, digits, `-`, `_` and `.`, not `last`.

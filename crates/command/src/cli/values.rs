@@ -17,19 +17,13 @@ pub(super) fn within<T: PartialOrd>(value: T, range: RangeInclusive<T>, must: &s
     if range.contains(&value) { Ok(value) } else { Err(must.to_owned()) }
 }
 
-/// Parses a whole number from `LEAST` to `MOST`.
-pub(super) fn whole<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u32, String> {
+/// Parses a whole number from `LEAST` to `MOST`, which must fit in a `T`.
+pub(super) fn whole<T: TryFrom<u32>, const LEAST: u32, const MOST: u32>(text: &str) -> Result<T, String> {
     let wrong = |why: &str| format!("must be between {LEAST} and {MOST}: '{}' is {why}", shown(text));
     let number = quantity::parse_count(text)
         .map_err(|error| wrong(if error.is_out_of_range { "not" } else { "not a whole number" }))?;
     let number = u32::try_from(number).ok().filter(|number| (LEAST..=MOST).contains(number));
-    number.ok_or_else(|| wrong("not"))
-}
-
-/// Parses a whole number from `LEAST` to `MOST`, which must fit in 16 bits.
-pub(super) fn whole16<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u16, String> {
-    let number = whole::<LEAST, MOST>(text)?;
-    u16::try_from(number).map_err(|_| format!("must be between {LEAST} and {MOST}: '{}' is not", shown(text)))
+    number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| wrong("not"))
 }
 
 /// Parses the time of a sample, such as `200ms`: from 1 ms to a day.

@@ -103,14 +103,13 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
 /// Returns 0 for healthy, 1 (Nagios: 2) for sick. For unknown `--exit-unknown` or the format's own
 /// code (Nagios: 3), if any, else 130 if `interrupted`, or 6.
 fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
-    let unknown = typed.exit_unknown.and_then(|code| u8::try_from(code).ok());
     match (answer, typed.format) {
         (GateAnswer::Healthy, _) => 0,
         (GateAnswer::Sick, AnswerForm::Nagios) => 2,
         (GateAnswer::Sick, _) => code::VERDICT,
         (GateAnswer::Unknown, form) => {
             let own = if interrupted { code::INTERRUPTED } else { code::UNDECIDED };
-            unknown.or(form.unknown()).unwrap_or(own)
+            typed.exit_unknown.or(form.unknown()).unwrap_or(own)
         }
     }
 }
