@@ -33,6 +33,11 @@ pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
     benchmarks().find(|b| b.name() == name)
 }
 
+/// Returns the headline metric of a case; `None` if its benchmark is unknown.
+pub fn headline(case: &Case) -> Option<Metric> {
+    find(case.benchmark())?.metrics(case).first().copied()
+}
+
 /// Returns the benchmark name nearest to `typed`: `memory.bandwidth` for `memory.bandwith`. `None`
 /// if no name is near, or `typed` is a name.
 pub fn nearest_name(typed: &str) -> Option<String> {

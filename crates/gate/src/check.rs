@@ -90,9 +90,7 @@ pub(super) fn thresholds(
     quota: Quota,
     loss: f64,
 ) -> Result<Vec<(CheckedQuantity, Threshold)>, String> {
-    let headline =
-        plimsoll_bench::find(case.benchmark()).and_then(|found| found.metrics(case).first().copied());
-    let headline = headline.ok_or_else(|| "its benchmark has no figure".to_owned())?;
+    let headline = plimsoll_bench::headline(case).ok_or("its benchmark has no figure")?;
     let known = usual.iter().find_map(|usual| usual.threshold(case, headline.better, loss));
     let mut all = Vec::new();
     if let Some(share) = headline.reaches {
@@ -112,35 +110,26 @@ pub(super) fn thresholds(
 }
 
 impl FigureCheck {
-    /// Creates the check of the figure `what` of a case. `false_alarms` is the highest probability
-    /// of a wrong "low". Fails if repeated measurements cannot distinguish a loss from chance.
+    /// Creates the check of the figure `quantity` of a case. `false_alarms` is the highest
+    /// probability of a wrong "low". Fails if repeated measurements cannot distinguish a loss from chance.
     pub(super) fn new(
         case: Case,
-        what: CheckedQuantity,
+        quantity: CheckedQuantity,
         threshold: Threshold,
         false_alarms: f64,
     ) -> Result<Self, Unjudged> {
-        let (first, repetitions) = (None, Vec::new());
-        match Sequential::new(false_alarms, MISSED, threshold.false_alarm_rate, threshold.detection_rate) {
-            Some(test) => Ok(Self {
-                case,
-                quantity: what,
-                threshold,
-                state: CheckProgress::Waiting,
-                first,
-                repetitions,
-                test,
-            }),
-            None => {
-                let why = "measurements cannot tell a loss from chance".to_owned();
-                Err(Unjudged { case, why, is_measured: true, failed: false })
-            }
-        }
+        let Threshold { false_alarm_rate, detection_rate, .. } = threshold;
+        let Some(test) = Sequential::new(false_alarms, MISSED, false_alarm_rate, detection_rate) else {
+            let why = "measurements cannot tell a loss from chance".to_owned();
+            return Err(Unjudged { case, why, is_measured: true, failed: false });
+        };
+        let (state, first, repetitions) = (CheckProgress::Waiting, None, Vec::new());
+        Ok(Self { case, quantity, threshold, state, first, repetitions, test })
     }
 
     /// Returns the unit of the checked figure; `None` if it is a share from 0 to 1.
     pub fn unit(&self) -> Option<Unit> {
-        let headline = plimsoll_bench::find(self.case.benchmark())?.metrics(&self.case).first().copied()?;
+        let headline = plimsoll_bench::headline(&self.case)?;
         (self.quantity == CheckedQuantity::Figure).then_some(headline.unit)
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use plimsoll_bench::{Better, Metric};
+use plimsoll_bench::{Better, headline};
 use plimsoll_bench_network::to_server;
 use plimsoll_cluster::between::{
     ALL_PAIRS, AT_ONCE, AT_ONCE_BACK, MachinePair, PairAnswer, PairFigure, PairResults, ServingPlace,
@@ -263,9 +263,6 @@ pub(super) fn added(run: &mut Run, shared: Vec<Measurement>, paths: &BTreeMap<Ca
     run.measurements.extend(shared);
 }
 
-pub(super) fn headline(case: &Case) -> Option<Metric> {
-    plimsoll_bench::find(case.benchmark())?.metrics(case).first().copied()
-}
 
 type AnswerOfPair<'a> = (&'a PairResults, &'a PairAnswer);
 

@@ -102,7 +102,7 @@ impl Together<'_, '_> {
         let answer = match self.by_tool(case, &hosts, times, None) {
             Err(why) if why.cause == FailureCause::Interrupted => return Err(why),
             measured => measured.map(|(samples, _)| {
-                let metric = between::headline(case).map(|metric| metric.name).unwrap_or_default();
+                let metric = plimsoll_bench::headline(case).map(|metric| metric.name).unwrap_or_default();
                 let values = samples.iter().filter_map(|sample| sample.values.get(metric).copied());
                 PairFigure { samples: values.collect(), ..PairFigure::default() }
             }),

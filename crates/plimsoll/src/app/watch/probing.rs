@@ -277,9 +277,8 @@ fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     if !subsystem_of(&outcome.case).uses_interfaces {
         return 0.0;
     }
-    let metric = plimsoll_bench::find(outcome.case.benchmark())
-        .and_then(|b| b.metrics(&outcome.case).first().copied());
-    let Some(metric) = metric.filter(|metric| metric.unit == Unit::BitPerSecond) else { return 0.0 };
+    let headline = plimsoll_bench::headline(&outcome.case);
+    let Some(metric) = headline.filter(|metric| metric.unit == Unit::BitPerSecond) else { return 0.0 };
     let rates = outcome.samples.iter().filter_map(|sample| sample.values.get(metric.name).copied());
     let timed: f64 = outcome.samples.iter().map(|sample| sample.elapsed).sum();
     rates.reduce(f64::max).unwrap_or(0.0) / 8.0 * seconds.min(3.0 * timed + MAX_EXTRA_SEND_SECONDS)
