@@ -110,8 +110,8 @@ pub(super) fn thresholds(
 }
 
 impl FigureCheck {
-    /// Creates the check of the figure `quantity` of a case. `false_alarms` is the highest
-    /// probability of a wrong "low". Fails if repeated measurements cannot distinguish a loss from chance.
+    /// Creates the check of the figure `quantity`. `false_alarms` is the highest probability of a
+    /// wrong "low". Fails if repeated measurements cannot distinguish a loss from chance.
     pub(super) fn new(
         case: Case,
         quantity: CheckedQuantity,

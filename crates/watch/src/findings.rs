@@ -35,11 +35,8 @@ const MIN_FIGURES: usize = 20;
 pub fn findings(kept: &JournalContent, measurements: &[Measurement]) -> Vec<Finding> {
     let watch =
         FindingsContext { kept, begun: kept.begun.run.started.parse().unwrap_or(Timestamp::UNIX_EPOCH) };
-    let changed = steps(
-        measurements,
-        FALSE_SHARE,
-        &watch.quota_changes().map(|(_, after)| after.at).collect::<Vec<_>>(),
-    );
+    let quota_changes: Vec<f64> = watch.quota_changes().map(|(_, after)| after.at).collect();
+    let changed = steps(measurements, FALSE_SHARE, &quota_changes);
     let mut found = vec![watch.watched()];
     found.extend(measurements.iter().filter_map(|measurement| watch.steadiness(measurement)));
     for (measurement, steps) in measurements.iter().zip(&changed) {
@@ -87,14 +84,10 @@ impl FindingsContext<'_> {
             0.0 => String::new(),
             value => format!(", {} MiB of {what}", significant(value / BYTES_PER_MIB, 3)),
         };
-        let text = format!(
-            "{} in {}{left_out}; the watch took {} of one CPU{}{}",
-            format_count(probes.len(), "probe"),
-            format_duration(reached),
-            percent(share, 2),
-            bytes("disk traffic", spent.disk),
-            bytes("network traffic", spent.network),
-        );
+        let (made, took) = (format_count(probes.len(), "probe"), format_duration(reached));
+        let (cpu, disk) = (percent(share, 2), bytes("disk traffic", spent.disk));
+        let network = bytes("network traffic", spent.network);
+        let text = format!("{made} in {took}{left_out}; the watch took {cpu} of one CPU{disk}{network}");
         let times: Vec<f64> = probes.iter().map(|probe| probe.at).collect();
         Finding::new(
             "watched",
@@ -132,11 +125,8 @@ impl FindingsContext<'_> {
             ..MIN_FIGURES => format!("all {figures} are"),
             _ => format!("{} % of {figures} are", significant(NEARLY_ALL * 100.0, 2)),
         };
-        let text = format!(
-            "{}: {which} within {} of the median{wall}{hour}",
-            full(&measurement.case),
-            percent(own, 2),
-        );
+        let (case, share) = (full(&measurement.case), percent(own, 2));
+        let text = format!("{case}: {which} within {share} of the median{wall}{hour}");
         let listed = |hour: &hours::Hour| json!({ "from": hour.from.to_string(), "median": hour.median, "probes": hour.probes, "worse": worse(hour) });
         Some(Finding::new(
             "steadiness",
@@ -158,11 +148,8 @@ impl FindingsContext<'_> {
         let mut found: Vec<Finding> = largest.iter().map(|step| self.step(measurement, step)).collect();
         let more = steps.len() - found.len();
         if more > 0 {
-            let text = format!(
-                "{}: {}, smaller than these",
-                full(&measurement.case),
-                format_count(more, "further change")
-            );
+            let (case, more) = (full(&measurement.case), format_count(more, "further change"));
+            let text = format!("{case}: {more}, smaller than these");
             let times: Vec<[f64; 2]> = steps.iter().map(|step| [step.before, step.after]).collect();
             let evidence = json!({ "case": measurement.case.id(), "between_s": times });
             found.push(Finding::new("levels-changed", text, evidence));
@@ -186,14 +173,10 @@ impl FindingsContext<'_> {
         let value = |held: SettingAtProbe| held.by.map(|setting| setting.rate.value);
         let finding = |(before, after): (SettingAtProbe, SettingAtProbe)| {
             let kind = after.by.or(before.by)?.kind;
-            let text = format!(
-                "{}: the {} changed {}: {} before, {} after",
-                full(&measurement.case),
-                kind.word(),
-                self.between(before.at, after.at),
-                rate(before),
-                rate(after)
-            );
+            let (case, limit) = (full(&measurement.case), kind.word());
+            let between = self.between(before.at, after.at);
+            let [was, is] = [before, after].map(rate);
+            let text = format!("{case}: the {limit} changed {between}: {was} before, {is} after");
             let evidence = json!({
                 "case": measurement.case.id(), "kind": kind.code(), "before": value(before), "after": value(after),
                 "between_s": [before.at, after.at],
@@ -224,11 +207,10 @@ impl FindingsContext<'_> {
             return None;
         }
         let [burst, base] = step.levels.map(|value| Quantity { value, unit: metric.unit });
+        let (case, first, after) =
+            (full(&measurement.case), format_duration(step.before), self.shown(step.after));
         let text = format!(
-            "{}: {burst} for the first {}, {base} after {}: as where a burst credit is used up",
-            full(&measurement.case),
-            format_duration(step.before),
-            self.shown(step.after),
+            "{case}: {burst} for the first {first}, {base} after {after}: as where a burst credit is used up"
         );
         let evidence = json!({
             "case": measurement.case.id(), "burst": step.levels[0], "base": step.levels[1],
@@ -250,12 +232,8 @@ impl FindingsContext<'_> {
         let named = |one: &hours::Daily| {
             format!("{:02}:00 ({} or more on {} days)", one.hour, percent(one.least, 2), one.days)
         };
-        let named: Vec<String> = found.iter().map(named).collect();
-        let text = format!(
-            "{}: worse in the same hour of each day: {} UTC",
-            full(&measurement.case),
-            named.join(", ")
-        );
+        let named = found.iter().map(named).collect::<Vec<_>>().join(", ");
+        let text = format!("{}: worse in the same hour of each day: {named} UTC", full(&measurement.case));
         let listed = |one: &hours::Daily| json!({ "hour": one.hour, "days": one.days, "least": one.least });
         let hours: Vec<_> = found.iter().map(listed).collect();
         Some(Finding::new("time-of-day", text, json!({ "case": measurement.case.id(), "hours": hours })))
@@ -272,11 +250,8 @@ impl FindingsContext<'_> {
             };
             let left_out = self.kept.probes.iter().filter(|probe| probe.left_out.contains(&measurement.case));
             let left_out = left_out.count();
-            let text = format!(
-                "{}: left out of {left_out} of {}, because {option} allows no more",
-                full(&measurement.case),
-                format_count(probes, "probe"),
-            );
+            let (case, all) = (full(&measurement.case), format_count(probes, "probe"));
+            let text = format!("{case}: left out of {left_out} of {all}, because {option} allows no more");
             let evidence = json!({ "case": measurement.case.id(), "left_out": left_out, "probes": probes });
             (left_out > 0).then(|| Finding::new("budget-used", text, evidence))
         };
@@ -311,13 +286,9 @@ impl FindingsContext<'_> {
         };
         let failed: Vec<(f64, String)> = self.kept.probes.iter().filter_map(ended).collect();
         let (at, why) = failed.last()?;
-        let text = format!(
-            "{} of {} had a case that failed; the last one at {}: {}",
-            failed.len(),
-            format_count(self.kept.probes.len(), "probe"),
-            self.shown(*at),
-            plimsoll_units::text::shown(why)
-        );
+        let (all, last) = (format_count(self.kept.probes.len(), "probe"), self.shown(*at));
+        let (count, shown) = (failed.len(), plimsoll_units::text::shown(why));
+        let text = format!("{count} of {all} had a case that failed; the last one at {last}: {shown}");
         let times: Vec<f64> = failed.iter().map(|(at, _)| *at).collect();
         Some(Finding::new("no-figure", text, json!({ "at_s": times, "reason": why })))
     }
@@ -344,12 +315,9 @@ impl FindingsContext<'_> {
             self.kept.probes.iter().filter_map(|probe| Some((probe.at, probe.celsius?))).collect();
         let low = known.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
         let high = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let text = format!(
-            "the hottest sensor was between {} and {} °C, highest at {}",
-            significant(low.1, 3),
-            significant(high.1, 3),
-            self.shown(high.0)
-        );
+        let [least, most] = [low, high].map(|known| significant(known.1, 3));
+        let at = self.shown(high.0);
+        let text = format!("the hottest sensor was between {least} and {most} °C, highest at {at}");
         (high.1 - low.1 >= WARMER).then(|| {
             Finding::new("temperature", text, json!({ "low": low.1, "high": high.1, "high_at_s": high.0 }))
         })
@@ -369,12 +337,9 @@ impl FindingsContext<'_> {
         let slept: f64 = probes.iter().map(|probe| probe.slept).sum();
         let mut stated = Vec::new();
         if let Some([from, to]) = gaps.iter().max_by(|a, b| (a[1] - a[0]).total_cmp(&(b[1] - b[0]))) {
-            stated.push(format!(
-                "the watch was stopped {}, longest from {} to {}",
-                format_count(gaps.len(), "time"),
-                self.shown(*from),
-                self.shown(*to)
-            ));
+            let times = format_count(gaps.len(), "time");
+            let [from, to] = [*from, *to].map(|at| self.shown(at));
+            stated.push(format!("the watch was stopped {times}, longest from {from} to {to}"));
         }
         if boots > 0 {
             stated.push(format!("the machine was booted {}", format_count(boots, "time")));
