@@ -109,10 +109,7 @@ fn numbered<T>(
 fn unread_line(unread: &UnreadResult) -> String {
     let job = "a job file is no result: plimsoll plan check FILE.fio checks it, and fio --output-format=json writes a result";
     let why = if unread.file.ends_with(".fio") { job } else { &unread.why };
-    let more = if why.starts_with("No such file") {
-        "; name a file that a tool wrote, such as fio.json"
-    } else {
-        ""
-    };
+    let hint = "; name a file that a tool wrote, such as fio.json";
+    let more = if why.starts_with("No such file") { hint } else { "" };
     format!("cannot check {}: {why}{more}", report::check::title(&unread.file, unread.document))
 }

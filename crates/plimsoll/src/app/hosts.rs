@@ -325,10 +325,9 @@ fn programs(named: &[PathBuf]) -> Result<Vec<ProgramCopy>, Failure> {
         ProgramCopy::read(path).map_err(|why| Failure::usage(format!("--program {shown}: {why}")))
     };
     let mut programs: Vec<ProgramCopy> = named.iter().map(read).collect::<Result<_, _>>()?;
-    programs
-        .push(ProgramCopy::read(&super::own_program()?).map_err(|why| {
-            Failure::environment(format!("cannot read plimsoll's own program file: {why}"))
-        })?);
+    let unread =
+        |why: String| Failure::environment(format!("cannot read plimsoll's own program file: {why}"));
+    programs.push(ProgramCopy::read(&super::own_program()?).map_err(unread)?);
     Ok(programs)
 }
 

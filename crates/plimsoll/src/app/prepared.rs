@@ -116,7 +116,7 @@ impl PreparedRun {
         common: &Common,
         discover: impl FnOnce(&Plan) -> Machine,
     ) -> Result<Self, Failure> {
-        super::ref_tools::against(common)?;
+        super::ref_tools::check_options(common)?;
         let requirements = super::compare::requirements(&common.require)?;
         super::compare::check_baseline_store(&requirements, common.store.as_deref())?;
         let plan = resolve::plan(what, common).map_err(usage)?;

@@ -26,12 +26,11 @@ use plimsoll_units::text::{shown_bytes, shown_path};
 use super::prepared::PreparedRun;
 use super::{Failure, printed};
 
-/// Parses `--against`. Also fails if `--reference-path` or `--reference-server` has a wrong value.
-pub(super) fn against(common: &Common) -> Result<Against, Failure> {
-    let against = Against::parse("--against", &common.against).map_err(Failure::usage)?;
+/// Fails if `--against`, `--reference-path` or `--reference-server` has a wrong value.
+pub(super) fn check_options(common: &Common) -> Result<(), Failure> {
+    Against::parse("--against", &common.against).map_err(Failure::usage)?;
     named(&common.reference_path)?;
-    servers(&common.reference_server)?;
-    Ok(against)
+    servers(&common.reference_server).map(drop)
 }
 
 /// Fails for `--margin`, `--reference-path` or `--reference-server` if no case has reference tools,

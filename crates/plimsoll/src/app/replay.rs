@@ -57,13 +57,9 @@ fn print_tables(runs: &[Run], format: &str) -> Result<(), Failure> {
 }
 
 fn replays(run: &Run) -> Result<(), Failure> {
-    match plimsoll_published::find(&run.plan.name) {
-        Some(_) => Ok(()),
-        None => Err(Failure::usage(format!(
-            "--tables published requires a run of a published plan ({2}): run {0} is of plan {1}",
-            run.id,
-            shown(&run.plan.name),
-            plimsoll_published::names().join(", ")
-        ))),
-    }
+    let (id, plan, names) = (&run.id, shown(&run.plan.name), plimsoll_published::names().join(", "));
+    let why = format!(
+        "--tables published requires a run of a published plan ({names}): run {id} is of plan {plan}"
+    );
+    plimsoll_published::find(&run.plan.name).map(drop).ok_or_else(|| Failure::usage(why))
 }

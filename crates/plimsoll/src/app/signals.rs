@@ -135,7 +135,7 @@ pub(super) fn notify_parent(end: &UnixStream) -> Result<(), Failure> {
     })
 }
 
-fn unwatched(error: &std::io::Error) -> Failure {
+pub(super) fn unwatched(error: &std::io::Error) -> Failure {
     Failure::environment(format!("cannot install signal handlers: {error}"))
 }
 

@@ -24,6 +24,7 @@ use crate::app::hosts::between::Neighbour;
 use crate::app::hosts::tools::is_on_machines;
 use crate::app::prepared::PreparedRun;
 use crate::app::resume::{self, ResumedRun};
+use crate::app::signals::spawn_detached;
 use crate::app::{Failure, carry_out, document, interrupts, printed};
 use crate::failure::OrFailure;
 use crate::output::Outputs;
@@ -56,11 +57,11 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
         .map_err(|e| Failure::environment(format!("cannot read plimsoll's own file: {e}")))?;
     printed(&hello(digest))?;
     let (sender, lines) = unbounded();
-    thread(move || read_orders(sender, files))?;
+    spawn_detached(move || read_orders(sender, files))?;
     let order = lines.recv_timeout(ORDERED).map_err(|_| wrong("no order came on stdin"))?;
     let order: RunOrder = serde_json::from_str(&order).map_err(|e| wrong(&e.to_string()))?;
     let ticks = tick(BEAT);
-    thread(move || while ticks.recv().is_ok() && printed(&alive()).is_ok() {})?;
+    spawn_detached(move || while ticks.recv().is_ok() && printed(&alive()).is_ok() {})?;
     let stays = order.stays;
     let words = std::iter::once("plimsoll".to_owned()).chain(order.words.clone()).map(Into::into);
     let asked = match cli::parse(crate::app::command(), words) {
@@ -102,10 +103,6 @@ fn ended(end: Result<u8, Failure>) -> RunEnd {
     RunEnd { code, line }
 }
 
-fn thread(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    let started = std::thread::Builder::new().name("ssh".to_owned()).spawn(work);
-    started.map(drop).map_err(|e| Failure::environment(format!("cannot start a thread: {e}")))
-}
 
 /// Files of a run, in a directory that the shell which made it removes; that shell may be gone.
 #[derive(Clone)]

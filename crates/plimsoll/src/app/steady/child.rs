@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::super::signals::{is_in_foreground, spawn_detached};
+use super::super::signals::{is_in_foreground, spawn_detached, unwatched};
 use super::super::{Failure, code};
 use crate::output::complain;
 
@@ -57,8 +57,7 @@ impl SignalRelay {
         let relay = Self::default();
         let all = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT];
         let handled = all.into_iter().filter(|signal| !is_ignored(*signal));
-        let mut signals = Signals::new(handled)
-            .map_err(|e| Failure::environment(format!("cannot install signal handlers: {e}")))?;
+        let mut signals = Signals::new(handled).map_err(|e| unwatched(&e))?;
         let own = relay.clone();
         spawn_detached(move || signals.forever().for_each(|signal| own.pass_on(signal)))?;
         Ok(relay)
