@@ -1,6 +1,6 @@
 //! Hours of a watch: the worst one, and hours that are worse on every day.
 
-use jiff::{Timestamp, Unit as Span};
+use jiff::Timestamp;
 
 use plimsoll_model::metric::Better;
 use plimsoll_stats::TimedPoint;
@@ -18,11 +18,8 @@ pub(crate) struct Hour {
 impl Hour {
     /// Formats the hour as `2026-11-26 14:00 to 15:00 UTC`.
     pub(crate) fn name(&self) -> String {
-        format!(
-            "{} to {}",
-            self.from.strftime("%Y-%m-%d %H:%M"),
-            after(self.from, HOUR).strftime("%H:%M UTC")
-        )
+        let (from, to) = (self.from, after(self.from, HOUR));
+        format!("{} to {}", from.strftime("%Y-%m-%d %H:%M"), to.strftime("%H:%M UTC"))
     }
 }
 
@@ -31,28 +28,21 @@ pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
     from.checked_add(jiff::SignedDuration::from_nanos(nanos)).unwrap_or(Timestamp::MAX)
 }
 
+/// Returns the number of full hours from 1970 to `time`.
+fn number_of_hour(time: Timestamp) -> i64 {
+    time.as_second().div_euclid(3600)
+}
+
 /// Returns clock hours (UTC) with 3 or more probes, in order; `series` is in seconds since `begun`.
 pub(crate) fn hours(series: &[TimedPoint], begun: Timestamp) -> Vec<Hour> {
-    let mut found: Vec<(Timestamp, Vec<f64>)> = Vec::new();
-    for point in series {
-        let at = after(begun, point.t);
-        let Ok(from) = at
-            .to_zoned(jiff::tz::TimeZone::UTC)
-            .round(jiff::ZonedRound::new().smallest(Span::Hour).mode(jiff::RoundMode::Trunc))
-        else {
-            continue;
-        };
-        match found.last_mut().filter(|(last, _)| *last == from.timestamp()) {
-            Some((_, values)) => values.push(point.value),
-            None => found.push((from.timestamp(), vec![point.value])),
-        }
-    }
-    let hour = |(from, values): (Timestamp, Vec<f64>)| {
-        let probes = values.len();
-        let median = plimsoll_model::limit::median(values).filter(|_| probes >= MIN_PROBES_PER_HOUR)?;
-        Some(Hour { from, median, probes })
+    let number = |point: &TimedPoint| number_of_hour(after(begun, point.t));
+    let hour = |points: &[TimedPoint]| {
+        let from = Timestamp::from_second(number(points.first()?) * 3600).ok()?;
+        let values = points.iter().map(|point| point.value).collect();
+        let median = plimsoll_model::limit::median(values).filter(|_| points.len() >= MIN_PROBES_PER_HOUR)?;
+        Some(Hour { from, median, probes: points.len() })
     };
-    found.into_iter().filter_map(hour).collect()
+    series.chunk_by(|a, b| number(a) == number(b)).filter_map(hour).collect()
 }
 
 /// Returns by which share of `than` `value` is worse than it; negative if it is better.
@@ -82,7 +72,7 @@ pub(crate) struct Daily {
 /// on every day on which they have probes, if these are at least `days` days.
 pub(crate) fn daily(hours: &[Hour], usual: f64, better: Better, notable: f64, days: usize) -> Vec<Daily> {
     let of = |hour: i64| {
-        let of_day = hours.iter().filter(|one| one.from.as_second().div_euclid(3600).rem_euclid(24) == hour);
+        let of_day = hours.iter().filter(|one| number_of_hour(one.from).rem_euclid(24) == hour);
         let losses: Vec<f64> = of_day.map(|one| worse(one.median, usual, better)).collect();
         let least = losses.iter().copied().reduce(f64::min)?;
         (losses.len() >= days && least >= notable).then_some(Daily { hour, days: losses.len(), least })

@@ -203,17 +203,6 @@ pub enum JournalError {
     Failed(&'static str, String, io::Error),
 }
 
-impl JournalError {
-    /// Returns the error for a journal that does not exist.
-    pub fn missing(path: &Path) -> Self {
-        Self::Missing(shown_path(path))
-    }
-
-    /// Returns the error for a journal that exists and can be resumed.
-    pub fn unfinished(path: &Path) -> Self {
-        Self::Unfinished(shown_path(path))
-    }
-}
 
 /// Contents of a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -261,7 +250,7 @@ impl WatchJournal {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(match Self::open(path) {
                     Err(running @ JournalError::Running(_)) => running,
-                    _ => JournalError::unfinished(path),
+                    _ => JournalError::Unfinished(shown_path(path)),
                 });
             }
             made => made.map_err(|e| failed("make", path, e))?,
@@ -298,11 +287,10 @@ impl WatchJournal {
     }
 
     fn locked(&self) -> Result<(), JournalError> {
-        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(()),
-            Err(Errno::WOULDBLOCK) => Err(JournalError::Running(shown_path(&self.path))),
-            Err(e) => Err(failed("write", &self.path, e.into())),
-        }
+        flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|e| match e {
+            Errno::WOULDBLOCK => JournalError::Running(shown_path(&self.path)),
+            e => failed("write", &self.path, e.into()),
+        })
     }
 
     /// Returns all entries, and removes an incomplete last line from the file.
@@ -375,7 +363,7 @@ fn foreign(path: &Path, why: impl Into<String>) -> JournalError {
 /// Opens a regular file of this user with `options`; fails if it is a link or over 2 GiB.
 fn owned(path: &Path, options: &OpenOptions) -> Result<File, JournalError> {
     let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NOENT) => JournalError::missing(path),
+        Some(Errno::NOENT) => JournalError::Missing(shown_path(path)),
         Some(Errno::LOOP) => foreign(path, "it is a link"),
         _ => failed("read", path, error),
     })?;

@@ -16,7 +16,7 @@ use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_result::finding;
 use plimsoll_system::wall;
-use plimsoll_units::text::{format_count, shown_within};
+use plimsoll_units::text::{format_count, shown_path, shown_within};
 use plimsoll_watch::{
     JournalContent, JournalEntry, JournalError, MOST_PROBES, WatchJournal, WatchOrder, WatchResources,
     WatchSession, findings,
@@ -41,7 +41,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
         Failure::usage(why)
     })?;
     if (typed.status || typed.stop || typed.resume) && !location.directory().exists() {
-        return Err(JournalError::missing(&location.directory().join(JOURNAL)).into());
+        return Err(JournalError::Missing(shown_path(&location.directory().join(JOURNAL))).into());
     }
     let path = location.file_path(JOURNAL)?;
     match () {
@@ -59,7 +59,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
 /// content. Fails, and removes the file, if not even the first line is complete.
 fn read_journal(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
     if journal.is_stillborn()? {
-        let missing = JournalError::missing(&journal.path);
+        let missing = JournalError::Missing(shown_path(&journal.path));
         journal.remove()?;
         return Err(missing.into());
     }
@@ -103,7 +103,7 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         let mut journal = WatchJournal::open(path)?;
         if !journal.is_stillborn()? {
             let there = journal.read_and_repair().err();
-            return Err(there.unwrap_or_else(|| JournalError::unfinished(path)).into());
+            return Err(there.unwrap_or_else(|| JournalError::Unfinished(shown_path(path))).into());
         }
         journal.remove()?;
     }
