@@ -1,6 +1,6 @@
 //! Help by task: commands in groups, and the main options of each. `--help-all` shows all options.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, Command};
@@ -86,18 +86,12 @@ pub(super) enum HelpAmount {
 /// and an empty command line are replaced by `--help`, and `version` by `--version`.
 pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (HelpAmount, Vec<OsString>) {
     let mut asked = HelpAmount::First;
-    let mut over = false;
-    let words = arguments.into_iter().map(|word| {
-        // Words after `--` belong to another program.
-        over |= word == "--";
-        if !over && word == OsStr::new(HELP_ALL_FLAG) {
-            asked = HelpAmount::All;
-            OsString::from("--help")
-        } else {
-            word
-        }
-    });
-    let mut words: Vec<OsString> = words.collect();
+    let mut words: Vec<OsString> = arguments.into_iter().collect();
+    // Words after `--` belong to another program.
+    let own = words.iter_mut().take_while(|word| **word != "--");
+    for word in own.filter(|word| **word == HELP_ALL_FLAG) {
+        (asked, *word) = (HelpAmount::All, OsString::from("--help"));
+    }
     match words.get(1).and_then(|word| word.to_str()) {
         None if words.len() < 2 => {
             asked = HelpAmount::Usage;

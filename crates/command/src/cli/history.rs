@@ -14,15 +14,9 @@ pub struct HistoryCommand {
     /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR", global = true)]
     pub store: Option<PathBuf>,
+    /// Requested action; [`HistoryRequest::List`] by default.
     #[command(subcommand)]
-    what: Option<HistoryRequest>,
-}
-
-impl HistoryCommand {
-    /// Returns the requested action; [`HistoryRequest::List`] by default.
-    pub fn asked(&self) -> HistoryRequest {
-        self.what.clone().unwrap_or(HistoryRequest::List)
-    }
+    pub what: Option<HistoryRequest>,
 }
 
 /// `plimsoll import`: the same as `plimsoll history import`.

@@ -72,16 +72,10 @@ pub(super) fn takes_value(arg: &Arg) -> bool {
 /// Returns the index of the command in `words`, if any. A word after an option may be its value.
 fn command_index(root: &Command, words: &[&str]) -> Option<usize> {
     let mut may_be_value = false;
-    for (place, word) in words.iter().enumerate() {
-        if word.starts_with('-') {
-            may_be_value = true;
-        } else if root.find_subcommand(word).is_some() {
-            return Some(place);
-        } else if may_be_value {
-            may_be_value = false;
-        } else {
-            return None;
-        }
-    }
-    None
+    let place = words.iter().position(|word| {
+        let is_option = word.starts_with('-');
+        let is_value = std::mem::replace(&mut may_be_value, is_option);
+        !is_option && (root.find_subcommand(word).is_some() || !is_value)
+    })?;
+    root.find_subcommand(words[place]).map(|_| place)
 }

@@ -19,16 +19,15 @@ use super::{Failure, lost, printed};
 
 pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
     let style = Style::detect(StyleOptions::default());
-    match typed.asked() {
+    let mut open = Open::new(typed.store.as_deref());
+    match typed.what.clone().unwrap_or(HistoryRequest::List) {
         HistoryRequest::List => {
-            let mut open = Open::new(typed.store.as_deref());
             let lines = open.open()?.list()?;
             report::history::list(&lines, std::io::stdout(), &style).map_err(|e| lost(&e))?;
             Ok(ExitCode::SUCCESS)
         }
         HistoryRequest::Show { what, explain, since, metric, machine } => {
             let style = Style { explain, ..style };
-            let mut open = Open::new(typed.store.as_deref());
             open.open()?;
             let filtered = since.is_some() || metric.is_some() || machine.is_some();
             if !filtered && !names_cases(&what) {
