@@ -68,12 +68,9 @@ impl MachineLoss {
         let quota = |machine: &Machine| machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
         // A quota of more CPUs than there are has no effect.
         let most = cpus_of(usual).min(cpus_of(machine)) as f64;
-        let tighter = |now: f64| quota(usual).unwrap_or(most).min(most) * TIGHTER > now;
-        let quota = quota(machine).filter(|now| tighter(*now)).map(|now| Self::Quota {
-            now,
-            usual: quota(usual),
-            of,
-        });
+        let usual = quota(usual);
+        let tighter = |now: &f64| usual.unwrap_or(most).min(most) * TIGHTER > *now;
+        let quota = quota(machine).filter(tighter).map(|now| Self::Quota { now, usual, of });
         cpus.into_iter().chain(memory).chain(quota).collect()
     }
 

@@ -4,7 +4,7 @@ use plimsoll_history::{StoreError, StoreErrorKind};
 use plimsoll_output::report::target::UnwritableTarget;
 
 /// An error that ends the command: one line, and the exit code.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{line}")]
 pub struct Failure {
     /// Message: what failed, why, and what to do.

@@ -573,18 +573,14 @@ impl<'a> Fleet<'a> {
     }
 
     fn show_outcome(&self, index: usize, outcome: &HostOutcome<'_>, ended: usize) {
-        let (name, all) = (&self.hosts[index].name, self.hosts.len());
+        let (name, all) = (&self.hosts[index].name, format_count(self.hosts.len(), "machine"));
         match outcome {
             Ok((run, end, _)) => {
                 if let Some(line) = &end.line {
                     complain(&format!("{name}: {}", shown_within(line, 400)));
                 }
-                self.report(&format!(
-                    "{name}: {} in {:.0} s ({ended} of {} ended)",
-                    format_count(run.measurements.len(), "case"),
-                    run.elapsed_s,
-                    format_count(all, "machine"),
-                ));
+                let (cases, seconds) = (format_count(run.measurements.len(), "case"), run.elapsed_s);
+                self.report(&format!("{name}: {cases} in {seconds:.0} s ({ended} of {all} ended)"));
             }
             Err(why) => complain(&format!("{name}: {why}")),
         }

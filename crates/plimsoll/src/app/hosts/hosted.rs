@@ -71,17 +71,10 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
         Ok(other) => return run_order(other),
         Err(e) => Err(Failure::usage(cli::one_line(&e))),
     };
-    let (asked, end) = match asked {
-        Ok(asked) => {
-            let end = asked.carried_out();
-            (Some(asked), end)
-        }
-        Err(failure) => (None, Err(failure)),
-    };
-    let ended = ended(end);
+    let ended = ended(asked.as_ref().map_err(Failure::clone).and_then(HostedOrder::carried_out));
     let document = fs::read_to_string(directory.join(DOCUMENT)).ok();
     printed(&ending(document.map(|json| on_one_line(&json)).as_deref(), &ended))?;
-    if let Some(asked) = asked.filter(|_| stays) {
+    if let (Ok(asked), true) = (asked, stays) {
         asked.follow_orders(&lines)?;
     }
     Ok(ExitCode::from(ended.code))
