@@ -5,8 +5,6 @@
 pub mod between;
 pub mod ssh;
 
-pub use between::{PairAnswer, PairFigure, PairResults, ServingPlace};
-
 use plimsoll_model::{case, sample};
 use plimsoll_result::document;
 #[cfg(test)]

@@ -203,7 +203,6 @@ pub enum JournalError {
     Failed(&'static str, String, io::Error),
 }
 
-
 /// Contents of a journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JournalContent {
@@ -416,10 +415,8 @@ impl WatchOrder {
             return Err(format!("its format is {}", shown_within(schema, 64)));
         }
         let all = [*seconds, *every, shares.cpu, shares.disk, shares.network];
-        match all.iter().all(|number| number.is_finite() && *number > 0.0 && *number < 1e18) {
-            true => Ok(()),
-            false => Err("its times and shares are not all above 0".to_owned()),
-        }
+        let are_usable = all.iter().all(|number| number.is_finite() && *number > 0.0 && *number < 1e18);
+        are_usable.then_some(()).ok_or_else(|| "its times and shares are not all above 0".to_owned())
     }
 }
 

@@ -216,4 +216,3 @@ fn loss(text: &str) -> Result<f64, String> {
         loss => Ok(loss),
     }
 }
-

@@ -44,10 +44,7 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
         }
         HistoryRequest::Tag { run, tag, remove } => {
             let mut store = writable(typed)?;
-            let done = match remove {
-                true => store.untag(&run, &tag),
-                false => store.tag(&run, &tag).map(|()| true),
-            };
+            let done = if remove { store.untag(&run, &tag) } else { store.tag(&run, &tag).map(|()| true) };
             match done? {
                 true => Ok(ExitCode::SUCCESS),
                 false => Err(Failure::usage(format!("the run does not have the tag {tag}"))),

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, never, select, tick, unbounded};
-use plimsoll_cluster::PairResults;
+use plimsoll_cluster::between::PairResults;
 use plimsoll_cluster::ssh::names::{self, HostName};
 use plimsoll_cluster::ssh::pairs::{self, ConnectedMachines};
 use plimsoll_cluster::ssh::{

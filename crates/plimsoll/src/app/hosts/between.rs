@@ -263,7 +263,6 @@ pub(super) fn added(run: &mut Run, shared: Vec<Measurement>, paths: &BTreeMap<Ca
     run.measurements.extend(shared);
 }
 
-
 type AnswerOfPair<'a> = (&'a PairResults, &'a PairAnswer);
 
 /// Returns the outcome of `case` with `sample(i)` for each `i` below the length of the longest list

@@ -96,7 +96,6 @@ fn ended(end: Result<u8, Failure>) -> RunEnd {
     RunEnd { code, line }
 }
 
-
 /// Files of a run, in a directory that the shell which made it removes; that shell may be gone.
 #[derive(Clone)]
 struct RunFiles {

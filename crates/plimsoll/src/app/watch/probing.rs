@@ -90,7 +90,7 @@ impl<'a> Probing<'a> {
     /// Probes until the watch's time is over or a signal comes. Returns whether a signal came.
     pub(super) fn is_stopped(&mut self) -> bool {
         let is_stopped = self.all();
-        let spent = WatchResources { cpu: self.cpu_spent(), ..WatchResources::default() };
+        let spent = self.spent();
         self.write(&JournalEntry::Stopped(WatchMark { at: self.now(), busy: None, spent }));
         is_stopped
     }
@@ -105,24 +105,23 @@ impl<'a> Probing<'a> {
             if self.is_stopped_until(due, Some(due)) {
                 return true;
             }
-            self.last = Some(self.now());
-            let mut busy = None;
+            let at = self.now();
+            self.last = Some(at);
             if self.begun.idle_only {
                 let before = self.state.snapshot();
                 if self.asked.recv_timeout(OBSERVED).is_ok() {
                     return true;
                 }
-                busy = self.busy_since(&before);
-            }
-            match busy {
-                Some(busy) => {
-                    let spent = WatchResources { cpu: self.cpu_spent(), ..WatchResources::default() };
+                let busy = self.busy_since(&before);
+                if busy.is_some() {
+                    let spent = self.spent();
                     self.schedule.record_use(spent);
-                    let at = self.last.unwrap_or_default();
-                    self.write(&JournalEntry::Passed(WatchMark { at, busy: Some(busy), spent }));
+                    self.write(&JournalEntry::Passed(WatchMark { at, busy, spent }));
+                    continue;
                 }
-                None if self.probe() => return true,
-                None => {}
+            }
+            if self.probe(at) {
+                return true;
             }
         }
     }
@@ -168,16 +167,15 @@ impl<'a> Probing<'a> {
         }
     }
 
-    fn cpu_spent(&mut self) -> f64 {
+    fn spent(&mut self) -> WatchResources {
         let now = cpu_seconds_with_children();
-        let spent = now - self.cpu;
-        self.cpu = now;
-        spent
+        let cpu = now - std::mem::replace(&mut self.cpu, now);
+        WatchResources { cpu, ..WatchResources::default() }
     }
 
-    /// Measures all cases once, into the journal. Returns whether a signal came during that time.
-    fn probe(&mut self) -> bool {
-        let at = self.last.unwrap_or_default();
+    /// Measures all cases once, at `at` s of the watch, into the journal. Returns whether a signal
+    /// came during that time.
+    fn probe(&mut self, at: f64) -> bool {
         let cpus = &self.prepared.machine.cpu.allowed;
         let before = self.snapshot.until(&self.state.snapshot(), cpus);
         let slept = asleep() - std::mem::replace(&mut self.slept, asleep());
@@ -187,7 +185,7 @@ impl<'a> Probing<'a> {
         let bytes = bytes_before.zip(disk_bytes(&root, own));
         let disk = bytes.map_or(0.0, |(before, after)| after.saturating_sub(before) as f64);
         let network = outcomes.iter().zip(seconds).map(|(outcome, seconds)| sent(outcome, seconds)).sum();
-        let spent = WatchResources { cpu: self.cpu_spent(), disk, network };
+        let spent = WatchResources { disk, network, ..self.spent() };
         self.schedule.record_use(spent);
         self.snapshot = self.state.snapshot();
         if outcomes.is_empty() && interrupted {
