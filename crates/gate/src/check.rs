@@ -150,12 +150,11 @@ impl FigureCheck {
     /// evidence if a quota of known size explains it; any other is only to be repeated, because the
     /// lowest of many is low by chance. `is_alone`: no unseen user of the measured resource.
     pub(super) fn record_first(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
-        let value = match self.value(measurement) {
-            Ok(value) => value,
+        let round = match self.retest(measurement, &Others::default(), quota, is_alone) {
+            Ok(round) => round,
             Err(state) => return self.state = state,
         };
-        self.first = Some(value);
-        let round = self.retest(value, measurement, &Others::default(), quota, is_alone);
+        self.first = Some(round.value);
         self.state = if round.is_low { CheckProgress::Suspect } else { CheckProgress::Passed };
         // Other CPU use is not known yet; it may use up a quota of unknown size.
         if matches!(round.cause, Some(LowCause::Quota { cpus: Some(_), .. })) {
@@ -165,23 +164,22 @@ impl FigureCheck {
 
     fn retest(
         &self,
-        value: f64,
         measurement: &Measurement,
         others: &Others,
         quota: Quota,
         is_alone: bool,
-    ) -> Retest {
+    ) -> Result<Retest, CheckProgress> {
+        let value = self.value(measurement)?;
         let is_low = self.threshold.is_low(value);
         let cause = is_low.then(|| LowCause::of(measurement, others, quota)).flatten();
-        Retest { value, is_low, cause, is_alone }
+        Ok(Retest { value, is_low, cause, is_alone })
     }
 
     pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, quota: Quota, is_alone: bool) {
-        let value = match self.value(measurement) {
-            Ok(value) => value,
+        match self.retest(measurement, others, quota, is_alone) {
+            Ok(round) => self.repetitions.push(round),
             Err(state) => return self.state = state,
-        };
-        self.repetitions.push(self.retest(value, measurement, others, quota, is_alone));
+        }
         let counted = self.repetitions.iter().filter(|round| round.is_evidence());
         let stated = counted.clone().filter(|round| round.cause.is_some()).count();
         let in_vain = self.repetitions.iter().rev().take_while(|round| !round.is_evidence()).count();

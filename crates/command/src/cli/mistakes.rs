@@ -592,9 +592,8 @@ fn is_slip(typed: &str, name: &str) -> bool {
 fn benchmark_of_other_name(word: &str) -> Option<String> {
     let lines = plimsoll_bench::benchmarks().filter_map(|benchmark| {
         let (part, last) = benchmark.name().split_once('.')?;
-        let is_command = plimsoll_bench::commands().any(|name| name == part);
         let is_meant = last == word || benchmark.descriptor().synonyms.contains(&word);
-        (is_command && is_meant).then(|| format!("plimsoll {part} --only {part}.{last}"))
+        (is_part(part) && is_meant).then(|| format!("plimsoll {part} --only {part}.{last}"))
     });
     let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| lines.join(" or "))
