@@ -28,7 +28,6 @@ pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
     from.checked_add(jiff::SignedDuration::from_nanos(nanos)).unwrap_or(Timestamp::MAX)
 }
 
-/// Returns the number of full hours from 1970 to `time`.
 fn number_of_hour(time: Timestamp) -> i64 {
     time.as_second().div_euclid(3600)
 }

@@ -173,8 +173,7 @@ impl<'a> Probing<'a> {
         WatchResources { cpu, ..WatchResources::default() }
     }
 
-    /// Measures all cases once, at `at` s of the watch, into the journal. Returns whether a signal
-    /// came during that time.
+    /// Measures all cases once, at second `at`, into the journal. Returns whether a signal came.
     fn probe(&mut self, at: f64) -> bool {
         let cpus = &self.prepared.machine.cpu.allowed;
         let before = self.snapshot.until(&self.state.snapshot(), cpus);
