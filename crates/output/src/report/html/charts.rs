@@ -9,11 +9,10 @@ use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::words::{human, is_usual};
 use plimsoll_result::document::Run;
 
-use super::data::{
-    AxisScale, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number, sort,
-};
+use super::data::{AxisScale, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number};
 use super::stated::StatedCases;
 use super::{PUBLISHED, ReferenceFigure};
+use crate::report::grouped;
 
 #[derive(Clone, Copy)]
 struct XAxisParameter {
@@ -50,9 +49,9 @@ impl XAxisParameter {
     /// Groups metrics that share a chart along this axis: same metric, benchmark and other
     /// parameters. `in_all`: cases with equal total sizes, not sizes per thread, belong together.
     fn facets<'a>(&self, all: &[ChartedMetric<'a>], in_all: bool, stated: &StatedCases) -> Vec<Facet<'a>> {
-        let mut found: Vec<Facet<'a>> = Vec::new();
-        for drawn in all.iter().filter(|(m, _)| place(&m.case, self.key.name).is_some()) {
-            let (case, metric) = (&drawn.0.case, drawn.1.name.as_str());
+        let keyed = |&(measurement, metric): &ChartedMetric<'a>| {
+            let case = &measurement.case;
+            place(case, self.key.name)?;
             let total = self.total_size(case).filter(|_| in_all);
             let kept = |key: &str, _: &Value| {
                 let overlaid = Key::find(key).is_ok_and(|key| self.overlays(key));
@@ -64,23 +63,18 @@ impl XAxisParameter {
                 kept(name, value) && !self.axis.charted_alone.contains(&name) && !is_usual(name, value)
             };
             let fixed = text(others(case, unusual));
-            let benchmark = case.benchmark();
             // The operation (`stream of bytes`) that a benchmark shares with another, if any.
-            let common = |benchmark: &str| plimsoll_bench::find(benchmark)?.descriptor().common;
-            let alike = |f: &Facet<'a>| {
-                f.benchmark == benchmark
-                    || common(f.benchmark).is_some_and(|one| Some(one) == common(benchmark))
-            };
-            let same = |f: &&mut Facet<'a>| alike(f) && f.metric == metric && f.shared == shared;
-            match found.iter_mut().find(same) {
-                Some(facet) => {
-                    facet.fixed.retain(|text| fixed.contains(text));
-                    facet.all.push(*drawn);
-                }
-                None => found.push(Facet { benchmark, metric, shared, fixed, all: vec![*drawn] }),
-            }
-        }
-        found
+            let common = plimsoll_bench::find(case.benchmark()).and_then(|of| of.descriptor().common);
+            let key = (common.unwrap_or(case.benchmark()), metric.name.as_str(), shared);
+            Some((key, (fixed, (measurement, metric))))
+        };
+        let facets = grouped(all.iter().filter_map(keyed)).into_iter().map(|((_, metric, _), found)| {
+            let (mut fixed, all): (Vec<Vec<String>>, Vec<ChartedMetric<'a>>) = found.into_iter().unzip();
+            let mut first = fixed.swap_remove(0);
+            first.retain(|text| fixed.iter().all(|other| other.contains(text)));
+            Facet { along: *self, metric, fixed: first, all }
+        });
+        facets.collect()
     }
 }
 
@@ -100,7 +94,7 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
         for in_all in [false, true] {
             let all = std::mem::take(&mut left);
             for facet in along.facets(&all, in_all, &stated) {
-                match facet.charts(run, along, references) {
+                match facet.charts(run, references) {
                     none if none.is_empty() => left.extend(facet.all),
                     made => charts.extend(made),
                 }
@@ -120,9 +114,8 @@ fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
 }
 
 struct Facet<'a> {
-    benchmark: &'a str,
+    along: XAxisParameter,
     metric: &'a str,
-    shared: Vec<String>,
     fixed: Vec<String>,
     all: Vec<ChartedMetric<'a>>,
 }
@@ -149,43 +142,47 @@ fn place(case: &Case, key: &str) -> Option<f64> {
 /// Name of the only line of a chart.
 const OWN: &str = "median";
 
-#[derive(Default)]
+/// Result with its position on the x axis.
+type LinePoint<'a> = (f64, &'a Measurement, &'a MetricResult);
+
+/// Function that turns a value of a metric into a y value; `None` if the chart has none for it.
+type AxisMapping = fn(&MetricResult, f64) -> Option<f64>;
+
 struct MetricLines<'a> {
     name: String,
-    points: Vec<(f64, &'a MetricResult)>,
-    /// Delivered figures of the points that differ from them, each with its position on the x axis.
-    delivered: Vec<(f64, &'a MetricResult, f64)>,
-    published: BTreeMap<String, Vec<ChartPoint>>,
+    points: Vec<LinePoint<'a>>,
 }
 
 impl MetricLines<'_> {
-    /// Returns the series of delivered values (interruptions included), at the y that `height`
-    /// returns for the metric and its delivered value; `None` if no result excludes interruptions.
-    fn delivered_series(&self, height: impl Fn(&MetricResult, f64) -> Option<f64>) -> Option<ChartSeries> {
-        let points = self.delivered.iter();
-        let points = points.filter_map(|(x, of, value)| Some(vec![Some(*x), Some(height(of, *value)?)]));
-        let points: Vec<ChartPoint> = points.collect();
-        (!points.is_empty()).then(|| ChartSeries::new(self.named("delivered"), SeriesRole::Delivered, points))
+    /// Returns a series called `LINE word` with the y value that `y` returns for each point.
+    fn drawn(&self, word: &str, role: SeriesRole, y: impl Fn(&LinePoint<'_>) -> Option<f64>) -> ChartSeries {
+        let point = |of: &LinePoint<'_>| Some(vec![Some(of.0), Some(y(of)?)]);
+        ChartSeries::new(self.named(word), role, self.points.iter().filter_map(point).collect())
     }
 
-    /// Returns a series per reference tool, with the y that `height` returns for metric and result.
-    fn tools(&self, height: impl Fn(&MetricResult, f64) -> Option<f64>) -> Vec<ChartSeries> {
-        let mut tools: BTreeMap<&str, Vec<ChartPoint>> = BTreeMap::new();
-        for (x, metric) in &self.points {
-            for tool_result in &metric.tool_results {
-                if let Some(y) = tool_result.median.and_then(|median| height(metric, median)) {
-                    tools.entry(&tool_result.tool).or_default().push(vec![Some(*x), Some(y)]);
-                }
+    /// Returns the series of delivered values (interruptions included) where they differ.
+    fn delivered(&self, height: AxisMapping) -> ChartSeries {
+        self.drawn("delivered", SeriesRole::Delivered, |(_, measurement, metric)| {
+            let is_headline = measurement.metrics.first().is_some_and(|first| first.name == metric.name);
+            height(metric, measurement.delivered().filter(|_| is_headline)?.value)
+        })
+    }
+
+    /// Returns a series per reference tool and per published report in `references`.
+    fn others(&self, references: &[ReferenceFigure], height: AxisMapping) -> Vec<ChartSeries> {
+        let mut found: BTreeMap<(SeriesRole, &str), Vec<ChartPoint>> = BTreeMap::new();
+        for &(x, measurement, metric) in &self.points {
+            let tools = metric.tool_results.iter();
+            let tools = tools.filter_map(|of| Some((SeriesRole::Tool, of.tool.as_str(), of.median?)));
+            let same = references.iter().filter(|r| r.class == PUBLISHED && r.is_of(measurement, metric));
+            let published = same.map(|r| (SeriesRole::Published, r.name.as_str(), r.value));
+            for (role, name, value) in tools.chain(published) {
+                let point = height(metric, value).map(|y| vec![Some(x), Some(y)]);
+                found.entry((role, name)).or_default().extend(point);
             }
         }
-        let series = |(tool, points)| ChartSeries::new(self.label(tool), SeriesRole::Tool, points);
-        tools.into_iter().map(series).collect()
-    }
-
-    /// Returns a series called `LINE word` with the y value `at(x)` at each x of the line.
-    fn drawn(&self, word: &str, role: SeriesRole, at: impl Fn(f64) -> f64) -> ChartSeries {
-        let points = self.points.iter().map(|(x, _)| vec![Some(*x), Some(at(*x))]).collect();
-        ChartSeries::new(self.named(word), role, points)
+        let series = |((role, name), points)| ChartSeries::new(self.label(name), role, points);
+        found.into_iter().map(series).collect()
     }
 
     /// Returns the name of a series that belongs to the line: `limit`, or `f64 limit` if the chart
@@ -200,28 +197,29 @@ impl MetricLines<'_> {
     }
 }
 
-impl Facet<'_> {
-    fn charts(&self, run: &Run, along: &XAxisParameter, references: &[ReferenceFigure]) -> Vec<Chart> {
-        let lines = self.lines(along, references);
-        let places: BTreeSet<u64> = lines.iter().flat_map(|l| &l.points).map(|(x, _)| x.to_bits()).collect();
+impl<'a> Facet<'a> {
+    fn charts(&self, run: &Run, references: &[ReferenceFigure]) -> Vec<Chart> {
+        let lines = self.lines();
+        let places: BTreeSet<u64> = lines.iter().flat_map(|l| &l.points).map(|(x, ..)| x.to_bits()).collect();
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
-        if places.len() < 2 || longest < 2 || (!along.axis.workers && longest < 3) {
+        if places.len() < 2 || longest < 2 || (!self.along.axis.workers && longest < 3) {
             return Vec::new();
         }
-        let mut charts = vec![self.rates(&lines, along, run)];
-        let shares = self.shares(&lines, along);
-        charts.extend(shares.filter(|_| along.axis.workers));
+        let shares = self.shares(&lines).filter(|_| self.along.axis.workers);
+        let mut charts = vec![self.rates(&lines, run, references)];
+        charts.extend(shares);
+        charts.iter_mut().for_each(|chart| chart.series.retain(|one| !one.points.is_empty()));
         charts
     }
 
     /// Returns a line of results over `along` per combination of parameters that share a chart.
-    fn lines(&self, along: &XAxisParameter, references: &[ReferenceFigure]) -> Vec<MetricLines<'_>> {
-        let is_overlaid = |key: &&Key| key.overlaid && key.name != along.key.name;
+    fn lines(&self) -> Vec<MetricLines<'a>> {
+        let is_overlaid = |key: &&Key| key.overlaid && key.name != self.along.key.name;
         let differs = |key: &&Key| is_overlaid(key) && self.values(key.name).len() > 1;
         let varying: Vec<&Key> = KEYS.iter().filter(differs).collect();
         let several = self.benchmarks().len() > 1;
-        let mut lines: Vec<MetricLines<'_>> = Vec::new();
-        for &(measurement, metric) in &self.all {
+        let point = |&(measurement, metric): &ChartedMetric<'a>| {
+            let x = place(&measurement.case, self.along.key.name)?;
             let named = |key: &&Key| {
                 let value = measurement.case.get(key.name)?;
                 Some(match key.name {
@@ -234,27 +232,13 @@ impl Facet<'_> {
             let by = by.map(str::to_owned).into_iter();
             let name = by.chain(varying.iter().filter_map(named)).collect::<Vec<_>>().join(" ");
             let name = if name.is_empty() { OWN.to_owned() } else { name };
-            let Some(x) = place(&measurement.case, along.key.name) else { continue };
-            let at = lines.iter().position(|l| l.name == name).unwrap_or_else(|| {
-                lines.push(MetricLines { name, ..MetricLines::default() });
-                lines.len() - 1
-            });
-            lines[at].points.push((x, metric));
-            let is_headline = measurement.metrics.first().is_some_and(|first| first.name == metric.name);
-            let delivered = measurement.delivered().filter(|_| is_headline);
-            lines[at].delivered.extend(delivered.map(|delivered| (x, metric, delivered.value)));
-            let same = |r: &&ReferenceFigure| r.class == PUBLISHED && r.is_of(measurement, metric);
-            for reference in references.iter().filter(same) {
-                let points = lines[at].published.entry(reference.name.clone()).or_default();
-                points.push(vec![Some(x), Some(reference.value)]);
-            }
-        }
-        for line in &mut lines {
-            line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            line.delivered.sort_by(|a, b| a.0.total_cmp(&b.0));
-        }
-        lines.iter_mut().flat_map(|l| l.published.values_mut()).for_each(|points| sort(points));
-        lines
+            Some((name, (x, measurement, metric)))
+        };
+        let line = |(name, mut points): (String, Vec<LinePoint<'a>>)| {
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            MetricLines { name, points }
+        };
+        grouped(self.all.iter().filter_map(point)).into_iter().map(line).collect()
     }
 
     fn benchmarks(&self) -> BTreeSet<&str> {
@@ -267,7 +251,7 @@ impl Facet<'_> {
         values.map(|value| value.map(ToString::to_string).unwrap_or_default()).collect()
     }
 
-    fn title(&self, along: &XAxisParameter) -> String {
+    fn title(&self) -> String {
         let of = self.benchmarks().into_iter().collect::<Vec<_>>().join(", ");
         let titled = KEYS.iter().filter(|key| key.titled).map(|key| self.values(key.name));
         let work = titled.filter(|values| values.len() == 1).flatten();
@@ -275,48 +259,39 @@ impl Facet<'_> {
         let stated: String = stated.map(|text| format!(" · {text}")).collect();
         let is_named = of.ends_with(&format!(".{}", self.metric));
         let metric = if is_named { "" } else { &format!(" {}", self.metric) };
-        format!("{of}{metric} by {}{stated}", along.axis.name)
+        format!("{of}{metric} by {}{stated}", self.along.axis.name)
     }
 
     /// Builds the chart of results with limits, reference tools and, over threads, perfect scaling.
-    fn rates(&self, lines: &[MetricLines<'_>], along: &XAxisParameter, run: &Run) -> Chart {
+    fn rates(&self, lines: &[MetricLines<'_>], run: &Run, references: &[ReferenceFigure]) -> Chart {
         let mut series = Vec::new();
         for line in lines {
-            let own = line.points.iter().map(|(x, metric)| {
+            let own = line.points.iter().map(|(x, _, metric)| {
                 let [low, high] = metric.summary.ci95.map_or([None, None], |ci| ci.map(Some));
                 vec![Some(*x), Some(metric.summary.median), low, high]
             });
             series.push(ChartSeries::new(line.name.clone(), SeriesRole::Own, own.collect()));
-            series.extend(line.delivered_series(|_, delivered| Some(delivered)));
-            series.extend(line.tools(|_, median| Some(median)));
-            series.extend(line.published.iter().map(|(name, points)| {
-                ChartSeries::new(line.label(name), SeriesRole::Published, points.clone())
-            }));
-            let limit = |(x, m): &(f64, &MetricResult)| Some(vec![Some(*x), Some(m.limit.as_ref()?.value?)]);
-            let limits: Vec<ChartPoint> = line.points.iter().filter_map(limit).collect();
-            if !limits.is_empty() {
-                series.push(ChartSeries::new(line.named("limit"), SeriesRole::Limit, limits));
-            }
-            if along.key.name == "threads" && line.points.len() >= 3 {
+            series.push(line.delivered(|_, delivered| Some(delivered)));
+            series.extend(line.others(references, |_, value| Some(value)));
+            series.push(line.drawn("limit", SeriesRole::Limit, |(.., metric)| metric.limit.as_ref()?.value));
+            if self.along.key.name == "threads" && line.points.len() >= 3 {
                 series.extend(ideal(line));
             }
         }
-        let unit = lines.iter().flat_map(|l| &l.points).map(|(_, m)| m.unit).next();
-        let unit = unit.map_or("", |unit| unit.name());
-        let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
+        let unit = self.all.first().map_or("", |(_, metric)| metric.unit.name());
         // Latencies of caches and memory differ by two orders of magnitude.
-        let x = along.x(if along.key.kind == case::ValueKind::Count { "" } else { "B" });
+        let x = self.along.x(if self.along.key.kind == case::ValueKind::Count { "" } else { "B" });
         let wide = unit == "s" && x.scale == AxisScale::Log || is_wide(&series);
         let mut chart = Chart {
-            title: self.title(along),
-            note: along.axis.note.to_owned(),
+            title: self.title(),
+            note: self.along.axis.note.to_owned(),
             x,
             y: ChartAxis::linear(self.metric, unit).scaled(wide),
             series,
-            bands: if along.key.name == "size" { caches(&run.machine) } else { Vec::new() },
+            bands: if self.along.key.name == "size" { caches(&run.machine) } else { Vec::new() },
             ..Chart::default()
         };
-        if longest <= 3 && along.axis.workers {
+        if self.along.axis.workers && lines.iter().all(|l| l.points.len() <= 3) {
             // Bars start at zero, which a logarithmic axis lacks.
             as_places(&mut chart, if wide { ChartKind::Lines } else { ChartKind::Bars });
         }
@@ -324,26 +299,25 @@ impl Facet<'_> {
     }
 
     /// Builds the chart of shares of the limit in percent, of tools, too; `None` without limits.
-    fn shares(&self, lines: &[MetricLines<'_>], along: &XAxisParameter) -> Option<Chart> {
+    fn shares(&self, lines: &[MetricLines<'_>]) -> Option<Chart> {
         let mut series = Vec::new();
         for line in lines {
             let of = |m: &MetricResult, value: f64| {
                 let limit = m.limit.as_ref()?;
                 Some(limit.share(value, limit.value?) * 100.0)
             };
-            let share = |(x, m): &(f64, &MetricResult)| Some(vec![Some(*x), Some(m.rated_share()? * 100.0)]);
-            let own: Vec<ChartPoint> = line.points.iter().filter_map(share).collect();
-            if own.is_empty() {
+            let share = |(.., metric): &LinePoint<'_>| Some(metric.rated_share()? * 100.0);
+            let own = ChartSeries { name: line.name.clone(), ..line.drawn(OWN, SeriesRole::Own, share) };
+            if own.points.is_empty() {
                 continue;
             }
-            series.push(ChartSeries::new(line.name.clone(), SeriesRole::Own, own));
-            series.extend(line.delivered_series(of));
-            series.extend(line.tools(of));
+            series.extend([own, line.delivered(of)]);
+            series.extend(line.others(&[], of));
         }
         let mut chart = Chart {
-            title: format!("{}, share of limit", self.title(along)),
+            title: format!("{}, share of limit", self.title()),
             note: "100 % is the limit, for rates and latencies alike".to_owned(),
-            x: along.x(""),
+            x: self.along.x(""),
             y: ChartAxis::linear("share of limit", "%"),
             series,
             ..Chart::default()
@@ -360,12 +334,12 @@ impl Facet<'_> {
 fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     use plimsoll_bench::Better;
     use plimsoll_stats::{LoadPoint, Samples, Seed, Usl};
-    let Some((first, metric)) = line.points.first().filter(|(_, m)| m.better == Better::Higher) else {
+    let Some((first, _, metric)) = line.points.first().filter(|(.., m)| m.better == Better::Higher) else {
         return Vec::new();
     };
     let one = metric.summary.median / first;
-    let mut series = vec![line.drawn("ideal", SeriesRole::Ideal, |n| one * n)];
-    let load = |(x, m): &(f64, &MetricResult)| {
+    let mut series = vec![line.drawn("ideal", SeriesRole::Ideal, |(n, ..)| Some(one * n))];
+    let load = |(x, _, m): &LinePoint<'_>| {
         Some(LoadPoint { threads: *x as u32, rates: Samples::new(m.samples.clone()).ok()? })
     };
     let loads: Vec<LoadPoint> = line.points.iter().filter_map(load).collect();
@@ -374,7 +348,7 @@ fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     {
         let (l, s, k) = (law.lambda.value, law.sigma.value, law.kappa.value);
         let at = |n: f64| l * n / (1.0 + s * (n - 1.0) + k * n * (n - 1.0));
-        series.push(line.drawn("fitted", SeriesRole::Fit, at));
+        series.push(line.drawn("fitted", SeriesRole::Fit, |(n, ..)| Some(at(*n))));
     }
     series
 }
@@ -404,13 +378,9 @@ fn caches(machine: &Machine) -> Vec<Band> {
     let mut sizes: Vec<(String, u64)> = sizes.collect();
     sizes.sort_by_key(|(_, bytes)| *bytes);
     sizes.dedup_by(|a, b| a.0 == b.0);
+    let memory = sizes.last().map(|_| ("memory".to_owned(), None));
+    let sizes = sizes.into_iter().map(|(name, bytes)| (name, Some(bytes as f64)));
     let mut from = None;
-    let mut bands: Vec<Band> = Vec::new();
-    for (name, bytes) in sizes {
-        let to = Some(bytes as f64);
-        bands.push(Band { name, from, to });
-        from = to;
-    }
-    bands.extend(from.map(|_| Band { name: "memory".to_owned(), from, to: None }));
-    bands
+    let band = |(name, to)| Band { name, from: std::mem::replace(&mut from, to), to };
+    sizes.chain(memory).map(band).collect()
 }
