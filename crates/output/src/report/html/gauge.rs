@@ -11,22 +11,22 @@ use plimsoll_units::quantity::{Quantity, percent};
 use super::alike::blocks;
 use super::stated::StatedCases;
 use super::{ReferenceFigure, parts};
-use crate::report::card;
 use crate::report::context::{context, title};
 use crate::report::row::{Grade, MeasurementRow};
 use crate::report::section::{IN_INTERVAL_COLUMN, STAR, doubt_mark, is_wide};
+use crate::report::{card, grouped};
 
 const GAUGE_END: f64 = 1.08;
 
 /// Returns whether the gauge of a result without known limit compares it with marks.
 pub(super) fn is_compared(measurement: &Measurement, references: &[ReferenceFigure]) -> bool {
-    let line = |metric| GaugeLine::new(measurement, metric, references);
-    measurement.metrics.first().is_some_and(|metric| !has_limit(metric) && !line(metric).marks.is_empty())
+    let unlimited = measurement.metrics.first().filter(|metric| own_limit(metric).is_none());
+    unlimited.is_some_and(|metric| !GaugeLine::new(measurement, metric, references).marks.is_empty())
 }
 
-/// Returns whether a limit is known that the machine can have.
-pub(super) fn has_limit(metric: &MetricResult) -> bool {
-    metric.limit.as_ref().is_some_and(|limit| limit.value.is_some() && limit.scope.is_none())
+/// Returns the value of the limit, if it is known and the machine can have all of it.
+pub(super) fn own_limit(metric: &MetricResult) -> Option<f64> {
+    metric.limit.as_ref().filter(|limit| limit.scope.is_none())?.value
 }
 
 struct GaugeLine<'a> {
@@ -45,16 +45,13 @@ struct Mark {
 /// Builds the gauges (bars that are full at the limit) of a run's main results, in blocks of cases
 /// with equal planned settings (`stated`), with marks for `references`.
 pub(super) fn gauges(run: &Run, stated: &StatedCases, references: &[ReferenceFigure]) -> Markup {
-    let parts = crate::report::subsystems(run);
-    let of = |part: &str| -> Vec<&Measurement> {
-        run.measurements.iter().filter(|m| m.case.subsystem() == part).collect()
-    };
+    let parts = grouped(run.measurements.iter().map(|m| (m.case.subsystem(), m)));
     html! {
         div.gauges {
-            @for part in &parts {
+            @for (part, all) in &parts {
                 section.part {
-                    h3 { (title(part)) @if let Some(first) = of(part).first() { span.context { (context(&run.machine, first).join(" · ")) } } }
-                    @for block in blocks(&of(part), stated) {
+                    h3 { (title(part)) @if let Some(first) = all.first() { span.context { (context(&run.machine, first).join(" · ")) } } }
+                    @for block in blocks(all, stated) {
                         div.rows {
                             @let warned = words(in_words(&block.warned));
                             @if !block.heading.is_empty() { p.common { (block.heading) @if !warned.is_empty() { span.warned { " ! " (warned) } } } }
@@ -95,7 +92,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
     let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
     let at = |side: &str, value: f64| format!("{side}:{:.2}%", line.at(value) * 100.0 / GAUGE_END);
     let own = metric.summary.median;
-    let known = has_limit(metric);
+    let known = own_limit(metric).is_some();
     let limit = limit_text(metric);
     let conditions = parts::ran_under(measurement);
     let codes = measurement.warning_codes();
@@ -170,10 +167,8 @@ impl<'a> GaugeLine<'a> {
         marks.extend(same.map(|r| Mark { kind: r.class, name: r.name.clone(), value: r.value }));
         marks.retain(|m| m.value.is_finite() && m.value > 0.0);
         let own = metric.summary.median;
-        let limit = metric.limit.as_ref().filter(|limit| limit.scope.is_none());
-        let limit = limit.and_then(|limit| limit.value).filter(|value| *value > 0.0);
         let values = || marks.iter().map(|m| m.value);
-        let full = limit.unwrap_or_else(|| match metric.better {
+        let full = own_limit(metric).filter(|limit| *limit > 0.0).unwrap_or_else(|| match metric.better {
             Better::Higher => values().fold(own, f64::max) / 0.9,
             Better::Lower => values().fold(own, f64::min) * 0.9,
         });
@@ -195,15 +190,12 @@ impl<'a> GaugeLine<'a> {
         let share = share.unwrap_or_default();
         let marks: String = self.marks.iter().map(|m| format!("; {} {}", m.name, figure(m.value))).collect();
         let reason = self.measurement.reason.as_deref().map_or(String::new(), |r| format!("; invalid: {r}"));
-        let warned = match words(self.measurement.warning_codes()) {
-            names if names.is_empty() => names,
-            names => format!("; warnings: {names}"),
-        };
-        let value = format!("{} {interval}", figure(self.metric.summary.median));
-        let value = match self.measurement.delivered() {
-            None => value,
-            Some(delivered) => format!("{value} undisturbed, {} delivered", figure(delivered.value)),
-        };
+        let codes = self.measurement.warning_codes();
+        let warned = if codes.is_empty() { String::new() } else { format!("; warnings: {}", words(codes)) };
+        let delivered = self.measurement.delivered();
+        let delivered = delivered.map(|of| format!(" undisturbed, {} delivered", figure(of.value)));
+        let median = figure(self.metric.summary.median);
+        let value = format!("{median} {interval}{}", delivered.unwrap_or_default());
         format!("{name}: {}{share}{marks}{reason}{warned}", value.trim_end())
     }
 }

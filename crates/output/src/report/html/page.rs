@@ -96,7 +96,7 @@ pub(super) fn figure(chart: &Chart) -> Markup {
 fn legend(run: &Run, references: &[ReferenceFigure]) -> Markup {
     let of = |class: &str| references.iter().find(|r| r.class == class);
     let any = |is: &dyn Fn(&Measurement) -> bool| run.measurements.iter().any(is);
-    let limited = |m: &Measurement| m.metrics.first().is_some_and(gauge::has_limit);
+    let limited = |m: &Measurement| m.metrics.first().and_then(gauge::own_limit).is_some();
     let grades = [(Grade::Good, "90 % or more "), (Grade::Fair, "60 to 90 % "), (Grade::Poor, "below 60 % ")];
     html! {
         p.legend {

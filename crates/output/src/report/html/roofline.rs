@@ -8,6 +8,7 @@ use plimsoll_units::quantity::Unit;
 
 use super::alike::short_names;
 use super::data::{Chart, ChartAxis, ChartSeries, SeriesRole};
+use super::gauge::own_limit;
 
 /// Left edge, in operations per byte; also for cases that only move data.
 const FROM: f64 = 1.0 / 64.0;
@@ -18,25 +19,21 @@ const TO: f64 = 256.0;
 /// `None` unless the run has results of both arithmetic and bandwidth.
 pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     let (mut computes, mut moves) = (Vec::new(), Vec::new());
-    let mut limits: [Option<f64>; 2] = [None, None];
+    let (mut peaks, mut bandwidths) = (Vec::new(), Vec::new());
     for (measurement, metric) in run.measurements.iter().filter_map(|m| Some((m, m.headline()?))) {
         let case = &measurement.case;
-        let limit = metric.limit.as_ref().filter(|limit| limit.scope.is_none()).and_then(|limit| limit.value);
-        let mut keep = |of: usize, unit: Unit| {
-            let own = limit.filter(|_| metric.unit == unit);
-            limits[of] = limits[of].into_iter().chain(own).reduce(f64::max);
-        };
+        let limit = |unit: Unit| own_limit(metric).filter(|_| metric.unit == unit);
         let rate = metric.summary.median;
         match plimsoll_bench::find(case.benchmark()).map(|one| one.roofline(case)) {
             Some(Roofline::Computes(intensity)) => {
                 let counts = matches!(metric.unit, Unit::FlopPerSecond | Unit::OpPerSecond);
                 computes.extend((counts && rate > 0.0).then_some((case, intensity, rate)));
-                keep(0, Unit::FlopPerSecond);
+                peaks.extend(limit(Unit::FlopPerSecond));
             }
             Some(Roofline::Moves { intensity, area }) => {
                 let counts = metric.unit == Unit::BytePerSecond && rate > 0.0;
                 moves.extend(counts.then_some((case, intensity.unwrap_or(FROM), area, rate)));
-                keep(1, Unit::BytePerSecond);
+                bandwidths.extend(limit(Unit::BytePerSecond));
             }
             Some(Roofline::No) | None => {}
         }
@@ -50,7 +47,8 @@ pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     let furthest = computes.iter().filter_map(|(_, intensity, _)| *intensity).fold(TO / 2.0, f64::max);
     let to = 2.0 * furthest;
     let mut series = vec![roof("roof: the best of this run", SeriesRole::Limit, bandwidth, peak, to)];
-    if let [Some(peak), Some(bandwidth)] = limits {
+    let [peak, bandwidth] = [peaks, bandwidths].map(|limits| limits.into_iter().reduce(f64::max));
+    if let Some((peak, bandwidth)) = peak.zip(bandwidth) {
         series.push(roof("limits of arithmetic and memory", SeriesRole::Ideal, bandwidth, peak, to));
     }
     let moved = moves.iter().map(|(case, x, _, bandwidth)| (*case, Some(*x), x * bandwidth));
