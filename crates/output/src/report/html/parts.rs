@@ -17,7 +17,7 @@ use crate::report::context::{host_or_count, title};
 use crate::report::row::{GOOD, Grade, MeasurementRow};
 use crate::report::section::{count_warnings, has_mark};
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
-use crate::report::{and_more, conditions, grouped};
+use crate::report::{and_more, conditions, grouped, subsystems};
 
 const OPEN: usize = 5;
 
@@ -77,18 +77,16 @@ pub(super) fn machine_line(machine: &Machine) -> String {
 /// Counts the results that deliver 90 % of their limit, in total and per subsystem, and those that
 /// reach it undisturbed; separately those with more than half of their time excluded.
 pub(super) fn limits(run: &Run) -> VerdictText {
-    let judged = |m: &Measurement| {
-        let is_judged = m.status == Status::Ok && !m.metrics.is_empty() && !m.is_mostly_excluded();
-        is_judged.then(|| Grade::of(m))
+    let judged = run.measurements.iter().filter(|m| m.headline().is_some() && !m.is_mostly_excluded());
+    let judged: Vec<(&Measurement, Grade)> = judged.map(|m| (m, Grade::of(m))).collect();
+    // Numbers of good results, and of results with a limit, of these subsystems.
+    let count = |parts: &[&str]| {
+        let known = judged.iter().filter(|(_, grade)| *grade != Grade::Unknown);
+        let known = known.filter(|(m, _)| parts.contains(&m.case.subsystem()));
+        [known.clone().filter(|(_, grade)| *grade == Grade::Good).count(), known.count()]
     };
-    let parts = grouped(run.measurements.iter().map(|m| (m.case.subsystem(), judged(m))));
-    // Numbers of good results, of results with a limit, and of all results.
-    let count = |grades: &[Option<Grade>]| {
-        let of = |is: fn(Grade) -> bool| grades.iter().flatten().filter(|grade| is(**grade)).count();
-        [of(|grade| grade == Grade::Good), of(|grade| grade != Grade::Unknown), of(|_| true)]
-    };
-    let parts: Vec<(&str, [usize; 3])> = parts.iter().map(|(part, grades)| (*part, count(grades))).collect();
-    let [good, known, all] = [0, 1, 2].map(|of| parts.iter().map(|(_, counts)| counts[of]).sum::<usize>());
+    let parts = subsystems(run);
+    let [good, known] = count(&parts);
     let (grade, word) = match known {
         0 => (Grade::Unknown, "none known".to_owned()),
         n => {
@@ -96,18 +94,17 @@ pub(super) fn limits(run: &Run) -> VerdictText {
             (grade, format!("{good} of {n} rated deliver {}", percent(GOOD, 2)))
         }
     };
-    let parts = parts.iter().filter(|(_, [_, known, _])| *known > 0);
-    let parts = parts.map(|(part, [good, known, _])| format!("{} {good} of {known}", title(part)));
+    let parts = parts.into_iter().map(|part| (part, count(&[part]))).filter(|(_, [_, known])| *known > 0);
+    let parts = parts.map(|(part, [good, known])| format!("{} {good} of {known}", title(part)));
     let mut why: Vec<String> = parts.collect();
-    let share = |m: &Measurement| m.headline().and_then(MetricResult::rated_share);
-    let rated = run.measurements.iter().filter(|m| judged(m).is_some()).filter_map(share);
-    match rated.filter(|share| *share >= GOOD).count() {
+    let shares = judged.iter().filter_map(|(m, _)| m.headline()?.rated_share());
+    match shares.filter(|share| *share >= GOOD).count() {
         undisturbed if undisturbed == good => {}
         undisturbed => why.push(format!("undisturbed {undisturbed} of {known}")),
     }
-    match all - known {
+    match judged.len() - known {
         0 => {}
-        n if n == all => why.push("give them with --limits FILE".to_owned()),
+        _ if known == 0 => why.push("give them with --limits FILE".to_owned()),
         n => why.push(format!("{n} without a limit of their own")),
     }
     match run.measurements.iter().filter(|m| m.is_mostly_excluded()).count() {

@@ -110,13 +110,10 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
 
 /// Returns a name per case without parameters that all share, or full names if these are ambiguous.
 fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
-    let short = |case: &Case| {
-        let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
-        let is_titled = |name: &str| KEYS.iter().any(|key| key.titled && key.name == name);
-        let kept = case.params().iter().filter(|(key, _)| is_titled(key) || differs(key));
-        kept.fold(Case::of(case.benchmark()), |made, (key, value)| made.with(key, value.clone()))
-    };
-    let short: Vec<Case> = cases.iter().map(|case| short(case)).collect();
+    let differs = |key: &str| cases.windows(2).any(|pair| pair[0].get(key) != pair[1].get(key));
+    let shared = KEYS.iter().filter(|key| !key.titled && !differs(key.name)).map(|key| key.name);
+    let shared: Vec<&str> = shared.collect();
+    let short: Vec<Case> = cases.iter().map(|case| (*case).clone().without(&shared)).collect();
     let names = short_names(&short.iter().collect::<Vec<_>>());
     let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
     if distinct.len() == cases.len() { names } else { cases.iter().map(|case| label(case)).collect() }
