@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use plimsoll_bench::label::label;
 use plimsoll_model::limit::median;
-use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::Quantity;
 
@@ -46,15 +46,11 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 
 fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
     let alike = run.measurements.iter().filter(|m| m.case == like.case && m.repeat == like.repeat);
-    let valid = alike.filter(|m| m.status == Status::Ok);
     let figure = |metric: &MetricResult| Quantity::new(metric.summary.median, metric.unit);
-    let figures = valid.filter_map(|m| Some((m.node.as_str(), figure(m.metrics.first()?))));
-    let figures: Vec<(&str, Quantity)> = figures.collect();
-    if figures.len() < 2 {
-        return None;
-    }
-    let lowest = figures.iter().min_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
-    let highest = figures.iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
+    let figures = alike.filter_map(|m| Some((m.node.as_str(), figure(m.headline()?))));
+    let mut figures: Vec<(&str, Quantity)> = figures.collect();
+    figures.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let [lowest, .., highest] = figures.as_slice() else { return None };
     let centre = median(figures.iter().map(|(_, figure)| figure.value).collect())?;
     let shown = Quantity { value: centre, ..lowest.1 }.to_string();
     let of = |(node, figure): &(&str, Quantity)| {

@@ -22,10 +22,6 @@ pub(super) fn number<'a>(charts: impl IntoIterator<Item = &'a mut Chart>, prefix
 /// [x, y] or [x, y, low, high]; `None` breaks the line.
 pub(super) type ChartPoint = Vec<Option<f64>>;
 
-pub(super) fn sort(points: &mut [ChartPoint]) {
-    points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ChartKind {

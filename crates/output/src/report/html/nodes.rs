@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 use plimsoll_bench::label::label;
 use plimsoll_model::limit::median;
-use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::metric::Better;
 use plimsoll_result::document::{Finding, Run};
 use plimsoll_result::finding::evidence::OutlierEvidence;
@@ -65,8 +65,7 @@ pub(super) fn first(run: &Run) -> Run {
 fn across(run: &Run) -> Vec<NodesOfCase<'_>> {
     let mut found: Vec<NodesOfCase<'_>> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok) {
-        let Some(metric) = measurement.metrics.first() else { continue };
+    for (measurement, metric) in run.measurements.iter().filter_map(|m| Some((m, m.headline()?))) {
         let place = *places.entry(measurement.case.id().to_string()).or_insert_with(|| {
             let (values, limits) = (BTreeMap::new(), BTreeMap::new());
             found.push(NodesOfCase { like: measurement, metric, values, limits, median: f64::NAN });
@@ -191,9 +190,7 @@ pub(super) fn table(run: &Run) -> Markup {
     let kind_of =
         |name: &str| kinds.iter().find(|(_, names)| names.contains(name)).map(|(kind, _)| kind.as_str());
     let cell = |one: &NodesOfCase<'_>, name: &str| match one.values.get(name) {
-        Some(value) => {
-            html! { td.n data-value=(value) { (Quantity { value: *value, unit: one.metric.unit }) } }
-        }
+        Some(value) => html! { td.n data-value=(value) { (Quantity::new(*value, one.metric.unit)) } },
         None => html! { td.n { "–" } },
     };
     html! {

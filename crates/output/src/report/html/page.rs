@@ -31,11 +31,10 @@ impl Body {
 pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
-    let mut keep = |found: Vec<Chart>| -> Vec<Chart> {
-        let named = found.into_iter().map(|c| Chart { id: format!("r{index}-{}", c.id), ..c });
-        let from = all.len();
-        all.extend(named);
-        all[from..].to_vec()
+    let mut keep = |mut found: Vec<Chart>| -> Vec<Chart> {
+        found.iter_mut().for_each(|chart| chart.id = format!("r{index}-{}", chart.id));
+        all.extend_from_slice(&found);
+        found
     };
     let machines = keep(nodes::of(whole));
     let run = &nodes::first(whole);

@@ -3,16 +3,14 @@
 use plimsoll_bench::label::label;
 use plimsoll_bench::{Better, Curve};
 use plimsoll_model::case::{ALL_PAIRS, Case, KEYS};
-use plimsoll_model::measurement::{Flow, Measurement, MetricResult, Parity, SamplePoint, Status};
+use plimsoll_model::measurement::{Flow, Measurement, MetricResult, Parity, SamplePoint};
 use plimsoll_model::view::NOTABLE;
 use plimsoll_model::words::human;
 use plimsoll_result::document::Run;
 use plimsoll_stats::{Seed, segments};
 
 use super::alike::short_names;
-use super::data::{
-    self, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number, sort,
-};
+use super::data::{self, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number};
 use crate::report::grouped;
 
 const LEAST_SERIES: usize = 30;
@@ -27,8 +25,8 @@ const MOST_STEPS: usize = 200;
 /// Builds the charts of single measurements of a subsystem (distributions, curves, heat maps, time
 /// series); no time series of measurements for which `elsewhere` is true.
 pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) -> bool) -> Vec<Chart> {
-    let own = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
-    let all: Vec<_> = own.filter_map(|m| Some((m, m.metrics.first()?))).collect();
+    let own = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem);
+    let all: Vec<_> = own.filter_map(|m| Some((m, m.headline()?))).collect();
     let mut charts = distributions(&all);
     for (measurement, metric) in &all {
         charts.extend(curve(measurement, metric));
@@ -147,7 +145,7 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
     let draw = |kind: &Curve| {
         let mut points: Vec<ChartPoint> =
             curve.iter().filter_map(|p| Some(vec![Some(*p.get(kind.x)?), Some(*p.get(kind.y)?)])).collect();
-        sort(&mut points);
+        points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
         (points.len() > 1).then(|| Chart {
             title: format!("{}: {} by {}", label(&measurement.case), kind.y, kind.x),
             x: if kind.log { ChartAxis::log } else { ChartAxis::linear }(kind.x, kind.x_unit),

@@ -48,12 +48,8 @@ pub(super) fn plot(series: &TrendSeries, changes: &[LevelChange<'_>]) -> Markup 
     let points = &series.trend.points;
     let values: Vec<f64> = points.iter().map(|point| point.median).collect();
     let scale = PlotScale::of(&values);
-    let reported = |index: &usize| points.get(*index).map(|point| (*index, point));
-    let mut shown: Vec<usize> = match points.len() {
-        few if few <= MOST_POINTS => (0..few).collect(),
-        many => changes.iter().map(|change| change.at).chain([many - 1]).collect(),
-    };
-    shown.dedup();
+    let is_marked = |at: usize| at + 1 == points.len() || changes.iter().any(|change| change.at == at);
+    let is_shown = |(at, _): &(usize, &TrendPoint)| points.len() <= MOST_POINTS || is_marked(*at);
     let last = points.last().map(|point| describe(point, series)).unwrap_or_default();
     html! {
         svg.plot viewBox=(format!("0 0 {DRAWING_WIDTH} {HEIGHT}")) role="img"
@@ -69,7 +65,7 @@ pub(super) fn plot(series: &TrendSeries, changes: &[LevelChange<'_>]) -> Markup 
                     path.level d=(format!("M{:.1} {:.1}H{:.1}", ends[0], scale.y(level.median), ends[1])) {}
                 }
             }
-            @for (index, point) in shown.iter().filter_map(reported) {
+            @for (index, point) in points.iter().enumerate().filter(is_shown) {
                 a href=(format!("../{}", names::run(&point.run.id))) {
                     circle.point cx=(format!("{:.1}", scale.x(index as f64))) cy=(format!("{:.1}", scale.y(point.median))) r="3" {
                         title { (when(&point.run.started)) ": " (describe(point, series)) }
@@ -88,22 +84,18 @@ fn describe(point: &TrendPoint, series: &TrendSeries) -> String {
 /// Builds an SVG path through the values; if over 400, through minimum and maximum per group.
 fn line(values: &[f64], scale: &PlotScale) -> String {
     let mut path = String::new();
-    let mut add = |index: usize, value: f64| {
-        let lead = if path.is_empty() { 'M' } else { 'L' };
-        let _ = write!(path, "{lead}{:.1} {:.1}", scale.x(index as f64), scale.y(value));
-    };
-    if values.len() <= 2 * GROUPS {
-        values.iter().enumerate().for_each(|(index, value)| add(index, *value));
-        return path;
-    }
     let all: Vec<(usize, f64)> = values.iter().copied().enumerate().collect();
-    for group in all.chunks(values.len().div_ceil(GROUPS)) {
+    let size = if all.len() <= 2 * GROUPS { 1 } else { all.len().div_ceil(GROUPS) };
+    for group in all.chunks(size) {
         let by_value = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
         let mut ends: Vec<&(usize, f64)> =
             [group.iter().min_by(by_value), group.iter().max_by(by_value)].into_iter().flatten().collect();
         ends.sort_unstable_by_key(|(index, _)| *index);
-        ends.dedup();
-        ends.into_iter().for_each(|(index, value)| add(*index, *value));
+        ends.dedup_by_key(|(index, _)| *index);
+        for (index, value) in ends {
+            let lead = if path.is_empty() { 'M' } else { 'L' };
+            let _ = write!(path, "{lead}{:.1} {:.1}", scale.x(*index as f64), scale.y(*value));
+        }
     }
     path
 }
