@@ -32,17 +32,6 @@ pub struct Decisions {
     pub lost: usize,
 }
 
-/// Overall rating of a comparison, for its colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    /// No regressions, and all is decided.
-    Good,
-    /// There are improvements or inconclusive metrics.
-    Fair,
-    /// There are regressions or losses.
-    Poor,
-}
-
 impl Decisions {
     pub(super) fn of(compared: &[ComparedMetric], uncompared: &[Uncompared]) -> Self {
         let count = |verdict| compared.iter().filter(|c| c.verdict == verdict).count();
@@ -61,15 +50,6 @@ impl Decisions {
             zero: doubts(&[Undecided::Zero]),
             unknown: doubts(&[Undecided::Unknown]),
             lost: of_kind(UncomparedKind::Lost),
-        }
-    }
-
-    /// Returns poor if anything regressed or is lost, good if nothing changed, else fair.
-    pub fn tone(&self) -> Tone {
-        match () {
-            () if self.regressions + self.lost > 0 => Tone::Poor,
-            () if self.no_change == self.of && self.of > 0 => Tone::Good,
-            () => Tone::Fair,
         }
     }
 

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 pub use alike::ConditionDifference;
 use cases::{CaseMeasurement, CasePair, MatchedCase};
-pub use decided::{Decisions, FailOnResult, Tone, UnjudgedMetrics};
+pub use decided::{Decisions, FailOnResult, UnjudgedMetrics};
 pub use judge::{FAMILY, MOST_TAKEN, Undecided};
 use judge::{JudgedDifference, RunMetric, SideLogarithm, Why};
 pub use noise::{Floors, NoiseFloor, RunNoise};

@@ -122,18 +122,10 @@ fn what_was_decided_is_one_sentence() {
     assert_eq!(two(0.8, 1.2, &quiet), "1 regression, 1 improvement");
     assert_eq!(two(1.0, 1.0, &loud), "2 inconclusive (too noisy)");
     assert_eq!(two(1.0, 1.0, &[]), "2 inconclusive (noise floor unknown)");
-    let tone = |floors: &[Floors], value| {
-        compare(&side(vec![run(10e9)]), &side(vec![run(value)]), floors, None).decided.tone()
-    };
-    assert_eq!([1.0, 1.2, 0.8].map(|f| tone(&quiet, f * 10e9)), [Tone::Good, Tone::Fair, Tone::Poor]);
-    assert_eq!([tone(&loud, 10e9), Decisions::default().tone()], [Tone::Fair; 2], "nothing was decided");
     let mut lost = run(10e9);
     lost.measurements.clear();
     let nothing = compare(&side(vec![run(10e9)]), &side(vec![lost]), &quiet, None);
-    assert_eq!(
-        (nothing.decided.to_string().as_str(), nothing.decided.tone()),
-        ("nothing to compare; 1 lost", Tone::Poor)
-    );
+    assert_eq!(nothing.decided.to_string(), "nothing to compare; 1 lost");
 }
 
 #[test]

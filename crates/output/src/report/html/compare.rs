@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use plimsoll_bench::{Better, label};
-use plimsoll_compare::{Comparison, Ranked, RankedSide, RequirementResult, Tone, letter};
+use plimsoll_compare::{Comparison, Decisions, Ranked, RankedSide, RequirementResult, letter};
 
 use super::data::{self, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, island};
 use super::parts::{VerdictText, verdict};
@@ -49,15 +49,19 @@ pub fn comparison(of: &Sides<'_>) -> Result<String, serde_json::Error> {
 }
 
 fn counted(comparison: &Comparison) -> Markup {
-    let class = match comparison.decided.tone() {
-        Tone::Good => "good",
-        Tone::Fair => "fair",
-        Tone::Poor => "poor",
-    };
     html! {
-        div.verdict.(class) {
+        div.verdict.(grade(&comparison.decided).class()) {
             span.word { (comparison.decided) } span.why { "a change counts where it is larger than the noise floor" }
         }
+    }
+}
+
+/// Returns poor if anything regressed or is lost, good if nothing changed, else fair.
+fn grade(decided: &Decisions) -> Grade {
+    match () {
+        () if decided.regressions + decided.lost > 0 => Grade::Poor,
+        () if decided.no_change == decided.of && decided.of > 0 => Grade::Good,
+        () => Grade::Fair,
     }
 }
 
@@ -153,4 +157,19 @@ fn by_price(comparison: &Comparison) -> Option<Chart> {
         series: headlines(comparison).enumerate().map(series).collect(),
         ..Chart::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_is_good_if_nothing_changed_and_poor_if_anything_is_worse_or_lost() {
+        let of = |regressions, no_change, lost| {
+            grade(&Decisions { of: 2, regressions, no_change, lost, ..Decisions::default() })
+        };
+        assert_eq!([of(0, 2, 0), of(0, 1, 0)], [Grade::Good, Grade::Fair]);
+        assert_eq!([of(1, 1, 0), of(0, 2, 1)], [Grade::Poor; 2]);
+        assert_eq!(grade(&Decisions::default()), Grade::Fair, "nothing was decided");
+    }
 }
