@@ -208,11 +208,18 @@ impl<'a> Facet<'a> {
         let shares = self.shares(&lines).filter(|_| self.along.axis.workers);
         let mut charts = vec![self.rates(&lines, run, references)];
         charts.extend(shares);
-        charts.iter_mut().for_each(|chart| chart.series.retain(|one| !one.points.is_empty()));
+        for chart in &mut charts {
+            chart.series.retain(|one| !one.points.is_empty());
+            if longest <= 3 && self.along.axis.workers {
+                // Bars start at zero, which a logarithmic axis lacks.
+                let is_log = chart.y.scale == AxisScale::Log;
+                as_places(chart, if is_log { ChartKind::Lines } else { ChartKind::Bars });
+            }
+        }
         charts
     }
 
-    /// Returns a line of results over `along` per combination of parameters that share a chart.
+    /// Returns a line of results over the axis per combination of parameters that share a chart.
     fn lines(&self) -> Vec<MetricLines<'a>> {
         let is_overlaid = |key: &&Key| key.overlaid && key.name != self.along.key.name;
         let differs = |key: &&Key| is_overlaid(key) && self.values(key.name).len() > 1;
@@ -282,7 +289,7 @@ impl<'a> Facet<'a> {
         // Latencies of caches and memory differ by two orders of magnitude.
         let x = self.along.x(if self.along.key.kind == case::ValueKind::Count { "" } else { "B" });
         let wide = unit == "s" && x.scale == AxisScale::Log || is_wide(&series);
-        let mut chart = Chart {
+        Chart {
             title: self.title(),
             note: self.along.axis.note.to_owned(),
             x,
@@ -290,12 +297,7 @@ impl<'a> Facet<'a> {
             series,
             bands: if self.along.key.name == "size" { caches(&run.machine) } else { Vec::new() },
             ..Chart::default()
-        };
-        if self.along.axis.workers && lines.iter().all(|l| l.points.len() <= 3) {
-            // Bars start at zero, which a logarithmic axis lacks.
-            as_places(&mut chart, if wide { ChartKind::Lines } else { ChartKind::Bars });
         }
-        chart
     }
 
     /// Builds the chart of shares of the limit in percent, of tools, too; `None` without limits.
@@ -314,18 +316,14 @@ impl<'a> Facet<'a> {
             series.extend([own, line.delivered(of)]);
             series.extend(line.others(&[], of));
         }
-        let mut chart = Chart {
+        (!series.is_empty()).then(|| Chart {
             title: format!("{}, share of limit", self.title()),
             note: "100 % is the limit, for rates and latencies alike".to_owned(),
             x: self.along.x(""),
             y: ChartAxis::linear("share of limit", "%"),
             series,
             ..Chart::default()
-        };
-        if lines.iter().all(|l| l.points.len() <= 3) {
-            as_places(&mut chart, ChartKind::Bars);
-        }
-        (!chart.series.is_empty()).then_some(chart)
+        })
     }
 }
 
