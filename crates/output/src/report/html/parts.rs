@@ -211,13 +211,11 @@ fn points(run: &Run) -> Vec<FirstScreenLine> {
         is_open: fleet::is_about_nodes(finding) && finding.is_for_the_worse(),
         text: finding.text.clone(),
     };
-    let (of_machines, others): (Vec<&Finding>, Vec<&Finding>) =
-        run.findings.iter().partition(|finding| fleet::is_about_nodes(finding));
-    let (lacks, differ): (Vec<&Finding>, Vec<&Finding>) =
-        of_machines.into_iter().partition(|finding| fleet::reports_missing_part(finding));
-    points.extend(differ.into_iter().chain(lacks).map(point));
+    let found = |is: fn(&Finding) -> bool| run.findings.iter().filter(move |one| is(one)).map(point);
+    points.extend(found(|one| fleet::is_about_nodes(one) && !fleet::reports_missing_part(one)));
+    points.extend(found(fleet::reports_missing_part));
     points.extend(lost(run).into_iter().map(bad));
-    points.extend(others.into_iter().map(point));
+    points.extend(found(|one| !fleet::is_about_nodes(one)));
     points
 }
 
