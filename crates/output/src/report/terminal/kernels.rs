@@ -35,15 +35,9 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
 }
 
 fn named_by(candidates: &[Candidate]) -> Vec<&'static ComputeKernel> {
-    let mut named: Vec<&ComputeKernel> = Vec::new();
-    for case in candidates.iter().map(|candidate| &candidate.case) {
-        if let Ok(kernel) = kernel_of(case)
-            && !named.iter().any(|other| std::ptr::eq(*other, kernel))
-        {
-            named.push(kernel);
-        }
-    }
-    named
+    let mut known = std::collections::HashSet::new();
+    let named = candidates.iter().filter_map(|candidate| kernel_of(&candidate.case).ok());
+    named.filter(|kernel| known.insert(kernel.name)).collect()
 }
 
 fn row(machine: &Machine, kernel: &ComputeKernel, clock_hz: Option<f64>) -> [String; 5] {
