@@ -96,16 +96,10 @@ fn pieces(word: &str, room: usize) -> Vec<String> {
 
 fn cut_up(word: &str, room: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
-    let mut used = 0;
     for c in word.chars() {
-        let wide = c.width().unwrap_or(0);
-        if used + wide > room {
-            pieces.push(String::new());
-            used = 0;
-        }
-        used += wide;
-        if let Some(piece) = pieces.last_mut() {
-            piece.push(c);
+        match pieces.last_mut() {
+            Some(piece) if piece.width() + c.width().unwrap_or(0) <= room => piece.push(c),
+            _ => pieces.push(c.to_string()),
         }
     }
     pieces
