@@ -141,13 +141,13 @@ impl MeasurementRow {
         let pairs = headline.filter(|_| measurement.case.server().is_none());
         details.extend(pairs.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
-        let shown = |metric: &&MetricResult| also_form(measurement, metric).is_some();
-        let (timed, plain): (Vec<_>, Vec<_>) = others.filter(shown).partition(|of| of.percentiles.is_some());
-        details.extend(plain.into_iter().filter_map(|metric| also(measurement, metric)));
+        let shown = others.filter_map(|metric| Some((metric, also(measurement, metric)?)));
+        let (timed, plain): (Vec<_>, Vec<_>) = shown.partition(|(of, _)| of.percentiles.is_some());
+        details.extend(plain.into_iter().map(|(_, text)| text));
         let percentiles = headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES);
-        let shown_percentiles = headline.into_iter().chain(timed.iter().copied()).find_map(percentiles_shown);
+        let mut of_operations = headline.into_iter().chain(timed.iter().map(|(metric, _)| *metric));
         let mut explained: Vec<String> = headline.and_then(tail).into_iter().collect();
-        explained.extend(timed.into_iter().filter_map(|metric| also(measurement, metric)));
+        explained.extend(timed.iter().map(|(_, text)| text.clone()));
         explained.extend(chosen(measurement).map(|variant| format!("kernel {variant}")));
         let names = benchmark.and_then(|b| (b.descriptor().remark)(measurement));
         Self {
@@ -156,7 +156,7 @@ impl MeasurementRow {
             reason: measurement.reason.clone(),
             level: benchmark.and_then(|benchmark| (benchmark.descriptor().answered)(measurement)),
             figures: headline.map(|metric| HeadlineFigures::of(measurement, metric)),
-            percentiles: shown_percentiles,
+            percentiles: of_operations.find_map(percentiles_shown),
             details: details.join(" · "),
             explained,
             warnings: measurement.warnings.clone(),
@@ -293,15 +293,10 @@ fn percentiles_shown(metric: &MetricResult) -> Option<[String; 2]> {
     Some([of(&["p50", "p99"])?, of(&["p99"])?])
 }
 
-/// Returns how rows show `metric` besides the main metric; `None` if they do not.
-fn also_form(measurement: &Measurement, metric: &MetricResult) -> Option<Also> {
-    plimsoll_bench::metric(&measurement.case, &metric.name)?.also
-}
-
 /// Formats a metric besides the main one: `each sync 61.6 µs`; `None` if rows do not show it.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
-    let Also { before, after, form } = also_form(measurement, metric)?;
+    let Also { before, after, form } = plimsoll_bench::metric(&measurement.case, &metric.name)?.also?;
     let headline = measurement.metrics.first()?.summary.median;
     let figure = match (form, &metric.percentiles) {
         (Form::ShareAboveZero, _) => (value > 0.0).then(|| percent(value, 3))?,
