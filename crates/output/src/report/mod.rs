@@ -61,13 +61,7 @@ fn subsystems(run: &Run) -> Vec<&str> {
 
 /// Returns each value once, in the order of their first occurrences.
 fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
+    grouped(all.into_iter().map(|one| (one, ()))).into_iter().map(|(one, _)| one).collect()
 }
 
 /// Groups values by key, in the order of the keys' first occurrences.

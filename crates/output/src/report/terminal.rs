@@ -164,8 +164,8 @@ impl RunText {
         let (plan, when) = (&run.plan.name, when(&run.started, &self.style));
         let title = format!("plimsoll {} · {plan}{host} · {when}", run.version);
         let whole = conditions::whole(&run.machine);
-        let stated = whole.iter().map(|note| self.paragraph(TextRole::Warning, "! ", &note.text));
-        self.paragraph(TextRole::Dim, "", &title) + &stated.collect::<String>()
+        let stated = whole.iter().map(|note| paragraph(&self.style, TextRole::Warning, "! ", &note.text));
+        paragraph(&self.style, TextRole::Dim, "", &title) + &stated.collect::<String>()
     }
 
     fn ending(&self, run: &Run, stored: Option<&RunPlace<'_>>) -> String {
@@ -179,10 +179,10 @@ impl RunText {
             [("Findings", TextRole::Plain, findings), ("How it is counted", TextRole::Dim, notes)];
         for (title, role, lines) in lists.iter().filter(|(.., lines)| !lines.is_empty()) {
             text += &format!("\n{}\n", style.paint(TextRole::Strong, title));
-            lines.iter().for_each(|line| text += &self.paragraph(*role, "  • ", line));
+            lines.iter().for_each(|line| text += &paragraph(style, *role, "  • ", line));
         }
         text += if text.is_empty() { "" } else { "\n" };
-        text += &self.paragraph(TextRole::Plain, "", &tally(run));
+        text += &paragraph(style, TextRole::Plain, "", &tally(run));
         if let Some(RunPlace { location, id }) = stored {
             let (directory, store) = (shown_path(location.directory()), store_option(location));
             let kept = format!("kept in {directory}; explained: plimsoll history show {id} --explain{store}");
@@ -205,10 +205,6 @@ impl RunText {
         });
         let strong = |line: String| self.style.paint(TextRole::Strong, &self.style.styled(&line)) + "\n";
         written.into_iter().chain(again).map(strong).collect()
-    }
-
-    fn paragraph(&self, role: TextRole, lead: &str, text: &str) -> String {
-        paragraph(&self.style, role, lead, text)
     }
 }
 
@@ -246,11 +242,9 @@ pub(super) fn tally(run: &Run) -> String {
     let wide = run.measurements.iter().filter(|m| is_wide(&m.warnings)).count();
     let warned = run.measurements.iter().filter(|m| has_mark(m)).count();
     let marked = [(wide, "not converged (*)"), (warned, "with warnings (!)")];
-    let marked = marked.map(|(n, what)| if n > 0 { format!("{n} {what}") } else { String::new() });
-    let marked = match joined(&marked.each_ref().map(String::as_str), ", ") {
-        none if none.is_empty() => none,
-        marked => format!("; of these {marked}"),
-    };
+    let marked = marked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+    let marked = marked.collect::<Vec<_>>().join(", ");
+    let marked = if marked.is_empty() { marked } else { format!("; of these {marked}") };
     let stated = match counts.lines() {
         none if none.is_empty() => "nothing measured".to_owned(),
         stated => stated.join(" · ") + &marked,

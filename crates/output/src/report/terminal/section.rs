@@ -86,12 +86,8 @@ pub(crate) fn has_mark(measurement: &Measurement) -> bool {
 /// yields each case's warnings; the codes `without` are left out.
 pub(crate) fn count_warnings<'a>(warnings: impl Iterator<Item = &'a [Note]>, without: &[&str]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for notes in warnings {
-        for code in distinct(notes.iter().map(|note| note.code.as_str())) {
-            *counts.entry(code).or_default() += usize::from(!without.contains(&code));
-        }
-    }
-    counts.retain(|_, count| *count > 0);
+    let codes = warnings.flat_map(|notes| distinct(notes.iter().map(|note| note.code.as_str())));
+    codes.filter(|code| !without.contains(code)).for_each(|code| *counts.entry(code).or_default() += 1);
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let mark = |code| if code == Warning::MOSTLY_EXCLUDED { format!(" ({DOUBTFUL})") } else { String::new() };

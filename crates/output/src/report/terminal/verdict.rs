@@ -30,10 +30,6 @@ pub(crate) fn verdict(run: &Run) -> Option<Verdict> {
     }
 }
 
-fn results(run: &Run) -> impl Iterator<Item = &Measurement> {
-    run.measurements.iter().filter(|measurement| measurement.headline().is_some())
-}
-
 fn too_busy(run: &Run) -> Option<String> {
     let measured = run.measurements.iter().filter(|m| !m.metrics.is_empty());
     let disturbed: Vec<&Measurement> = measured.clone().filter(|m| m.is_mostly_excluded()).collect();
@@ -105,8 +101,8 @@ fn lost(run: &Run, busy: bool) -> Option<String> {
 }
 
 fn of_limits(run: &Run) -> Option<Verdict> {
-    let (proofs, judged): (Vec<_>, Vec<_>) =
-        results(run).partition(|measurement| plimsoll_bench::proves_cpus(&measurement.case));
+    let results = run.measurements.iter().filter(|m| m.headline().is_some());
+    let (proofs, judged): (Vec<_>, Vec<_>) = results.partition(|m| plimsoll_bench::proves_cpus(&m.case));
     let all = judged.len();
     if all == 0 && !proofs.is_empty() {
         let text = "Healthy: every answer of every CPU in the run was right.".to_owned();
