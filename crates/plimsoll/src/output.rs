@@ -16,7 +16,7 @@ use plimsoll_output::report::{Style, StyleOptions, html, json};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_system::leftover::Registry;
-use plimsoll_units::text::{format_count, shown_path, shown_within};
+use plimsoll_units::text::{format_count, shown_within};
 
 use crate::failure::{Failure, unfit};
 
@@ -232,10 +232,7 @@ impl Outputs {
         let put = |place: &PathBuf| json::spool(run, place, &Registry::here()).ok();
         self.complaints.push(match places.iter().find_map(put) {
             Some(file) => {
-                let store = match &location {
-                    Location::Usual(_) => String::new(),
-                    Location::Named(store) => format!(" --store {}", shown_path(store)),
-                };
+                let store = terminal::store_option(&location);
                 format!(
                     "the run is kept in {file}; enter it later with: plimsoll history import {file}{store}"
                 )

@@ -221,7 +221,7 @@ pub struct RunPlace<'a> {
 }
 
 /// Returns the option ` --store DIRECTORY` for a command; empty for the default history.
-fn store_option(location: &Location) -> String {
+pub fn store_option(location: &Location) -> String {
     match location {
         Location::Usual(_) => String::new(),
         Location::Named(_) => format!(" --store {}", quoted(&shown_path(location.directory()))),
