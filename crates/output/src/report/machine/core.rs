@@ -8,26 +8,22 @@ use plimsoll_model::limit::microarchitecture::{Core, Identity};
 use plimsoll_units::quantity::format::significant;
 
 use super::FactSection;
+use crate::report::grouped;
 
 const WIDTHS: [u32; 3] = [128, 256, 512];
 
 /// Returns a section of facts per kind of core among the allowed CPUs.
 pub fn cores(machine: &Machine) -> Vec<FactSection> {
     let cpu = &machine.cpu;
-    let mut kinds: Vec<(Result<Core, String>, CpuSet)> = Vec::new();
-    for number in cpu.allowed.iter() {
-        let found = Core::of(machine, number);
-        let same = |(other, _): &&mut (Result<Core, String>, CpuSet)| match (other, &found) {
-            (Ok(one), Ok(two)) => one.name == two.name,
-            (one, two) => one.as_ref().err() == two.as_ref().err(),
-        };
-        match kinds.iter_mut().find(same) {
-            Some((_, cpus)) => cpus.insert(number),
-            None => kinds.push((found, CpuSet::single(number))),
-        }
-    }
+    let name = |number: usize| Core::of(machine, number).map(|core| core.name);
+    let kinds = grouped(cpu.allowed.iter().map(|number| (name(number), number)));
     let several = kinds.len() > 1;
-    kinds.iter().map(|(found, cpus)| section(found, several.then_some(cpus), cpu)).collect()
+    let section_of = |cpus: Vec<usize>| {
+        let found = Core::of(machine, *cpus.first()?);
+        let cpus: CpuSet = cpus.into_iter().collect();
+        Some(section(&found, several.then_some(&cpus), cpu))
+    };
+    kinds.into_iter().filter_map(|(_, cpus)| section_of(cpus)).collect()
 }
 
 /// Returns whether the processor has instructions of kind `of` for vectors of `bits` bits; true if

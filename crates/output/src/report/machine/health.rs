@@ -22,12 +22,8 @@ pub fn health(health: &Health) -> Option<FactSection> {
         let (corrected, uncorrected) = (sum(|one| one.corrected), sum(|one| one.uncorrected));
         section.row("memory errors", format!("{corrected} corrected, {uncorrected} uncorrected since boot"));
     }
-    for one in health.drives.iter().take(MAX_DEVICES_SHOWN) {
-        section.row(one.name.as_str(), drive(one));
-    }
-    for one in health.links.iter().take(MAX_DEVICES_SHOWN) {
-        section.row("PCIe link", link(one));
-    }
+    health.drives.iter().take(MAX_DEVICES_SHOWN).for_each(|one| section.row(&one.name, drive(one)));
+    health.links.iter().take(MAX_DEVICES_SHOWN).for_each(|one| section.row("PCIe link", link(one)));
     for fault in health.faults() {
         section.row(format!("fault {}", fault.code()), fault.to_string());
     }
@@ -49,13 +45,10 @@ fn mitigations(health: &Health) -> String {
 fn hottest(sensors: &[Sensor]) -> Vec<&Sensor> {
     let mut all: Vec<&Sensor> = sensors.iter().collect();
     all.sort_by(|a, b| b.celsius.total_cmp(&a.celsius));
-    let mut kept: Vec<&Sensor> = Vec::new();
-    for sensor in all {
-        if kept.len() < MAX_DEVICES_SHOWN && !kept.iter().any(|one| one.chip == sensor.chip) {
-            kept.push(sensor);
-        }
-    }
-    kept
+    let mut chips = std::collections::HashSet::new();
+    all.retain(|sensor| chips.insert(&sensor.chip));
+    all.truncate(MAX_DEVICES_SHOWN);
+    all
 }
 
 fn sensor(sensor: &Sensor) -> String {
