@@ -13,11 +13,7 @@ const COLUMN_TITLES: [&str; 5] = ["figure", "measured", "limit", "% of limit", "
 
 /// Formats checks of other tools' results: per file a table with reasons below rows, then totals.
 pub fn text(files: &[Checked], style: &Style) -> String {
-    let mut text = String::new();
-    for file in files {
-        text += &one(file, style);
-        text.push('\n');
-    }
+    let text: String = files.iter().map(|file| one(file, style) + "\n").collect();
     text + &paragraph(style, TextRole::Strong, "", &tally(files))
 }
 

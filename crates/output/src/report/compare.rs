@@ -68,9 +68,7 @@ pub fn markdown(of: &Sides<'_>) -> String {
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
     let warnings: Vec<String> = warnings(comparison).into_iter().chain(blindness(comparison)).collect();
     text.extend(warnings.iter().map(|warning| format!("> ⚠ {}\n", safe(warning))));
-    if !warnings.is_empty() {
-        text.push('\n');
-    }
+    text += if warnings.is_empty() { "" } else { "\n" };
     let table = ComparisonTable::of(comparison, shown);
     text += &table.markdown();
     if let Some(scores) = ComparisonTable::of_scores(comparison) {

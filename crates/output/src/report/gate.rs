@@ -1,7 +1,5 @@
 //! Results of a gate for people, schedulers and monitoring systems. Pure functions.
 
-use std::fmt::Write as _;
-
 use plimsoll_bench::label::full;
 use plimsoll_gate::{CheckProgress, CheckedQuantity, FigureCheck, Gate, GateAbout, GateAnswer, MISSED};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
@@ -159,7 +157,7 @@ pub fn nagios(gate: &Gate) -> String {
         let is_decided = matches!(check.state, CheckProgress::Passed | CheckProgress::Low);
         // A value beyond a threshold alarms, also one that is no evidence.
         let alarm = if is_decided { format!("{}{end}", check.threshold.low) } else { String::new() };
-        let _ = write!(out, "{separator} '{label}'={value}{unit};;{alarm}");
+        out += &format!("{separator} '{label}'={value}{unit};;{alarm}");
         separator = "";
     }
     out + "\n"

@@ -25,16 +25,13 @@ pub fn text(trends: &[MetricTrend], style: &Style) -> String {
     if trends.is_empty() {
         return "no stored run has such a figure; 'plimsoll history' lists the runs\n".to_owned();
     }
-    let mut machine = None;
     let mut text = String::new();
-    for trend in trends {
-        if machine != Some((&trend.machine, &trend.host)) {
-            machine = Some((&trend.machine, &trend.host));
-            let host = trend.host.as_deref().unwrap_or("machine");
-            let describe = cut(&style.styled(&format!("{host} ({})", trend.machine)), style.width);
-            text += &format!("{}\n", style.paint(TextRole::Strong, &describe));
-        }
-        text += &line(trend, style);
+    for of_one in trends.chunk_by(|a, b| (&a.machine, &a.host) == (&b.machine, &b.host)) {
+        let MetricTrend { machine, host, .. } = &of_one[0];
+        let describe = format!("{} ({machine})", host.as_deref().unwrap_or("machine"));
+        let describe = cut(&style.styled(&describe), style.width);
+        text += &format!("{}\n", style.paint(TextRole::Strong, &describe));
+        text.extend(of_one.iter().map(|trend| line(trend, style)));
     }
     text
 }

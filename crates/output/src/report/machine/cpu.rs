@@ -14,9 +14,7 @@ pub(super) fn processors(cpu: &Cpu) -> FactSection {
     let mut section = FactSection::new("CPU");
     section.row("model", model(cpu));
     section.row("topology", topology(cpu));
-    for kind in &cpu.kinds {
-        section.row("kind", format!("{}: CPUs {}", kind.name, kind.cpus));
-    }
+    cpu.kinds.iter().for_each(|kind| section.row("kind", format!("{}: CPUs {}", kind.name, kind.cpus)));
     section.row("allowed", cpus_of(&cpu.allowed, &cpu.online));
     let clock = &cpu.clock;
     let source = clock.base_source.as_ref().map(|source| format!(" (by {source})")).unwrap_or_default();

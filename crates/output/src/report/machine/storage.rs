@@ -11,9 +11,7 @@ const LONGEST_VALUE: usize = 16;
 
 pub(super) fn storage(machine: &Machine) -> FactSection {
     let mut section = FactSection::new("storage");
-    if let Some(storage) = &machine.storage {
-        behind(&mut section, storage);
-    }
+    machine.storage.iter().for_each(|storage| behind(&mut section, storage));
     let shown = machine.storage.iter().flat_map(|storage| &storage.disks);
     let shown: Vec<&str> = shown.map(|disk| disk.name.as_str()).collect();
     for disk in machine.disks.iter().filter(|disk| !disk.kind.is_layer()) {
@@ -116,9 +114,7 @@ fn link(link: &DeviceLink) -> String {
 
 pub(super) fn network(nics: &[Nic]) -> FactSection {
     let mut section = FactSection::new("network");
-    for nic in nics {
-        section.row(&nic.name, one_nic(nic));
-    }
+    nics.iter().for_each(|nic| section.row(&nic.name, one_nic(nic)));
     section
 }
 
