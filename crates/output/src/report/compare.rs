@@ -41,10 +41,8 @@ pub fn table(of: &Sides<'_>) -> String {
     let warning = |line: String| paragraph(style, TextRole::Warning, "! ", &line);
     text.extend(warnings(comparison).into_iter().map(warning));
     let table = ComparisonTable::of(comparison, shown);
-    text += &match table.lines.is_empty() {
-        true => format!("\n{NOTHING}\n"),
-        false => format!("\n{}", table.aligned(style)),
-    };
+    let rows = if table.lines.is_empty() { format!("{NOTHING}\n") } else { table.aligned(style) };
+    text += &format!("\n{rows}");
     if let Some(scores) = ComparisonTable::of_scores(comparison) {
         text += &format!("\n{}\n{}\n", style.paint(TextRole::Strong, SCORE), scores.aligned(style));
     }
@@ -203,10 +201,8 @@ fn unweighed(all: &[Unweighed]) -> Vec<String> {
 }
 
 pub(super) fn tally(comparison: &Comparison) -> String {
-    let informative = match comparison.count(DifferenceVerdict::Informative) {
-        0 => String::new(),
-        n => format!("; {n} informative"),
-    };
+    let informative = comparison.count(DifferenceVerdict::Informative);
+    let informative = if informative > 0 { format!("; {informative} informative") } else { String::new() };
     let what = if comparison.sides.len() > 2 { "difference" } else { "metric" };
     format!("{}: {}{informative}", format_count(comparison.decided.of, what), comparison.decided)
 }

@@ -68,10 +68,8 @@ pub fn accepted(first: &Run, style: &Style) -> String {
 /// runs since then are in no baseline. Counts the rest. Returns `None` if `open` is empty.
 pub fn open_losses(open: &[OpenRegression]) -> Option<String> {
     let first = open.first()?;
-    let more = match open.len() - 1 {
-        0 => String::new(),
-        more => format!(" (and {} more)", format_count(more, "metric")),
-    };
+    let more = open.len() - 1;
+    let more = if more > 0 { format!(" (and {} more)", format_count(more, "metric")) } else { String::new() };
     let (began, run) = (when(&first.started, &Style::plain(80)), short_id(&first.since));
     let (name, change) = (figure_name(first), signed(first.change));
     Some(format!(

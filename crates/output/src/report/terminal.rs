@@ -230,10 +230,8 @@ pub fn store_option(location: &Location) -> String {
 
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
+    let is_plain = !word.is_empty() && word.chars().all(plain);
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Formats the number of cases by outcome and the duration: `12 cases in 3 min: 11 ok · 1 failed`.

@@ -138,14 +138,9 @@ pub(super) fn table<R>(
 /// gets a `'`, so that no spreadsheet takes the cell for a formula.
 pub(super) fn cell(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 2000);
-    let guarded = match safe.starts_with(['=', '+', '-', '@']) {
-        true => format!("'{safe}"),
-        false => safe,
-    };
-    match guarded.contains([',', '"', '\r', '\n']) {
-        true => format!("\"{}\"", guarded.replace('"', "\"\"")),
-        false => guarded,
-    }
+    let guarded = if safe.starts_with(['=', '+', '-', '@']) { format!("'{safe}") } else { safe };
+    let is_quoted = guarded.contains([',', '"', '\r', '\n']);
+    if is_quoted { format!("\"{}\"", guarded.replace('"', "\"\"")) } else { guarded }
 }
 
 #[cfg(test)]

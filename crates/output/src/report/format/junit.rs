@@ -57,10 +57,8 @@ fn case(measurement: &Measurement) -> String {
     let stated = (measurement.status == Status::Ok).then(|| figure(measurement));
     let warned = measurement.warnings.iter().map(|w| format!("warning {}: {}", w.code, w.text));
     let lines: Vec<String> = stated.into_iter().chain(warned).map(|line| escaped(&line)).collect();
-    let out = match lines.is_empty() {
-        true => String::new(),
-        false => format!("<system-out>{}</system-out>", lines.join("\n")),
-    };
+    let lines = lines.join("\n");
+    let out = if lines.is_empty() { lines } else { format!("<system-out>{lines}</system-out>") };
     let inside = verdict + &out;
     let series = measurement.metrics.first().map_or(&[][..], |m| m.series.as_slice());
     let time = series.first().zip(series.last()).map_or(0.0, |(first, last)| (last.t - first.t).max(0.0));

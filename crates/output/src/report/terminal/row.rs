@@ -106,12 +106,10 @@ impl Grade {
     /// Rates the main result by its share of the limit, interruptions included; unknown without
     /// limit, or if more than half of the time is excluded.
     pub(crate) fn of(measurement: &Measurement) -> Self {
-        let metric = measurement.metrics.first();
-        let delivered = metric.zip(measurement.delivered());
-        let share = match delivered {
-            Some((metric, delivered)) => DeliveredFigure::of(&delivered, metric).of_limit,
-            None => metric.and_then(MetricResult::rated_share),
-        };
+        let share = measurement.metrics.first().and_then(|metric| match measurement.delivered() {
+            Some(delivered) => DeliveredFigure::of(&delivered, metric).of_limit,
+            None => metric.rated_share(),
+        });
         match share.filter(|_| !measurement.is_mostly_excluded()) {
             None => Self::Unknown,
             Some(share) if share < POOR => Self::Poor,

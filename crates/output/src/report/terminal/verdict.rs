@@ -41,14 +41,10 @@ fn too_busy(run: &Run) -> Option<String> {
     let most = causes.iter().copied().max_by_key(|cause| count(*cause))?;
     let (name, remedy) = (most.name(), remedy(most));
     let of_all = format_count(run.measurements.len(), "case");
-    let rest = match disturbed.len() - count(most) {
-        0 => String::new(),
-        others => format!(", and other causes {others},"),
-    };
-    let invalid = match disturbed.iter().filter(|m| m.status == Status::Invalid).count() {
-        0 => String::new(),
-        count => format!(" ({count} of them invalid)"),
-    };
+    let others = disturbed.len() - count(most);
+    let rest = if others > 0 { format!(", and other causes {others},") } else { String::new() };
+    let invalid = disturbed.iter().filter(|m| m.status == Status::Invalid).count();
+    let invalid = if invalid > 0 { format!(" ({invalid} of them invalid)") } else { String::new() };
     Some(format!(
         "Too busy to judge: {name} interrupted {} of {of_all}{rest} so often that more than half of the time is excluded{invalid}; {remedy}, and run again.",
         count(most)
@@ -68,8 +64,8 @@ fn delivered(run: &Run) -> Option<String> {
         let known = own.filter_map(|m| Some((m, share(m)?)));
         known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(measurement, _)| measurement)
     };
-    let main = main_results(run).into_iter().map(|(_, measurement)| measurement);
-    let main = main.into_iter().find(|measurement| share(measurement).is_some());
+    let mut main = main_results(run).into_iter().map(|(_, measurement)| measurement);
+    let main = main.find(|measurement| share(measurement).is_some());
     let measurement = main.or_else(|| subsystems(run).into_iter().find_map(lowest))?;
     let MeasurementRow { label, figures, .. } = MeasurementRow::of(measurement);
     let HeadlineFigures { value, delivered, .. } = figures?;
