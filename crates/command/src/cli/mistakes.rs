@@ -301,7 +301,8 @@ fn missing_argument(
 /// Returns a remark that the last option took the last word as its value; `None` if none did.
 fn took_last(here: &Command, order: &CommandLine<'_>) -> Option<String> {
     let [.., option, value] = order.after.as_slice() else { return None };
-    order::option(here, option).filter(|arg| order::takes_value(arg))?;
+    let takes_any = |arg: &&clap::Arg| order::takes_value(arg) && arg.get_possible_values().is_empty();
+    order::option(here, option).filter(takes_any)?;
     Some(format!(" ({option} took '{}' as its value)", shown_within(value, 40)))
 }
 

@@ -48,7 +48,12 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("fio", "--output-format", "--json", "disk --json FILE"),
     ("fio", "--write_lat_log --write_bw_log --write_iops_log", "--events", "disk --events FILE"),
     ("iperf3", "-c --client", "--server", "network --server HOST"),
-    ("iperf3", "-p --port", "the port of --server", "network --server HOST:5201"),
+    (
+        "iperf3",
+        "-p --port",
+        "the port of --server (that of iperf3 -s: --server iperf3://HOST:PORT)",
+        "network --server HOST:7546",
+    ),
     ("iperf3", "-p", "--port", "serve --port 5201"),
     ("iperf3", "-s", "a command of its own", "serve"),
     ("iperf3", "-P --parallel", "--streams", "network --streams 4"),

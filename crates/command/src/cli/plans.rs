@@ -72,7 +72,7 @@ pub(super) fn command() -> Command {
         )
         .subcommand(
             Command::new("check")
-                .about("Check plan files: print every mistake with line and column")
+                .about("Check plan files: print mistakes with line and column, those of keys before those of values")
                 .arg(plans),
         )
 }
