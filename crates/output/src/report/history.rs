@@ -1,7 +1,5 @@
 //! `plimsoll history`: one line per stored run, the latest first.
 
-use std::io::{self, Write};
-
 use plimsoll_bench::label;
 use plimsoll_history::{OpenRegression, Pruned, RunRemarks, RunSummary, past_dash, unique_length};
 use plimsoll_result::document::{Run, RunStatus};
@@ -11,7 +9,6 @@ use unicode_width::UnicodeWidthStr;
 
 use super::compare::signed;
 use super::joined;
-use super::out::Out;
 use super::progress::span;
 use super::style::{Style, TextRole};
 use super::terminal::when;
@@ -22,14 +19,8 @@ const LEAST_ID: usize = 8;
 
 const WHEN: usize = 16;
 
-/// Prints a heading and a line per run to `out`. Fails if writing fails; a broken pipe is no error.
-pub fn list(lines: &[RunSummary], out: impl Write, style: &Style) -> io::Result<()> {
-    let mut out = Out::new(out);
-    out.write(&text(lines, style));
-    out.end()
-}
-
-fn text(lines: &[RunSummary], style: &Style) -> String {
+/// Formats a heading and a line per run.
+pub fn text(lines: &[RunSummary], style: &Style) -> String {
     if lines.is_empty() {
         return "no runs yet; 'plimsoll run' makes one\n".to_owned();
     }

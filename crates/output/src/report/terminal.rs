@@ -1,4 +1,4 @@
-//! A run on a terminal, live ([`Live`]) or stored ([`print()`]): a row per case, findings, summary.
+//! A run on a terminal, live ([`Live`]) or stored ([`text`]): a row per case, findings, summary.
 
 pub mod card;
 pub(crate) mod conditions;
@@ -93,21 +93,18 @@ impl<O: Write, E: Write> Live<O, E> {
     }
 }
 
-/// Prints a stored run as it was shown live; of several nodes, only the rows of the first. Fails if
-/// writing fails; a broken pipe is no error.
-pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
-    let mut out = Out::new(out);
+/// Formats a stored run as it was shown live; of several nodes, only the rows of the first.
+pub fn text(run: &Run, style: &Style) -> String {
     let mut sheet = RunText::new(run, style.clone());
-    out.write(&(sheet.verdict(run) + &sheet.opening(run)));
+    let mut text = sheet.verdict(run) + &sheet.opening(run);
     let first = run.nodes.first().filter(|_| run.nodes.len() > 1).map(|node| node.name.as_str());
     for measurement in run.measurements.iter().filter(|m| first.is_none_or(|name| m.node == name)) {
         let row = sheet.row_of(measurement);
-        out.write(&sheet.row(&row, measurement));
+        text += &sheet.row(&row, measurement);
     }
     let ending = sheet.ending(run, None);
     let gap = if ending.starts_with('\n') { "" } else { "\n" };
-    out.write(&(sheet.table.end() + gap + &ending));
-    out.end()
+    text + &sheet.table.end() + gap + &ending
 }
 
 /// Formats the reason why there is no valid result, if so, and warnings as lines `CASE: TEXT`.

@@ -1,10 +1,8 @@
 //! Samples or reference tools as a tidy table, in CSV (RFC 4180) and NDJSON at full precision.
 
-use std::io::{self, Write};
-
 use plimsoll_model::measurement::{Measurement, MetricResult, SamplePoint, Status};
 use plimsoll_result::document::Run;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::tool_results::ToolComparison;
 
@@ -100,38 +98,28 @@ pub(super) fn tools(run: &Run) -> impl Iterator<Item = (&Run, ToolComparison<'_>
     super::tool_results::compared(run).map(move |of| (run, of))
 }
 
-/// Writes rows as one JSON object per line.
-pub(super) fn objects<R>(
-    columns: &[Column<R>],
-    rows: impl Iterator<Item = R>,
-    mut out: impl Write,
-) -> io::Result<()> {
-    for row in rows {
+/// Formats rows as one JSON object per line.
+pub(super) fn objects<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
+    let object = |row: R| {
         let fields = columns.iter().map(|(name, value)| ((*name).to_owned(), value(&row)));
-        serde_json::to_writer(&mut out, &fields.collect::<Map<_, _>>())?;
-        out.write_all(b"\n")?;
-    }
-    Ok(())
+        format!("{}\n", Value::Object(fields.collect()))
+    };
+    rows.map(object).collect()
 }
 
-/// Writes rows as CSV (RFC 4180) with a header line.
-pub(super) fn table<R>(
-    columns: &[Column<R>],
-    rows: impl Iterator<Item = R>,
-    mut out: impl Write,
-) -> io::Result<()> {
+/// Formats rows as CSV (RFC 4180) with a header line.
+pub(super) fn table<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    writeln!(out, "{}\r", names.join(","))?;
-    for row in rows {
+    let line = |row: R| {
         let cells = columns.iter().map(|(_, value)| match value(&row) {
             Value::Null => String::new(),
             Value::String(text) => cell(&text),
             Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
             other => other.to_string(),
         });
-        writeln!(out, "{}\r", cells.collect::<Vec<_>>().join(","))?;
-    }
-    Ok(())
+        cells.collect::<Vec<_>>().join(",") + "\r\n"
+    };
+    names.join(",") + "\r\n" + &rows.map(line).collect::<String>()
 }
 
 /// Formats a CSV cell, at most 2000 characters, quoted if necessary. A leading `=`, `+`, `-` or `@`
@@ -150,12 +138,6 @@ mod tests {
 
     use super::*;
 
-    fn text(write: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> String {
-        let mut out = Vec::new();
-        write(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
     fn split(line: &str) -> Vec<String> {
         let (mut cells, mut quoted) = (vec![String::new()], false);
         for c in line.chars() {
@@ -173,12 +155,12 @@ mod tests {
         let run = fixture::run();
         let wanted: Vec<f64> =
             run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| m.samples.clone()).collect();
-        let csv = text(|out| table(&sample_columns(), samples(&run), out));
+        let csv = table(&sample_columns(), samples(&run));
         let rows: Vec<Vec<String>> = csv.lines().skip(1).map(split).collect();
         let columns = split(csv.lines().next().unwrap());
         assert!(rows.iter().all(|r| r.len() == columns.len()));
         assert_eq!(rows.iter().map(|r| r[12].parse::<f64>().unwrap()).collect::<Vec<_>>(), wanted);
-        let ndjson = text(|out| objects(&sample_columns(), samples(&run), out));
+        let ndjson = objects(&sample_columns(), samples(&run));
         let rows: Vec<Value> = ndjson.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         assert_eq!(rows.iter().map(|r| r["value"].as_f64().unwrap()).collect::<Vec<_>>(), wanted);
         let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
@@ -194,10 +176,10 @@ mod tests {
         let note = |code: &str| Note { code: code.to_owned(), text: "why".to_owned() };
         run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
         let wanted = ["0.1", "2.5", "0", "0.3333333333333333", "disturbed;cpu-quota"];
-        let csv = text(|out| table(&sample_columns(), samples(&run), out));
+        let csv = table(&sample_columns(), samples(&run));
         assert_eq!(split(csv.lines().nth(2).unwrap())[17..], wanted);
         assert_eq!(split(csv.lines().nth(1).unwrap())[17..], ["", "", "", "", "disturbed;cpu-quota"]);
-        let ndjson = text(|out| objects(&sample_columns(), samples(&run), out));
+        let ndjson = objects(&sample_columns(), samples(&run));
         let row: Value = serde_json::from_str(ndjson.lines().nth(1).unwrap()).unwrap();
         assert_eq!((row["waited"].as_f64(), row["warnings"].as_str()), (Some(1.0 / 3.0), Some(wanted[4])));
     }
@@ -205,7 +187,7 @@ mod tests {
     #[test]
     fn every_tool_beside_a_case_is_a_row() {
         let run = fixture::with_tools();
-        let csv = text(|out| table(&tool_columns(), tools(&run), out));
+        let csv = table(&tool_columns(), tools(&run));
         let rows: Vec<Vec<String>> = csv.lines().skip(1).map(split).collect();
         let columns = split(csv.lines().next().unwrap());
         let at = |row: usize, name: &str| rows[row][columns.iter().position(|c| c == name).unwrap()].as_str();
@@ -215,7 +197,7 @@ mod tests {
         let median = run.measurements[0].metrics[0].tool_results[0].median;
         assert_eq!(at(0, "reference").parse::<f64>().ok(), median);
         assert_eq!((at(1, "own"), at(1, "reason")), ("", "not installed; apt-get install iozone3"));
-        let ndjson = text(|out| objects(&tool_columns(), tools(&run), out));
+        let ndjson = objects(&tool_columns(), tools(&run));
         let first: Value = serde_json::from_str(ndjson.lines().next().unwrap()).unwrap();
         assert!(first.as_object().unwrap().keys().eq(&columns));
         assert_eq!(first["ratio"].as_f64().unwrap().to_string(), at(0, "ratio"));

@@ -65,10 +65,9 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let shown = if typed.all { ShownMetrics::All } else { ShownMetrics::Telling };
     let style = &Style::detect(StyleOptions::default());
     let of = Sides { comparison: &comparison, sides: &sides, held: &held, shown, missing, style };
-    let mut text = Vec::new();
-    write(&of, &mut text).or_environment()?;
+    let text = write(&of).or_environment()?;
     if !target.as_ref().is_some_and(OutputTarget::is_stdout) {
-        printed(&String::from_utf8_lossy(&text))?;
+        printed(&text)?;
     }
     if let Some(target) = target {
         target.put(&html::comparison(&of).or_environment()?)?;

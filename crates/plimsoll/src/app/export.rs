@@ -46,8 +46,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let run = &super::shareable(run, typed.redact)?;
     let style =
         if target.is_stdout() { Style::detect(StyleOptions::default()) } else { Style::plain(FILE_WIDTH) };
-    let mut text = Vec::new();
-    write(&OneRun { run, held: &held, style: &style }, &mut text).map_err(|e| unmade(&e))?;
+    let text = write(&OneRun { run, held: &held, style: &style }).map_err(|e| unmade(&e))?;
     let format = find(&typed.format).filter(|_| typed.table != TOOLS);
     format.and_then(|format| left_out(format, run)).iter().for_each(|line| complain(line));
     target.put(&text)?;
@@ -68,8 +67,7 @@ fn several(
     }
     let runs: Vec<Run> =
         runs.iter().map(|run| super::shareable(run, typed.redact)).collect::<Result<_, _>>()?;
-    let mut text = Vec::new();
-    write(&runs, &mut text).map_err(|e| unmade(&e))?;
+    let text = write(&runs).map_err(|e| unmade(&e))?;
     find(&typed.format).and_then(|format| (format.not_in_all)(&runs)).iter().for_each(|line| complain(line));
     target.put(&text)?;
     Ok(ExitCode::SUCCESS)

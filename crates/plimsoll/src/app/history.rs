@@ -15,17 +15,13 @@ use plimsoll_system::leftover::Registry;
 use plimsoll_units::text::shown_within;
 
 use super::named_runs::{LazyHistory as Open, needed_location};
-use super::{Failure, lost, printed};
+use super::{Failure, printed};
 
 pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
     let style = Style::detect(StyleOptions::default());
     let mut open = Open::new(typed.store.as_deref());
     match typed.what.clone().unwrap_or(HistoryRequest::List) {
-        HistoryRequest::List => {
-            let lines = open.open()?.list()?;
-            report::history::list(&lines, std::io::stdout(), &style).map_err(|e| lost(&e))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        HistoryRequest::List => printed(&report::history::text(&open.open()?.list()?, &style)),
         HistoryRequest::Show { what, explain, since, metric, machine } => {
             let style = Style { explain, ..style };
             open.open()?;
@@ -104,7 +100,7 @@ fn names_cases(what: &str) -> bool {
 
 fn show_runs(open: &mut Open<'_>, name: String, style: &Style) -> Result<ExitCode, Failure> {
     for run in open.runs(&[name])? {
-        report::terminal::print(&run, std::io::stdout(), style).map_err(|e| lost(&e))?;
+        printed(&report::terminal::text(&run, style))?;
         let remarks = open.open()?.remarks_on(&run.id)?;
         printed(&report::history::remarks(&remarks, "", style))?;
     }

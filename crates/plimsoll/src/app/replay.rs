@@ -37,9 +37,7 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
         }
         (None, None) => {
             let style = Style::detect(StyleOptions { explain: typed.explain, ..StyleOptions::default() });
-            runs.iter()
-                .try_for_each(|run| terminal::print(run, io::stdout(), &style))
-                .map_err(|e| lost(&e))?;
+            runs.iter().try_for_each(|run| super::printed(&terminal::text(run, &style)).map(drop))?;
         }
     }
     let wrong = runs.iter().any(ending::has_wrong_answer);
@@ -51,9 +49,7 @@ fn print_tables(runs: &[Run], format: &str) -> Result<(), Failure> {
     let write = writer(format, FormatSubject::Tables, |format| format.tables).or_usage()?;
     let reports = tables::replays(runs);
     let of = Replayed { reports: &reports, style: &Style::detect(StyleOptions::default()) };
-    let mut text = Vec::new();
-    write(&of, &mut text).map_err(|e| lost(&e))?;
-    super::printed(&String::from_utf8_lossy(&text)).map(drop)
+    super::printed(&write(&of).map_err(|e| lost(&e))?).map(drop)
 }
 
 fn replays(run: &Run) -> Result<(), Failure> {

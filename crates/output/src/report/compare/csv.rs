@@ -1,7 +1,5 @@
 //! Comparison as CSV rows.
 
-use std::io::{self, Write};
-
 use plimsoll_bench::Better;
 use plimsoll_compare::{Comparison, RankedSide};
 use plimsoll_units::quantity::Unit;
@@ -11,13 +9,13 @@ use crate::report::tidy::cell;
 const COLUMNS: &str = "case,node,metric,unit,better,headline,side,runs,price,price_unit,value,ci95_half_share,best_rank,\
     worst_rank,of_limit,delivered,with,per_price,best_rank_per_price,worst_rank_per_price,difference,smallest,verdict";
 
-/// Writes CSV with a header: a row per metric of a case and side, in base units, then a row per
-/// score of a side, without a case. Fails if writing fails.
-pub(crate) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "{COLUMNS}\r\n")?;
+/// Formats CSV with a header: a row per metric of a case and side, in base units, then a row per
+/// score of a side, without a case.
+pub(crate) fn text(comparison: &Comparison) -> String {
+    let mut text = format!("{COLUMNS}\r\n");
     let mut row = |cells: &[String]| {
         let blank = COLUMNS.split(',').count().saturating_sub(cells.len());
-        write!(out, "{}{}\r\n", cells.join(","), ",".repeat(blank))
+        text += &format!("{}{}\r\n", cells.join(","), ",".repeat(blank));
     };
     for (index, one) in comparison.ranked.iter().enumerate() {
         let lead = [
@@ -36,15 +34,15 @@ pub(crate) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<
             let verdict = compared
                 .map(|one| [optional(one.difference), optional(one.smallest), one.verdict.code().to_owned()]);
             let of_side = of_side(comparison, side);
-            row(&[lead.as_slice(), &of_side, &figures, &verdict.unwrap_or_default()].concat())?;
+            row(&[lead.as_slice(), &of_side, &figures, &verdict.unwrap_or_default()].concat());
         }
     }
     let lead = ["", "", "score", Unit::One.name(), Better::Higher.word(), ""].map(str::to_owned);
     for score in &comparison.scores {
         let figures = [score.value.to_string(), optional(score.half)];
-        row(&[lead.as_slice(), &of_side(comparison, score.side), &figures].concat())?;
+        row(&[lead.as_slice(), &of_side(comparison, score.side), &figures].concat());
     }
-    Ok(())
+    text
 }
 
 fn optional(value: Option<impl ToString>) -> String {

@@ -3,7 +3,7 @@
 //! Bencher's history requires.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
@@ -30,11 +30,11 @@ struct BmfFigure {
     upper_value: Option<f64>,
 }
 
-fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn run(of: &OneRun<'_>) -> io::Result<String> {
     let all = of.run.measurements.iter();
     let all = all.map(|m| (benchmark(of.run, m), figures(m).collect::<BTreeMap<String, BmfFigure>>()));
     let benchmarks: BTreeMap<_, _> = all.filter(|(_, figures)| !figures.is_empty()).collect();
-    writeln!(out, "{}", serde_json::to_string_pretty(&benchmarks)?)
+    Ok(serde_json::to_string_pretty(&benchmarks)? + "\n")
 }
 
 /// Returns the case id, with node and repetition if there are several: `cpu.peak node=a repeat=1`.
@@ -88,9 +88,7 @@ mod tests {
     use crate::report::Style;
 
     fn written(run: &Run) -> String {
-        let (mut out, style) = (Vec::new(), Style::plain(100));
-        super::run(&OneRun { run, held: &[], style: &style }, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        super::run(&OneRun { run, held: &[], style: &Style::plain(100) }).unwrap()
     }
 
     #[test]

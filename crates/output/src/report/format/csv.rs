@@ -8,10 +8,10 @@ pub(super) static FORMAT: Format = Format {
     name: "csv",
     about: "comma-separated rows: one for each sample (of a run), for each pair of metric and run (of a comparison) or for each number (of published tables)",
     extension: "csv",
-    run: Some(|of, out| table(&sample_columns(), samples(of.run), out)),
+    run: Some(|of| Ok(table(&sample_columns(), samples(of.run)))),
     leaves_out: |measurement| measurement.metrics.iter().all(|metric| metric.samples.is_empty()),
-    tools: Some(|of, out| table(&tool_columns(), tools(of.run), out)),
-    comparison: Some(|of, out| compare::csv::write(of.comparison, out)),
-    tables: Some(|of, out| published::csv(of.reports, out)),
+    tools: Some(|of| Ok(table(&tool_columns(), tools(of.run)))),
+    comparison: Some(|of| Ok(compare::csv::text(of.comparison))),
+    tables: Some(|of| Ok(published::csv(of.reports))),
     ..Format::NONE
 };

@@ -2,7 +2,7 @@
 //! (<https://github.com/benchmark-action/github-action-benchmark#examples>). That action accepts
 //! one direction per file, so rates and times are two formats.
 
-use std::io::{self, Write};
+use std::io;
 
 use plimsoll_bench::Better;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
@@ -16,7 +16,7 @@ pub(super) static BIGGER: Format = Format {
     name: "github-bigger",
     about: "for github-action-benchmark, tool customBiggerIsBetter: main metrics for which higher is better",
     extension: "json",
-    run: Some(|of, out| write(of, Better::Higher, out)),
+    run: Some(|of| text(of, Better::Higher)),
     leaves_out: |measurement| headline(measurement, Better::Higher).is_none(),
     elsewhere: |measurement| headline(measurement, Better::Lower).map(|_| SMALLER.name),
     ..Format::NONE
@@ -25,7 +25,7 @@ pub(super) static BIGGER: Format = Format {
 pub(super) static SMALLER: Format = Format {
     name: "github-smaller",
     about: "for github-action-benchmark, tool customSmallerIsBetter: main metrics for which lower is better",
-    run: Some(|of, out| write(of, Better::Lower, out)),
+    run: Some(|of| text(of, Better::Lower)),
     leaves_out: |measurement| headline(measurement, Better::Lower).is_none(),
     elsewhere: |measurement| headline(measurement, Better::Higher).map(|_| BIGGER.name),
     ..BIGGER
@@ -47,7 +47,7 @@ fn headline(measurement: &Measurement, better: Better) -> Option<&MetricResult> 
     believed.filter(|metric| metric.better == better && metric.summary.median.is_finite())
 }
 
-fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()> {
+fn text(of: &OneRun<'_>, better: Better) -> io::Result<String> {
     let figure = |measurement: &Measurement| {
         let metric = headline(measurement, better)?;
         let ends = metric.summary.ci95.filter(|ends| ends.iter().all(|end| end.is_finite()));
@@ -56,7 +56,7 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
         Some(GithubFigure { name, unit: metric.unit.name(), value: metric.summary.median, range, extra })
     };
     let figures: Vec<GithubFigure> = of.run.measurements.iter().filter_map(figure).collect();
-    writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)
+    Ok(serde_json::to_string_pretty(&figures)? + "\n")
 }
 
 /// Formats the share of the limit, and if the result excludes interruptions the value that includes
@@ -80,9 +80,8 @@ mod tests {
 
     fn written(format: &Format) -> serde_json::Value {
         let (run, style) = (fixture::run(), Style::plain(100));
-        let mut out = Vec::new();
-        format.run.unwrap()(&OneRun { run: &run, held: &[], style: &style }, &mut out).unwrap();
-        serde_json::from_slice(&out).unwrap()
+        let text = format.run.unwrap()(&OneRun { run: &run, held: &[], style: &style }).unwrap();
+        serde_json::from_str(&text).unwrap()
     }
 
     #[test]

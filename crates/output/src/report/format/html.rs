@@ -7,11 +7,8 @@ pub(super) static FORMAT: Format = Format {
     name: "html",
     about: "one HTML page that needs no other file and no network",
     extension: "html",
-    run: Some(|of, out| {
-        let page = html::page(std::slice::from_ref(of.run), &[])?;
-        out.write_all(page.as_bytes())
-    }),
-    comparison: Some(|of, out| out.write_all(html::comparison(of)?.as_bytes())),
-    tables: Some(|of, out| out.write_all(html::replayed(of.reports)?.as_bytes())),
+    run: Some(|of| Ok(html::page(std::slice::from_ref(of.run), &[])?)),
+    comparison: Some(|of| Ok(html::comparison(of)?)),
+    tables: Some(|of| Ok(html::replayed(of.reports)?)),
     ..Format::NONE
 };

@@ -15,7 +15,7 @@ pub(super) static FORMAT: Format = Format {
     name: "json",
     about: "the whole document as JSON, as its schema defines it",
     extension: "json",
-    run: Some(|of, out| write(of.run, out)),
+    run: Some(|of| Ok(serde_json::to_string_pretty(of.run)? + "\n")),
     comparison: Some(comparison),
     ..Format::NONE
 };
@@ -28,7 +28,7 @@ pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn comparison(of: &Sides<'_>) -> io::Result<String> {
     #[derive(Serialize)]
     struct Document<'a> {
         schema: &'static str,
@@ -38,7 +38,7 @@ fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let document =
         Document { schema: "plimsoll.comparison/1", comparison: of.comparison, requirements: of.held };
-    writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
 /// Writes the run document to a new private file in `directory`; `registry` lists it until it is

@@ -1,7 +1,5 @@
 //! JUnit XML for build servers: a test case per measurement and per requirement.
 
-use std::fmt::Write as _;
-
 use plimsoll_compare::RequirementResult;
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
@@ -13,7 +11,7 @@ pub(super) static FORMAT: Format = Format {
     name: "junit",
     about: "JUnit XML for build servers: one test case for each measurement, and for each case that a --require names",
     extension: "xml",
-    run: Some(|of, out| out.write_all(text(of.run, of.held).as_bytes())),
+    run: Some(|of| Ok(text(of.run, of.held))),
     ..Format::NONE
 };
 
@@ -27,9 +25,8 @@ fn text(run: &Run, held: &[RequirementResult]) -> String {
     let (name, started, time) = (escaped(&run.plan.name), escaped(&run.started), run.elapsed_s.max(0.0));
     let tests = run.measurements.len() + held.len();
     let (failures, errors) = (failures.len() + unmet, errors.len());
-    let _ = writeln!(
-        text,
-        "<testsuite name=\"plimsoll {name}\" tests=\"{tests}\" failures=\"{failures}\" skipped=\"{skipped}\" errors=\"{errors}\" time=\"{time:.3}\" timestamp=\"{started}\">"
+    text += &format!(
+        "<testsuite name=\"plimsoll {name}\" tests=\"{tests}\" failures=\"{failures}\" skipped=\"{skipped}\" errors=\"{errors}\" time=\"{time:.3}\" timestamp=\"{started}\">\n"
     );
     run.measurements.iter().for_each(|m| text += &case(m));
     for one in held {

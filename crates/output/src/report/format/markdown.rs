@@ -16,9 +16,9 @@ pub(super) static FORMAT: Format = Format {
     name: "markdown",
     about: "Markdown tables for an issue, a pull request or a page",
     extension: "md",
-    run: Some(|of, out| out.write_all(text(of.run).as_bytes())),
-    comparison: Some(|of, out| out.write_all(compare::markdown(of).as_bytes())),
-    tables: Some(|of, out| out.write_all(published::markdown(of.reports).as_bytes())),
+    run: Some(|of| Ok(text(of.run))),
+    comparison: Some(|of| Ok(compare::markdown(of))),
+    tables: Some(|of| Ok(published::markdown(of.reports))),
     ..Format::NONE
 };
 

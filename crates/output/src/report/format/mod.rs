@@ -16,7 +16,7 @@ pub mod steady;
 mod text;
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 
 use plimsoll_compare::{ComparedSide, Comparison, Missing, RequirementResult};
 use plimsoll_model::measurement::Measurement;
@@ -89,14 +89,14 @@ impl Format {
     };
 }
 
-/// Writes a run. Fails if writing fails or the format cannot represent it.
-pub type RunWriter = fn(&OneRun<'_>, &mut dyn Write) -> io::Result<()>;
-/// Writes several runs; fails like a [`RunWriter`].
-pub type RunsWriter = fn(&[Run], &mut dyn Write) -> io::Result<()>;
-/// Writes a comparison; fails like a [`RunWriter`].
-pub type ComparisonWriter = fn(&Sides<'_>, &mut dyn Write) -> io::Result<()>;
-/// Writes tables of published reports; fails like a [`RunWriter`].
-pub type TablesWriter = fn(&Replayed<'_>, &mut dyn Write) -> io::Result<()>;
+/// Returns the text of a run. Fails if the format cannot represent it.
+pub type RunWriter = fn(&OneRun<'_>) -> io::Result<String>;
+/// Returns the text of several runs; fails like a [`RunWriter`].
+pub type RunsWriter = fn(&[Run]) -> io::Result<String>;
+/// Returns the text of a comparison; fails like a [`RunWriter`].
+pub type ComparisonWriter = fn(&Sides<'_>) -> io::Result<String>;
+/// Returns the text of tables of published reports; fails like a [`RunWriter`].
+pub type TablesWriter = fn(&Replayed<'_>) -> io::Result<String>;
 
 /// A stored run with its context.
 pub struct OneRun<'a> {

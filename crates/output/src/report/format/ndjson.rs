@@ -7,8 +7,8 @@ pub(super) static FORMAT: Format = Format {
     name: "ndjson",
     about: "the rows of csv as JSON objects, one per line",
     extension: "ndjson",
-    run: Some(|of, out| objects(&sample_columns(), samples(of.run), out)),
-    tools: Some(|of, out| objects(&tool_columns(), tools(of.run), out)),
+    run: Some(|of| Ok(objects(&sample_columns(), samples(of.run)))),
+    tools: Some(|of| Ok(objects(&tool_columns(), tools(of.run)))),
     comparison: None,
     tables: None,
     ..super::csv::FORMAT

@@ -3,8 +3,6 @@
 //! for node_exporter: no timestamps. Timed, for import: the run's time on each line, state sets.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::{self, Write};
 
 use plimsoll_compare::RequirementResult;
 use plimsoll_model::limit::LimitKind;
@@ -19,7 +17,7 @@ pub(super) static SCRAPED: Format = Format {
     name: "openmetrics",
     about: "gauges for Prometheus and the textfile collector of node_exporter: results, limits, verdicts",
     extension: "prom",
-    run: Some(|of, out| out.write_all(text(&[(of.run, of.held)], false).as_bytes())),
+    run: Some(|of| Ok(text(&[(of.run, of.held)], false))),
     ..Format::NONE
 };
 
@@ -27,21 +25,21 @@ pub(super) static TIMED: Format = Format {
     name: "openmetrics-timed",
     about: "OpenMetrics 1.0 with timestamps and state sets, for import by promtool or VictoriaMetrics; for a tag, all its runs",
     extension: "om",
-    run: Some(|of, out| out.write_all(text(&[(of.run, of.held)], true).as_bytes())),
-    runs: Some(several),
+    run: Some(|of| Ok(text(&[(of.run, of.held)], true))),
+    runs: Some(|runs| Ok(several(runs))),
     ..Format::NONE
 };
 
 /// A run with the requirements evaluated against it.
 type JudgedRun<'a> = (&'a Run, &'a [RequirementResult]);
 
-/// Writes runs with timestamps, in order of start; of those with the same start only one, as the
+/// Formats runs with timestamps, in order of start; of those with the same start only one, as the
 /// times of a series must rise.
-fn several(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+fn several(runs: &[Run]) -> String {
     let mut all: Vec<JudgedRun<'_>> = runs.iter().map(|run| (run, &[][..])).collect();
     all.sort_by(|(a, _), (b, _)| began(a).total_cmp(&began(b)).then_with(|| a.id.cmp(&b.id)));
     all.dedup_by(|(later, _), (earlier, _)| began(later) <= began(earlier));
-    out.write_all(text(&all, true).as_bytes())
+    text(&all, true)
 }
 
 fn began(run: &Run) -> f64 {
@@ -228,11 +226,8 @@ struct Family {
 impl Family {
     fn text(&self, name: &str) -> String {
         let [kind, unit, help] = &self.about;
-        let mut text = format!("# TYPE {name} {kind}\n");
-        if !unit.is_empty() {
-            let _ = writeln!(text, "# UNIT {name} {unit}");
-        }
-        let _ = writeln!(text, "# HELP {name} {}", escaped(help));
+        let unit = if unit.is_empty() { String::new() } else { format!("# UNIT {name} {unit}\n") };
+        let text = format!("# TYPE {name} {kind}\n{unit}# HELP {name} {}\n", escaped(help));
         let lines = self.metrics.iter().filter_map(|metric| self.lines.get(metric)).flatten();
         text + &lines.map(String::as_str).collect::<String>()
     }
@@ -281,6 +276,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::io::{self, Write as _};
     use std::process::{Command, Stdio};
 
     use plimsoll_result::fixture;
@@ -317,9 +313,7 @@ mod tests {
             run.plan.repeat = 2;
             run
         };
-        let mut out = Vec::new();
-        several(&[run(3), run(1), run(2), run(2)], &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        several(&[run(3), run(1), run(2), run(2)])
     }
 
     #[test]

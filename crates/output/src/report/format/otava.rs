@@ -2,7 +2,7 @@
 //! column per headline. Otava accepts no empty cells, so columns are headlines valid in each run.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io;
 
 use plimsoll_bench::Better;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
@@ -16,7 +16,7 @@ pub(super) static SERIES: Format = Format {
     name: "otava",
     about: "CSV for Apache Otava: one row per run (of a tag: all its runs), one column per main metric that all runs have",
     extension: "csv",
-    run: Some(|of, out| series(std::slice::from_ref(of.run), out)),
+    run: Some(|of| series(std::slice::from_ref(of.run))),
     runs: Some(series),
     leaves_out: |measurement| headline(measurement).is_none(),
     not_in_all,
@@ -27,7 +27,7 @@ pub(super) static CONFIG: Format = Format {
     name: "otava-config",
     about: "configuration of Apache Otava, to be saved as otava.yaml: says for each column of plimsoll.csv, the saved output of --format otava, whether higher or lower is better",
     extension: "yaml",
-    run: Some(|of, out| config(std::slice::from_ref(of.run), out)),
+    run: Some(|of| config(std::slice::from_ref(of.run))),
     runs: Some(config),
     ..SERIES
 };
@@ -76,11 +76,11 @@ fn not_in_all(runs: &[Run]) -> Option<String> {
     (out > 0).then(|| format!("{out} of {all} headlines are left out, because not every run has them"))
 }
 
-fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+fn series(runs: &[Run]) -> io::Result<String> {
     let runs = in_order(runs);
     let columns = columns(&runs)?;
     let head = KEYS.into_iter().map(str::to_owned).chain(columns.iter().map(|(name, _)| cell(name)));
-    writeln!(out, "{}\r", head.collect::<Vec<_>>().join(","))?;
+    let mut text = head.collect::<Vec<_>>().join(",") + "\r\n";
     for run in runs {
         let figures = figures(run);
         let value = |name: &String| {
@@ -89,24 +89,24 @@ fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
         };
         let keys = [&run.started, &run.id, &run.version, &run.machine.id].map(|key| cell(key));
         let row = keys.into_iter().chain(columns.iter().map(|(name, _)| value(name)));
-        writeln!(out, "{}\r", row.collect::<Vec<_>>().join(","))?;
+        text += &(row.collect::<Vec<_>>().join(",") + "\r\n");
     }
-    Ok(())
+    Ok(text)
 }
 
-fn config(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+fn config(runs: &[Run]) -> io::Result<String> {
     let runs = in_order(runs);
     let columns = columns(&runs)?;
     let quoted = |text: &str| serde_json::to_string(text).map_err(io::Error::from);
     let plan = quoted(runs.first().map_or("plimsoll", |run| run.plan.name.as_str()))?;
-    writeln!(out, "tests:\n  {plan}:\n    type: csv\n    file: plimsoll.csv\n    time_column: started")?;
-    writeln!(out, "    attributes: [{}]\n    metrics:", KEYS[1..].join(", "))?;
+    let mut text = format!("tests:\n  {plan}:\n    type: csv\n    file: plimsoll.csv\n");
+    text += &format!("    time_column: started\n    attributes: [{}]\n    metrics:\n", KEYS[1..].join(", "));
     for (name, better) in columns {
         let direction = if better == Better::Higher { 1 } else { -1 };
         let name = quoted(&name)?;
-        writeln!(out, "      {name}:\n        column: {name}\n        direction: {direction}")?;
+        text += &format!("      {name}:\n        column: {name}\n        direction: {direction}\n");
     }
-    Ok(())
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -115,12 +115,6 @@ mod tests {
 
     use super::*;
 
-    fn written(write: fn(&[Run], &mut dyn Write) -> io::Result<()>, runs: &[Run]) -> String {
-        let mut out = Vec::new();
-        write(runs, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
     #[test]
     fn a_row_a_run_with_the_columns_that_all_have() {
         let one = fixture::run();
@@ -128,7 +122,7 @@ mod tests {
         other.id = "other".to_owned();
         let gone = other.measurements.iter().position(|m| headline(m).is_some()).unwrap();
         other.measurements.remove(gone);
-        let text = written(series, &[one.clone(), other]);
+        let text = series(&[one.clone(), other]).unwrap();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         assert_eq!((rows.len(), rows[0].len()), (3, KEYS.len() + figures(&one).len() - 1));
         assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
@@ -144,7 +138,7 @@ mod tests {
         let gone = earlier.measurements.iter().position(|m| headline(m).is_some()).unwrap();
         earlier.measurements.remove(gone);
         let both = [one.clone(), earlier];
-        let text = written(series, &both);
+        let text = series(&both).unwrap();
         assert_eq!(text.lines().nth(1).unwrap().split(',').nth(1), Some("earlier"), "{text}");
         let wanted = format!("1 of {} headlines are left out", names(&one).len());
         assert!(not_in_all(&both).unwrap().starts_with(&wanted));
@@ -152,14 +146,14 @@ mod tests {
         let mut none = one.clone();
         none.measurements.clear();
         for write in [series, config] {
-            let error = write(&[one.clone(), none.clone()], &mut Vec::new()).unwrap_err();
+            let error = write(&[one.clone(), none.clone()]).unwrap_err();
             assert!(error.to_string().contains("requires a headline"), "{error}");
         }
     }
 
     #[test]
     fn the_configuration_names_every_column_with_its_direction() {
-        let text = written(config, &[fixture::run()]);
+        let text = config(&[fixture::run()]).unwrap();
         assert_eq!(text.matches("        column: ").count(), figures(&fixture::run()).len());
         assert!(text.contains("direction: -1") && text.contains("direction: 1\n"), "{text}");
         assert!(text.starts_with("tests:\n  \"quick\":\n    type: csv\n"), "{text}");

@@ -8,12 +8,6 @@ use plimsoll_result::fixture;
 
 use super::*;
 
-fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
-    let mut out = Vec::new();
-    write(&mut out).unwrap();
-    String::from_utf8(out).unwrap()
-}
-
 #[test]
 fn names_are_unique_and_every_format_writes_something() {
     let all = || FORMATS.iter().copied();
@@ -35,13 +29,13 @@ fn texts_of(format: &Format, run: &Run, style: &Style) -> Vec<String> {
         let comparison = &compare(&sides, &[], &CompareOptions::default());
         let (shown, missing) = (ShownMetrics::Telling, Missing::Fail);
         let of = Sides { comparison, sides: &sides, held: &[], shown, missing, style };
-        format.comparison.map(|write| written(|out| write(&of, out)))
+        format.comparison.map(|write| write(&of).unwrap())
     };
     let of = OneRun { run, held: &[], style };
     let has_figures = !run.measurements.iter().all(|measurement| (format.leaves_out)(measurement));
     let texts = [
-        format.run.filter(|_| has_figures).map(|write| written(|out| write(&of, out))),
-        format.tools.map(|write| written(|out| write(&of, out))),
+        format.run.filter(|_| has_figures).map(|write| write(&of).unwrap()),
+        format.tools.map(|write| write(&of).unwrap()),
         compared(&["before", "after"]),
         compared(&["a", "b", "c"]),
     ];
@@ -129,7 +123,7 @@ fn no_output_has_an_undisturbed_figure_without_what_was_delivered() {
 fn the_first_line_of_a_disturbed_run_is_what_it_delivers() {
     let mut run = disturbed();
     run.measurements.extend(["f32", "f16"].map(|element| fixture::cpu(element, 2, 100e9, 104e9)));
-    let text = written(|out| crate::report::terminal::print(&run, out, &Style::plain(200)));
+    let text = crate::report::terminal::text(&run, &Style::plain(200));
     let first = text.lines().take(2).collect::<Vec<_>>().join(" ");
     let wanted = ["delivers 22.1 GFLOP/s (21 %) of the 103 GFLOP/s", "other processes"];
     assert!(wanted.iter().all(|wanted| first.contains(wanted)), "{first}");
@@ -139,6 +133,6 @@ fn the_first_line_of_a_disturbed_run_is_what_it_delivers() {
     let delivered = in_turns.measurements[0].delivered().unwrap();
     assert!(delivered.value < delivered.undisturbed, "{delivered:?}");
     // Quiet runs have no such line.
-    let quiet = written(|out| crate::report::terminal::print(&fixture::run(), out, &Style::plain(200)));
+    let quiet = crate::report::terminal::text(&fixture::run(), &Style::plain(200));
     assert!(!quiet.contains("delivers"));
 }

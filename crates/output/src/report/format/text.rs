@@ -8,8 +8,8 @@ pub(super) static FORMAT: Format = Format {
     alias: Some("table"),
     about: "tables for a terminal",
     extension: "txt",
-    run: Some(|of, out| terminal::print(of.run, out, &Style { explain: true, ..of.style.clone() })),
-    comparison: Some(|of, out| out.write_all(compare::table(of).as_bytes())),
-    tables: Some(|of, out| out.write_all(published::text(of.reports, of.style).as_bytes())),
+    run: Some(|of| Ok(terminal::text(of.run, &Style { explain: true, ..of.style.clone() }))),
+    comparison: Some(|of| Ok(compare::table(of))),
+    tables: Some(|of| Ok(published::text(of.reports, of.style))),
     ..Format::NONE
 };

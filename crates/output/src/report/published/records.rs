@@ -1,7 +1,5 @@
 //! Published tables as CSV: a row per printed number, with today's measurement.
 
-use std::io::{self, Write};
-
 use plimsoll_published::{PublishedFigure, PublishedReport};
 use serde_json::{Value, json};
 
@@ -69,8 +67,8 @@ fn columns<'a>() -> Vec<Column<Record<'a>>> {
     ]
 }
 
-/// Writes filled tables as CSV: a header and a row per published number. Fails if writing fails.
-pub(crate) fn csv(reports: &[ReplayedReport<'_>], out: impl Write) -> io::Result<()> {
+/// Formats filled tables as CSV: a header and a row per published number.
+pub(crate) fn csv(reports: &[ReplayedReport<'_>]) -> String {
     let reports = filled_reports(reports);
     let filled: Vec<_> = reports.iter().map(|report| (report.runs.baseline, report.filled())).collect();
     let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));
@@ -81,7 +79,7 @@ pub(crate) fn csv(reports: &[ReplayedReport<'_>], out: impl Write) -> io::Result
             })
         })
     });
-    tidy::table(&columns(), records, out)
+    tidy::table(&columns(), records)
 }
 
 fn percent(share: Option<f64>) -> Value {

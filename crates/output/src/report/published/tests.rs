@@ -28,10 +28,7 @@ fn run() -> Run {
 
 fn written_at(width: usize, name: &str, runs: &[&Run], format: &Format) -> String {
     let reports = [(find(name).unwrap(), runs.to_vec())];
-    let (mut out, style) = (Vec::new(), Style::plain(width));
-    let write = format.tables.unwrap();
-    write(&Replayed { reports: &reports, style: &style }, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    format.tables.unwrap()(&Replayed { reports: &reports, style: &Style::plain(width) }).unwrap()
 }
 
 fn written(name: &str, runs: &[&Run], format: &Format) -> String {

@@ -15,7 +15,7 @@ use plimsoll_result::fleet;
 use plimsoll_units::text::{format_count, read_small, shown_path, shown_within};
 use serde_json::json;
 
-use crate::app::{Failure, code, complain, ending, lost, target};
+use crate::app::{Failure, code, complain, ending, printed, target};
 use crate::failure::OrFailure;
 use crate::output::nothing_measured;
 
@@ -44,7 +44,7 @@ pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     written(&run, to_json.as_ref(), to_html.as_ref())?;
     if ![&to_json, &to_html].into_iter().flatten().any(OutputTarget::is_stdout) {
         let style = Style::detect(StyleOptions::default());
-        terminal::print(&run, io::stdout(), &style).map_err(|e| lost(&e))?;
+        printed(&terminal::text(&run, &style))?;
     }
     Ok(ExitCode::from(match run.status {
         _ if ending::has_wrong_answer(&run) => code::VERDICT,
