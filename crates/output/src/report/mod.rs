@@ -10,7 +10,6 @@ pub mod history;
 pub mod html;
 pub mod machine;
 mod machines;
-mod out;
 mod pairs;
 mod progress;
 pub mod published;

@@ -24,7 +24,6 @@ use plimsoll_units::text::{format_count, shown_path};
 
 use super::context::{context, title};
 use super::joined;
-use super::out::Out;
 use super::progress::ProgressLine;
 use super::published::published_lines;
 use super::row::{Grade, MeasurementRow};
@@ -36,7 +35,9 @@ use super::wrap::paragraph;
 
 /// Terminal output of a running run.
 pub struct Live<O: Write, E: Write> {
-    out: Out<O>,
+    out: O,
+    /// The first error of writing to `out`, after which nothing more is written.
+    written: io::Result<()>,
     progress: ProgressLine<E>,
     sheet: RunText,
     printed: Vec<(Measurement, MeasurementRow)>,
@@ -46,13 +47,21 @@ impl<O: Write, E: Write> Live<O, E> {
     /// Prints the heading of run `header` to `out`. Results follow there; `err` shows the progress.
     pub fn new(out: O, err: E, style: Style, header: &Run) -> Self {
         let mut live = Self {
-            out: Out::new(out),
+            out,
+            written: Ok(()),
             progress: ProgressLine::new(err, style.clone()),
             sheet: RunText::new(header, style),
             printed: Vec::new(),
         };
-        live.out.write(&live.sheet.opening(header));
+        let opening = live.sheet.opening(header);
+        live.print(&opening);
         live
+    }
+
+    fn print(&mut self, text: &str) {
+        if self.written.is_ok() {
+            self.written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+        }
     }
 
     /// Shows an event of the run: progress, or the row of a finished measurement.
@@ -66,7 +75,8 @@ impl<O: Write, E: Write> Live<O, E> {
     /// Prints a measurement as a table row; [`Live::finish`] prints it again if it changed by then.
     pub fn row(&mut self, measurement: &Measurement) {
         let row = self.sheet.row_of(measurement);
-        self.out.write(&self.sheet.row(&row, measurement));
+        let text = self.sheet.row(&row, measurement);
+        self.print(&text);
         self.printed.push((measurement.clone(), row));
     }
 
@@ -88,8 +98,11 @@ impl<O: Write, E: Write> Live<O, E> {
         }
         text += &(self.sheet.table.end() + "\n" + &self.sheet.verdict(run));
         text += &(self.sheet.ending(run, kept) + &self.sheet.document(run, kept, page));
-        self.out.write(&text);
-        self.out.end()
+        self.print(&text);
+        match std::mem::replace(&mut self.written, Ok(())) {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
     }
 }
 

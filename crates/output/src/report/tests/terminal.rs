@@ -193,21 +193,30 @@ fn an_interrupted_run_says_so() {
 }
 
 #[test]
-fn a_reader_that_has_gone_does_not_end_the_run() {
-    struct Gone;
-    impl io::Write for Gone {
+fn a_reader_that_has_gone_is_a_quiet_end_and_other_troubles_are_told_at_the_end() {
+    struct Broken(io::ErrorKind, usize);
+    impl io::Write for Broken {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::BrokenPipe.into())
+            self.1 += 1;
+            Err(self.0.into())
         }
 
         fn flush(&mut self) -> io::Result<()> {
-            Err(io::ErrorKind::BrokenPipe.into())
+            Err(self.0.into())
         }
     }
     let run = fixture::run();
-    let mut live = Live::new(Gone, Gone, Style { progress: Some(80), ..Style::plain(80) }, &run);
-    events(&run.measurements).iter().for_each(|event| live.event(event));
-    live.finish(&run, None, None).unwrap();
+    let ended = |kind: io::ErrorKind| {
+        let (mut out, style) = (Broken(kind, 0), Style { progress: Some(80), ..Style::plain(80) });
+        let mut live = Live::new(&mut out, Broken(io::ErrorKind::BrokenPipe, 0), style, &run);
+        events(&run.measurements).iter().for_each(|event| live.event(event));
+        let ended = live.finish(&run, None, None);
+        drop(live);
+        assert_eq!(out.1, 1, "nothing is written after an error");
+        ended
+    };
+    ended(io::ErrorKind::BrokenPipe).unwrap();
+    assert_eq!(ended(io::ErrorKind::StorageFull).unwrap_err().kind(), io::ErrorKind::StorageFull);
 }
 
 #[test]
