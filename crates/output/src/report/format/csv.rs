@@ -1,7 +1,7 @@
-//! Comma-separated values (RFC 4180) with a header line.
+//! Comma-separated values (RFC 4180) with a header line; their rows as JSON objects, one per line.
 
 use super::Format;
-use crate::report::tidy::{sample_columns, samples, table, tool_columns, tools};
+use crate::report::tidy::{objects, sample_columns, samples, table, tool_columns, tools};
 use crate::report::{compare, published};
 
 pub(super) static FORMAT: Format = Format {
@@ -14,4 +14,15 @@ pub(super) static FORMAT: Format = Format {
     comparison: Some(|of| Ok(compare::csv::text(of.comparison))),
     tables: Some(|of| Ok(published::csv(of.reports))),
     ..Format::NONE
+};
+
+pub(super) static NDJSON: Format = Format {
+    name: "ndjson",
+    about: "the rows of csv as JSON objects, one per line",
+    extension: "ndjson",
+    run: Some(|of| Ok(objects(&sample_columns(), samples(of.run)))),
+    tools: Some(|of| Ok(objects(&tool_columns(), tools(of.run)))),
+    comparison: None,
+    tables: None,
+    ..FORMAT
 };

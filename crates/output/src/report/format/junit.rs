@@ -67,12 +67,9 @@ fn figure(measurement: &Measurement) -> String {
     let Some(metric) = measurement.metrics.first() else { return String::new() };
     let share = metric.of_limit.map(|s| format!(", {} of limit", percent(s, 3))).unwrap_or_default();
     let value = Quantity::new(metric.summary.median, metric.unit);
-    match measurement.delivered() {
+    match measurement.delivered().map(|delivered| Quantity::new(delivered.value, metric.unit)) {
         None => format!("{} {value}{share}", metric.name),
-        Some(delivered) => {
-            let delivered = Quantity::new(delivered.value, metric.unit);
-            format!("{} {value} undisturbed{share}, {delivered} delivered", metric.name)
-        }
+        Some(delivered) => format!("{} {value} undisturbed{share}, {delivered} delivered", metric.name),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Export formats: one file each, listed in [`FORMATS`], which defines the values of `--format`,
-//! help, completions and errors, and the table in docs/src/recipes.md.
+//! Export formats, listed in [`FORMATS`], which defines the values of `--format`, help, completions
+//! and errors, and the table in docs/src/recipes.md.
 
 mod bmf;
 mod csv;
@@ -8,7 +8,6 @@ mod html;
 pub mod json;
 mod junit;
 mod markdown;
-mod ndjson;
 mod openmetrics;
 pub(super) use openmetrics::{Families, since_1970};
 mod otava;
@@ -32,7 +31,7 @@ pub static FORMATS: &[&Format] = &[
     &html::FORMAT,
     &json::FORMAT,
     &csv::FORMAT,
-    &ndjson::FORMAT,
+    &csv::NDJSON,
     &markdown::FORMAT,
     &openmetrics::SCRAPED,
     &openmetrics::TIMED,

@@ -1,7 +1,5 @@
 //! Verdicts of `plimsoll steady` for people and for other programs. Pure functions.
 
-use std::collections::BTreeMap;
-
 use plimsoll_stats::{Samples, Seed, median_interval};
 use plimsoll_steady::{MarkedFile, ObservedRun, SteadyAnswer, SteadyDocument};
 use plimsoll_units::text::shown;
@@ -80,11 +78,10 @@ fn wall_time(document: &SteadyDocument) -> [f64; 3] {
 
 fn bmf(document: &SteadyDocument) -> Value {
     let [mean, least, most] = wall_time(document);
-    let measures = json!({
+    json!({ (name(document)): {
         "wall-time-seconds": { "value": mean, "lower_value": least, "upper_value": most },
         "disturbed-share": { "value": document.share },
-    });
-    json!(BTreeMap::from([(name(document), measures)]))
+    } })
 }
 
 fn github(document: &SteadyDocument) -> Value {
