@@ -62,40 +62,33 @@ pub(super) fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
 }
 
 /// Returns name and value function of the columns on reference tools; ratios are ours ÷ theirs.
-pub(super) fn tool_columns<'a>() -> Vec<Column<(&'a Run, ToolComparison<'a>)>> {
+pub(super) fn tool_columns<'a>() -> Vec<Column<ToolComparison<'a>>> {
     vec![
-        ("run", |(run, _)| json!(run.id)),
-        ("started", |(run, _)| json!(run.started)),
-        ("node", |(_, of)| json!(of.measurement.node)),
-        ("case", |(_, of)| json!(of.measurement.case.id().as_str())),
-        ("benchmark", |(_, of)| json!(of.measurement.case.benchmark())),
-        ("repeat", |(_, of)| json!(of.measurement.repeat)),
-        ("metric", |(_, of)| json!(of.metric.name)),
-        ("unit", |(_, of)| json!(of.metric.unit.name())),
-        ("better", |(_, of)| json!(of.metric.better.word())),
-        ("tool", |(_, of)| json!(of.tool_result.tool)),
-        ("version", |(_, of)| json!(of.tool_result.version)),
-        ("match", |(_, of)| json!(of.tool_result.definition)),
-        ("pairs", |(_, of)| json!(of.tool_result.samples.len())),
-        ("own", |(_, of)| json!(of.tool_result.own_median())),
-        ("reference", |(_, of)| json!(of.tool_result.median)),
-        ("limit", |(_, of)| json!(of.metric.limit.as_ref().and_then(|l| l.value))),
-        ("own_of_limit", |(_, of)| json!(of.tool_result.own_of_limit)),
-        ("reference_of_limit", |(_, of)| json!(of.tool_result.of_limit)),
-        ("ratio", |(_, of)| json!(of.tool_result.ratio.map(|ratio| ratio.median))),
-        ("ratio_low", |(_, of)| json!(of.tool_result.ratio.and_then(|ratio| ratio.ci95).map(|[low, _]| low))),
-        ("ratio_high", |(_, of)| {
-            json!(of.tool_result.ratio.and_then(|ratio| ratio.ci95).map(|[_, high]| high))
-        }),
-        ("margin", |(_, of)| json!(of.tool_result.margin)),
-        ("verdict", |(_, of)| json!(of.tool_result.verdict)),
-        ("reason", |(_, of)| json!(of.tool_result.reason)),
+        ("run", |of| json!(of.run.id)),
+        ("started", |of| json!(of.run.started)),
+        ("node", |of| json!(of.measurement.node)),
+        ("case", |of| json!(of.measurement.case.id().as_str())),
+        ("benchmark", |of| json!(of.measurement.case.benchmark())),
+        ("repeat", |of| json!(of.measurement.repeat)),
+        ("metric", |of| json!(of.metric.name)),
+        ("unit", |of| json!(of.metric.unit.name())),
+        ("better", |of| json!(of.metric.better.word())),
+        ("tool", |of| json!(of.tool_result.tool)),
+        ("version", |of| json!(of.tool_result.version)),
+        ("match", |of| json!(of.tool_result.definition)),
+        ("pairs", |of| json!(of.tool_result.samples.len())),
+        ("own", |of| json!(of.tool_result.own_median())),
+        ("reference", |of| json!(of.tool_result.median)),
+        ("limit", |of| json!(of.metric.limit.as_ref().and_then(|l| l.value))),
+        ("own_of_limit", |of| json!(of.tool_result.own_of_limit)),
+        ("reference_of_limit", |of| json!(of.tool_result.of_limit)),
+        ("ratio", |of| json!(of.tool_result.ratio.map(|ratio| ratio.median))),
+        ("ratio_low", |of| json!(of.tool_result.ratio.and_then(|ratio| ratio.ci95).map(|[low, _]| low))),
+        ("ratio_high", |of| json!(of.tool_result.ratio.and_then(|ratio| ratio.ci95).map(|[_, high]| high))),
+        ("margin", |of| json!(of.tool_result.margin)),
+        ("verdict", |of| json!(of.tool_result.verdict)),
+        ("reason", |of| json!(of.tool_result.reason)),
     ]
-}
-
-/// Yields a row per result of a reference tool in a run, by measurement and metric.
-pub(super) fn tools(run: &Run) -> impl Iterator<Item = (&Run, ToolComparison<'_>)> {
-    super::tool_results::compared(run).map(move |of| (run, of))
 }
 
 /// Formats rows as one JSON object per line.
@@ -137,6 +130,7 @@ mod tests {
     use plimsoll_result::fixture;
 
     use super::*;
+    use crate::report::tool_results::compared;
 
     fn split(line: &str) -> Vec<String> {
         let (mut cells, mut quoted) = (vec![String::new()], false);
@@ -187,7 +181,7 @@ mod tests {
     #[test]
     fn every_tool_beside_a_case_is_a_row() {
         let run = fixture::with_tools();
-        let csv = table(&tool_columns(), tools(&run));
+        let csv = table(&tool_columns(), compared(&run));
         let rows: Vec<Vec<String>> = csv.lines().skip(1).map(split).collect();
         let columns = split(csv.lines().next().unwrap());
         let at = |row: usize, name: &str| rows[row][columns.iter().position(|c| c == name).unwrap()].as_str();
@@ -197,7 +191,7 @@ mod tests {
         let median = run.measurements[0].metrics[0].tool_results[0].median;
         assert_eq!(at(0, "reference").parse::<f64>().ok(), median);
         assert_eq!((at(1, "own"), at(1, "reason")), ("", "not installed; apt-get install iozone3"));
-        let ndjson = objects(&tool_columns(), tools(&run));
+        let ndjson = objects(&tool_columns(), compared(&run));
         let first: Value = serde_json::from_str(ndjson.lines().next().unwrap()).unwrap();
         assert!(first.as_object().unwrap().keys().eq(&columns));
         assert_eq!(first["ratio"].as_f64().unwrap().to_string(), at(0, "ratio"));

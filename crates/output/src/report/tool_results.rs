@@ -53,6 +53,7 @@ pub fn listed(rows: &[ListedTool], passed_over: &[String], style: &Style) -> Str
 type ToolRow = (Option<String>, Vec<String>);
 
 pub(super) struct ToolComparison<'a> {
+    pub(super) run: &'a Run,
     pub(super) measurement: &'a Measurement,
     pub(super) metric: &'a MetricResult,
     pub(super) tool_result: &'a ToolResult,
@@ -60,9 +61,9 @@ pub(super) struct ToolComparison<'a> {
 
 pub(super) fn compared(run: &Run) -> impl Iterator<Item = ToolComparison<'_>> {
     let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
-    metrics.flat_map(|(measurement, metric)| {
+    metrics.flat_map(move |(measurement, metric)| {
         let all = metric.tool_results.iter();
-        all.map(move |tool_result| ToolComparison { measurement, metric, tool_result })
+        all.map(move |tool_result| ToolComparison { run, measurement, metric, tool_result })
     })
 }
 
