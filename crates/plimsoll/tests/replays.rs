@@ -20,8 +20,9 @@ const HIGHEST: u64 = 8000;
 
 pub(crate) fn replay(baseline: &PublishedReport) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
-    for matched in baseline.figures.iter().filter_map(|figure| figure.matched.as_ref()) {
-        let (value, unit) = matched.value.unwrap_or((1e-6, Unit::Second));
+    for figure in &baseline.figures {
+        let Some(matched) = &figure.matched else { continue };
+        let (value, unit) = figure.base.unwrap_or((1e-6, Unit::Second));
         let value = value.max(1e-12) * 1.5;
         let mut metric = fixture::metric_of(matched.metric, unit, vec![value * 0.9, value, value * 1.1]);
         let kind = if unit == Unit::Second { LimitKind::Floor } else { LimitKind::Ceiling };

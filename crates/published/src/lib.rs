@@ -99,8 +99,6 @@ pub struct Matched {
     pub case: Case,
     /// Metric of the case.
     pub metric: &'static str,
-    /// Number in its base unit, as the report counts it; `None` if it has no known unit.
-    pub value: Option<(f64, Unit)>,
     /// Conversion from our result to the report's number.
     pub counted: CountedAs,
 }
@@ -124,16 +122,6 @@ impl Matched {
             CountedAs::TimeOf(amount) => amount / ours,
             CountedAs::Times(times) => ours * times,
         }
-    }
-
-    /// Converts the published number to plimsoll's metric, in base units; `None` without a unit.
-    pub fn as_ours(&self) -> Option<f64> {
-        let (value, _) = self.value?;
-        Some(match self.counted {
-            CountedAs::Per(per) => value * per,
-            CountedAs::TimeOf(amount) => amount / value,
-            CountedAs::Times(times) => value / times,
-        })
     }
 
     /// Returns whether the number is another quantity than plimsoll's metric: a time, not a rate.
@@ -201,10 +189,19 @@ impl PublishedFigure {
         self.matched.as_ref().is_some_and(|m| m.metric == metric && m.measures_same(case, 1.0))
     }
 
+    /// Converts the number to plimsoll's metric, in base units; `None` without a unit or a case.
+    pub fn as_ours(&self) -> Option<f64> {
+        let (value, _) = self.base?;
+        Some(match self.matched.as_ref()?.counted {
+            CountedAs::Per(per) => value * per,
+            CountedAs::TimeOf(amount) => amount / value,
+            CountedAs::Times(times) => value / times,
+        })
+    }
+
     /// Returns the value in plimsoll's metric and base units; `None` if doubted, unmatched, or ≤ 0.
     pub fn believed(&self) -> Option<f64> {
-        let value = self.matched.as_ref()?.as_ours()?;
-        (self.doubt.is_none() && value > 0.0).then_some(value)
+        self.as_ours().filter(|value| self.doubt.is_none() && *value > 0.0)
     }
 }
 
@@ -286,7 +283,6 @@ fn figure(columns: [&'static str; 21]) -> PublishedFigure {
     let [subsystem, operation, pattern, precision, block, packet, threads, rest @ ..] = columns;
     let [metric, unit, statistic, value, source, case, ours, rest @ ..] = rest;
     let [si, si_unit, unmatched, table, row, column, doubted] = rest;
-    let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == si_unit));
     // Memory latency in reports is elapsed time ÷ operations of all threads, so it falls with the
     // thread count. Both reports that print a unit count this way.
     let counts_all = subsystem == "memory" && metric == LATENCY_METRIC && source != "theoretical";
@@ -304,8 +300,8 @@ fn figure(columns: [&'static str; 21]) -> PublishedFigure {
         statistic,
         value,
         source,
-        base,
-        matched: case.parse().ok().map(|case| Matched { case, metric: ours, value: base, counted }),
+        base: si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == si_unit)),
+        matched: case.parse().ok().map(|case| Matched { case, metric: ours, counted }),
         doubt: doubt(doubted),
         unmatched,
         table,

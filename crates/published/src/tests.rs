@@ -35,7 +35,7 @@ fn every_row_is_matched_to_a_case_or_says_why_not() {
                 assert!(figure.unmatched.len() > 10, "{name}: {figure:?}");
                 continue;
             };
-            assert!(figure.unmatched.is_empty() || matched.value.is_none(), "{name}: {figure:?}");
+            assert!(figure.unmatched.is_empty() || figure.base.is_none(), "{name}: {figure:?}");
             let case = cases.iter().find(|case| matched.measures_same(case, 1.0));
             let case = case.unwrap_or_else(|| panic!("{name}: no case for {} of {figure:?}", matched.case));
             if CONDITIONS.contains(&matched.metric) {
@@ -44,7 +44,7 @@ fn every_row_is_matched_to_a_case_or_says_why_not() {
             let metrics = plimsoll_bench::find(case.benchmark()).unwrap().metrics(case);
             let metric = metrics.iter().find(|metric| metric.name == matched.metric);
             let metric = metric.unwrap_or_else(|| panic!("{name}: {case} has no {}", matched.metric));
-            let unit = matched.value.map_or(metric.unit, |(_, unit)| unit);
+            let unit = figure.base.map_or(metric.unit, |(_, unit)| unit);
             assert!(unit == metric.unit || matched.is_derived(), "{name}: {figure:?}");
         }
     }
@@ -126,7 +126,6 @@ fn a_selector_takes_further_parameters_and_no_other_values() {
     let matched = |selector: &str| Matched {
         case: selector.parse().unwrap(),
         metric: "rate",
-        value: None,
         counted: CountedAs::Per(1.0),
     };
     let case: Case =
@@ -305,17 +304,18 @@ fn amounts_and_times_follow_from_rates() {
     let report = find("chameleon-kvm").unwrap();
     let of = |pattern: &str, operation: &str, metric: &str| {
         let is = |f: &&PublishedFigure| (f.pattern, f.operation, f.metric) == (pattern, operation, metric);
-        report.figures.iter().find(is).unwrap().matched.clone().unwrap()
+        let figure = report.figures.iter().find(is).unwrap();
+        (figure, figure.matched.as_ref().unwrap())
     };
-    let second = of("iperf3;client;3-4s", "tcp", "transfer");
+    let (_, second) = of("iperf3;client;3-4s", "tcp", "transfer");
     assert_eq!((second.metric, second.as_published(8e9)), ("goodput", 1e9));
-    let ten = of("iperf2;server;total", "udp", "datagrams");
+    let (_, ten) = of("iperf2;server;total", "udp", "datagrams");
     assert_eq!((ten.metric, ten.as_published(90.0)), ("messages", 900.0));
-    let stream = of("run=chameleon", "triad", "time-min");
+    let (time, stream) = of("run=chameleon", "triad", "time-min");
     assert_eq!((stream.metric, stream.as_published(24e9)), ("bandwidth", 0.01));
-    assert_eq!(stream.as_ours(), Some(240e6 / 0.020082));
-    let windows = of("iperf3;client;all-intervals", "tcp", "congestion-window");
-    assert_eq!((windows.metric, windows.value), ("tcp_cwnd", Some((3.25 * 1_048_576.0, Unit::Byte))));
+    assert_eq!(time.as_ours(), Some(240e6 / 0.020082));
+    let (window, windows) = of("iperf3;client;all-intervals", "tcp", "congestion-window");
+    assert_eq!((windows.metric, window.base), ("tcp_cwnd", Some((3.25 * 1_048_576.0, Unit::Byte))));
 }
 
 impl PublishedFigure {

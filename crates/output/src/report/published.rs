@@ -136,7 +136,7 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
 pub(super) fn published_lines(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.own_figure(&measurement.case, &metric.name)?;
-        let value = figure.matched.as_ref()?.as_ours().map(|value| Quantity::new(value, metric.unit));
+        let value = figure.as_ours().map(|value| Quantity::new(value, metric.unit));
         let value = value.map_or(figure.value.to_owned(), |value| value.to_string());
         let stated = match (figure.doubt, figure.believed()) {
             (None, Some(then)) if measurement.status == Status::Ok => {

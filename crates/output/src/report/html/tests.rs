@@ -198,7 +198,7 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
         |figure: &&plimsoll_published::PublishedFigure| figure.is_own_point() && figure.believed().is_some();
     let figure = figures.iter().find(of).unwrap();
     let matched = figure.matched.as_ref().unwrap();
-    let (value, unit) = matched.value.unwrap();
+    let (value, unit) = figure.base.unwrap();
     let id = matched.case.id();
     let mut run = fixture::run_of(vec![fixture::measured(id.as_str(), matched.metric, unit, value * 1.5)]);
     assert!(published(&run).is_empty(), "the plan is another one");

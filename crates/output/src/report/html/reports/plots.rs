@@ -37,7 +37,7 @@ pub(super) fn plots(baseline: &PublishedReport, scale: f64) -> Vec<Plot<'_>> {
     let operations = grouped(points(baseline).map(|(figure, _)| (key(figure), figure)));
     let operations = operations.into_iter().filter_map(|(_, figures)| operation(baseline, figures));
     let numbers = baseline.figures.iter().filter(|f| f.is_reference() && f.metric == THROUGHPUT_METRIC);
-    let with_case = numbers.filter_map(|f| Some((f, f.matched.as_ref().filter(|m| m.value.is_some())?)));
+    let with_case = numbers.filter_map(|f| Some((f, f.matched.as_ref().filter(|_| f.base.is_some())?)));
     let alone = with_case.filter(|(f, _)| !points(baseline).any(|(point, _)| covers(f, point)));
     let programs = grouped(alone.map(|one| ([one.0.subsystem, one.0.source], one)));
     let programs = programs.into_iter().map(|(key, numbers)| program(key, &numbers, scale));

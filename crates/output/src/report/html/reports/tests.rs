@@ -14,9 +14,9 @@ use super::*;
 /// A run with all points of a report, each at 1.5 × the published value.
 fn replay(baseline: &PublishedReport) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
-    for (_, point) in points(baseline) {
+    for (figure, point) in points(baseline) {
         let (case, metric) = (&point.case, point.metric);
-        let (value, unit) = point.value.unwrap_or((1e-6, plimsoll_units::quantity::Unit::Second));
+        let (value, unit) = figure.base.unwrap_or((1e-6, plimsoll_units::quantity::Unit::Second));
         let made = fixture::measured(case.id().as_str(), metric, unit, value.max(1e-12) * 1.5);
         match all.iter_mut().find(|m| m.case == *case) {
             None => all.push(made),
@@ -67,7 +67,7 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
         // Doubted points have a reason.
         let doubted = of_role(&figures, SeriesRole::Doubted);
         let labels: Vec<&String> = doubted.into_iter().flat_map(|one| &one.labels).collect();
-        for (figure, _) in points(&baseline).filter(|(_, m)| m.value.is_some_and(|(v, _)| v > 0.0)) {
+        for (figure, _) in points(&baseline).filter(|(f, _)| f.base.is_some_and(|(v, _)| v > 0.0)) {
             let doubt = figure.doubt.map(|doubt| doubt.to_string()).unwrap_or_default();
             assert!(labels.iter().any(|label| label.contains(&doubt)) || doubt.is_empty(), "{doubt}");
         }
