@@ -103,6 +103,9 @@ pub struct Matched {
     pub counted: CountedAs,
 }
 
+/// A report's own result for a case, with the case.
+pub type OwnPoint<'a> = (&'a PublishedFigure, &'a Matched);
+
 /// Conversion from our result to a report's number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CountedAs {
@@ -349,14 +352,17 @@ impl PublishedReport {
     /// Returns the questions that this report, or every report, leaves open.
     pub fn open_points(&self) -> Vec<OpenPoint> {
         let own = rows::<6>(OPEN).filter(|[report, ..]| [self.name, "*"].contains(report));
-        own.map(|[_, open, command, gives, document, heading]| OpenPoint {
-            open,
-            command,
-            gives,
-            document,
-            heading,
+        own.map(|row| {
+            let [_, open, command, gives, document, heading] = row;
+            OpenPoint { open, command, gives, document, heading }
         })
         .collect()
+    }
+
+    /// Yields the report's own result for each case, with the case.
+    pub fn own_points(&self) -> impl Iterator<Item = OwnPoint<'_>> {
+        let own = self.figures.iter().filter(|figure| figure.is_own_point());
+        own.filter_map(|figure| Some((figure, figure.matched.as_ref()?)))
     }
 
     /// Returns the report's own number for this case and metric; `None` if there is none.

@@ -91,9 +91,7 @@ impl<'a> FilledTable<'a> {
             };
             let today = runs.with_report_tool(figure, today);
             let is_alone = today.case.is_some_and(|case| {
-                let same = |m: &Matched| m.case.benchmark() == case.benchmark();
-                let has_it = |f: &PublishedFigure| f.is_own_point() && f.matched.as_ref().is_some_and(same);
-                !runs.baseline.figures.iter().any(has_it)
+                runs.baseline.own_points().all(|(_, m)| m.case.benchmark() != case.benchmark())
             });
             FilledCell { figure, part, unit: shown(runs.baseline, figure), is_alone, today }
         };
@@ -141,9 +139,8 @@ impl<'a> ReplayRuns<'a> {
         let is_alike = |f: &PublishedFigure| {
             PublishedFigure { threads: figure.threads, ..f.clone() }.is_of_point(figure)
         };
-        let points = self.baseline.figures.iter().filter(|f| is_mean && f.is_own_point() && is_alike(f));
-        let points = points.filter_map(|f| f.matched.as_ref());
-        let mean = MeasuredPoint::mean_of(points.map(|matched| self.of(matched, "")).collect());
+        let points = self.baseline.own_points().filter(|(f, _)| is_mean && is_alike(f));
+        let mean = MeasuredPoint::mean_of(points.map(|(_, matched)| self.of(matched, "")).collect());
         mean.unwrap_or_else(|| MeasuredPoint::absent(figure.unmatched))
     }
 
@@ -180,20 +177,19 @@ impl<'a> ReplayRuns<'a> {
             let best = matched.map(|matched| self.best(&[matched], source));
             return (part, best.unwrap_or_else(|| self.of_program(figure, source)));
         }
-        let figures = || self.baseline.figures.iter();
-        let points = figures().filter(|f| f.is_own_point() && !f.is_of_text() && f.matches_text(figure));
-        let points: Vec<_> = points.filter_map(|f| Some((f, f.matched.as_ref()?))).collect();
+        let own = row.iter().flatten().find(|f| f.source == "own");
+        let is_exact = |f: &PublishedFigure| own.is_some_and(|own| f.number() == own.number());
+        let points = self.baseline.own_points().filter(|(f, _)| f.matches_text(figure));
+        let (exact, others): (Vec<_>, Vec<_>) = points.partition(|(f, _)| is_exact(f));
+        let points = if exact.is_empty() { others } else { exact };
         if points.is_empty() {
             return (part, MeasuredPoint::absent(figure.unmatched));
         }
-        let own = row.iter().flatten().find(|f| f.source == "own");
-        let same = |f: &PublishedFigure| own.is_some_and(|own| f.number() == own.number());
-        let exact: Vec<&Matched> = points.iter().filter(|(f, _)| same(f)).map(|(_, m)| *m).collect();
-        let all: Vec<&Matched> = points.iter().map(|(_, m)| *m).collect();
-        let tool = figures().find(|f| f.is_reference() && f.subsystem == figure.subsystem);
-        let best = if exact.is_empty() { &all } else { &exact };
-        let today = self.best(best, tool.map_or("", |f| f.source));
-        let has_theory = figures().any(|f| f.source == "theoretical" && f.subsystem == figure.subsystem);
+        let of_part = || self.baseline.figures.iter().filter(|f| f.subsystem == figure.subsystem);
+        let tool = of_part().find(|f| f.is_reference());
+        let points: Vec<&Matched> = points.into_iter().map(|(_, matched)| matched).collect();
+        let today = self.best(&points, tool.map_or("", |f| f.source));
+        let has_theory = of_part().any(|f| f.source == "theoretical");
         let is_to_program = part == ComparablePart::OwnShare && !has_theory;
         (if is_to_program { ComparablePart::OwnToProgram } else { part }, today)
     }
@@ -207,13 +203,13 @@ impl<'a> ReplayRuns<'a> {
             let is_alike = f.subsystem == figure.subsystem && f.metric == figure.metric;
             is_named && is_alike && f.is_reference() && !f.is_of_text()
         };
-        let figures = || self.baseline.figures.iter();
-        let cases: Vec<&Matched> = figures().filter(known).filter_map(|f| f.matched.as_ref()).collect();
+        let cases = self.baseline.figures.iter().filter(known).filter_map(|f| f.matched.as_ref());
+        let cases: Vec<&Matched> = cases.collect();
         if !cases.is_empty() {
             return self.best(&cases, program);
         }
-        let points = figures().filter(|f| f.is_own_point() && f.matches_text(figure));
-        let points: Vec<&Matched> = points.filter_map(|f| f.matched.as_ref()).collect();
+        let points = self.baseline.own_points().filter(|(f, _)| f.matches_text(figure));
+        let points: Vec<&Matched> = points.map(|(_, matched)| matched).collect();
         let Some(metric) = points.first().map(|m| m.metric) else {
             return MeasuredPoint::absent(figure.unmatched);
         };

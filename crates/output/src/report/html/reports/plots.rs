@@ -4,7 +4,7 @@ use std::iter;
 
 use plimsoll_model::case::Case;
 use plimsoll_published::tables::{PublishedRow, PublishedTable, TableKind};
-use plimsoll_published::{Matched, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
+use plimsoll_published::{OwnPoint, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::tables::{figure, places, shares};
@@ -22,23 +22,15 @@ pub(super) struct Plot<'a> {
     pub(super) table: PublishedTable<'a>,
 }
 
-/// The report's own result for a case, and the case.
-pub(super) type OwnPoint<'a> = (&'a PublishedFigure, &'a Matched);
-
-pub(super) fn points(baseline: &PublishedReport) -> impl Iterator<Item = OwnPoint<'_>> {
-    let own = baseline.figures.iter().filter(|figure| figure.is_own_point());
-    own.filter_map(|figure| Some((figure, figure.matched.as_ref()?)))
-}
-
 /// Returns a plot per operation that the report's own benchmark measured, and per reference program
 /// with further results. `scale` (`--scale` of the run) only changes labels: `500 of 5000`.
 pub(super) fn plots(baseline: &PublishedReport, scale: f64) -> Vec<Plot<'_>> {
     let key = |f: &PublishedFigure| [f.subsystem, f.metric, f.operation, f.pattern];
-    let operations = grouped(points(baseline).map(|(figure, _)| (key(figure), figure)));
+    let operations = grouped(baseline.own_points().map(|(figure, _)| (key(figure), figure)));
     let operations = operations.into_iter().filter_map(|(_, figures)| operation(baseline, figures));
     let numbers = baseline.figures.iter().filter(|f| f.is_reference() && f.metric == THROUGHPUT_METRIC);
     let with_case = numbers.filter_map(|f| Some((f, f.matched.as_ref().filter(|_| f.base.is_some())?)));
-    let alone = with_case.filter(|(f, _)| !points(baseline).any(|(point, _)| covers(f, point)));
+    let alone = with_case.filter(|(f, _)| !baseline.own_points().any(|(point, _)| covers(f, point)));
     let programs = grouped(alone.map(|one| ([one.0.subsystem, one.0.source], one)));
     let programs = programs.into_iter().map(|(key, numbers)| program(key, &numbers, scale));
     operations.chain(programs).collect()
@@ -158,7 +150,5 @@ fn is_of(baseline: &PublishedReport, efficiency: &PublishedFigure, point: &Publi
     let numbers: Vec<f64> =
         baseline.figures.iter().filter(stated).filter_map(PublishedFigure::number).collect();
     let has_it = |f: &PublishedFigure| f.number().is_some_and(|number| numbers.contains(&number));
-    let mut points =
-        baseline.figures.iter().filter(|f| f.is_own_point() && !f.is_of_text() && f.matches_text(efficiency));
-    has_it(point) || !points.any(has_it)
+    has_it(point) || !baseline.own_points().any(|(f, _)| f.matches_text(efficiency) && has_it(f))
 }

@@ -8,13 +8,12 @@ use plimsoll_result::fixture;
 
 use super::super::data::{ChartSeries, SeriesRole};
 use super::super::{ReferenceFigure, page as page_of};
-use super::plots::points;
 use super::*;
 
 /// A run with all points of a report, each at 1.5 × the published value.
 fn replay(baseline: &PublishedReport) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
-    for (figure, point) in points(baseline) {
+    for (figure, point) in baseline.own_points() {
         let (case, metric) = (&point.case, point.metric);
         let (value, unit) = figure.base.unwrap_or((1e-6, plimsoll_units::quantity::Unit::Second));
         let made = fixture::measured(case.id().as_str(), metric, unit, value.max(1e-12) * 1.5);
@@ -55,7 +54,7 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
         let mut figures = charts(&replay(&baseline));
         figures.retain(|c| c.y.unit != "%" && !c.title.ends_with("efficiency"));
         let own = of_role(&figures, SeriesRole::Published);
-        let believed = points(&baseline).filter(|(figure, _)| figure.believed().is_some()).count();
+        let believed = baseline.own_points().filter(|(figure, _)| figure.believed().is_some()).count();
         assert_eq!(drawn(&own), believed, "{}", baseline.name);
         for series in own {
             assert_eq!((series.name.as_str(), series.labels.len()), ("published", series.points.len()));
@@ -67,7 +66,7 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
         // Doubted points have a reason.
         let doubted = of_role(&figures, SeriesRole::Doubted);
         let labels: Vec<&String> = doubted.into_iter().flat_map(|one| &one.labels).collect();
-        for (figure, _) in points(&baseline).filter(|(f, _)| f.base.is_some_and(|(v, _)| v > 0.0)) {
+        for (figure, _) in baseline.own_points().filter(|(f, _)| f.base.is_some_and(|(v, _)| v > 0.0)) {
             let doubt = figure.doubt.map(|doubt| doubt.to_string()).unwrap_or_default();
             assert!(labels.iter().any(|label| label.contains(&doubt)) || doubt.is_empty(), "{doubt}");
         }
@@ -90,7 +89,7 @@ fn marks_and_titles_are_of_every_metric_and_stand_on_the_page() {
     for baseline in reports() {
         let run = replay(&baseline);
         let marks = super::super::published(&run);
-        for (_, matched) in points(&baseline).filter(|(figure, _)| figure.believed().is_some()) {
+        for (_, matched) in baseline.own_points().filter(|(figure, _)| figure.believed().is_some()) {
             let (case, metric) = (matched.case.id(), matched.metric);
             let is_it = |mark: &ReferenceFigure| mark.case == case.as_str() && mark.metric == metric;
             assert!(marks.iter().any(is_it), "{}: {case} {metric}", baseline.name);
@@ -112,7 +111,7 @@ fn the_reports_together_have_all_believed_points() {
     let reports = reports();
     let runs: Vec<Run> = reports.iter().map(replay).collect();
     let charts = together(&runs);
-    let wanted = reports.iter().flat_map(points).filter(|(figure, _)| {
+    let wanted = reports.iter().flat_map(PublishedReport::own_points).filter(|(figure, _)| {
         figure.believed().is_some()
             && !figure.threads.is_empty()
             && ["throughput", "latency"].contains(&figure.metric)

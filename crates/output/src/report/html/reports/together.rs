@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_published::{LATENCY_METRIC, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
+use plimsoll_published::{LATENCY_METRIC, OwnPoint, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown_within;
 
 use super::lines::shift;
-use super::plots::{OwnPoint, points, words};
+use super::plots::words;
 use crate::report::html::charts::as_places;
 use crate::report::html::data::{AxisScale, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, number};
 use crate::report::published::today::ReplayRuns;
@@ -48,14 +48,15 @@ fn chart(reports: &[PublishedReport], runs: &[Run], subsystem: &str, metric: &st
             let value = figure.base.filter(|_| figure.believed().is_some())?.0;
             Some((figure.threads.parse().ok()?, value, describe(figure)))
         };
-        let all = points(report).filter(is).filter_map(dot).collect();
+        let all = report.own_points().filter(is).filter_map(dot).collect();
         series.push(dots(report.title(), SeriesRole::Published, colour, all));
     }
     series.retain(|one| !one.points.is_empty());
     if series.iter().filter(|one| one.role == SeriesRole::Published).count() < 2 {
         return None;
     }
-    let unit = reports.iter().flat_map(points).filter(is).find_map(|(figure, _)| Some(figure.base?.1))?;
+    let mut points = reports.iter().flat_map(PublishedReport::own_points).filter(is);
+    let unit = points.find_map(|(figure, _)| Some(figure.base?.1))?;
     let mut chart = Chart {
         title: format!("{} {metric} of all reports", context::title(subsystem)),
         note: "each point that is to be believed, of all operations and blocks: circles measured, squares published".to_owned(),
@@ -93,7 +94,7 @@ fn measured(reports: &[PublishedReport], run: &Run, is: impl Fn(&OwnPoint<'_>) -
     let mut found = Vec::new();
     for report in reports {
         let runs = ReplayRuns::new(report, std::iter::once(run));
-        for (figure, matched) in points(report).filter(&is) {
+        for (figure, matched) in report.own_points().filter(&is) {
             let today = runs.of(matched, "");
             let mean = today.believed().filter(|mean| *mean > 0.0);
             let (Some(case), Some(mean), Ok(threads)) = (today.case, mean, figure.threads.parse()) else {

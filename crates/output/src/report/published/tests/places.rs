@@ -68,7 +68,7 @@ fn every_figure_of_a_report_is_drawn_by_its_replay() {
         let kinds: BTreeSet<[&str; 4]> = baseline
             .figures
             .iter()
-            .filter(|figure| figure.is_own_point() && !figure.is_of_text())
+            .filter(|figure| figure.is_own_point())
             .map(|figure| [figure.subsystem, figure.metric, figure.operation, figure.pattern])
             .collect();
         assert!(figures.len() >= kinds.len(), "{name}: {figures:?}");
