@@ -182,17 +182,17 @@ impl PointGroup<'_> {
         (!stated.is_empty()).then(|| stated.join(", "))
     }
 
-    /// Returns ratios of results of `side` (0: the run, 1: the report): each that `first` selects ÷
-    /// one that `second` selects and for which `same` is true.
-    fn ratios(
+    /// Returns ratios of results of `side` (0: the run, 1: the report): each with the first `key` ÷
+    /// one with the second and for which `same` is true.
+    fn ratios<K: PartialEq>(
         &self,
         side: usize,
-        first: impl Fn(&MatrixPoint<'_>) -> bool,
-        second: impl Fn(&MatrixPoint<'_>) -> bool,
+        key: impl Fn(&MatrixPoint<'_>) -> K,
+        [first, second]: [K; 2],
         same: impl Fn(&MatrixPoint<'_>, &MatrixPoint<'_>) -> bool,
     ) -> Vec<f64> {
-        let all = self.points.iter().filter(|p| first(p)).filter_map(|a| {
-            let b = self.points.iter().find(|b| second(b) && same(a, b))?;
+        let all = self.points.iter().filter(|p| key(p) == first).filter_map(|a| {
+            let b = self.points.iter().find(|b| key(b) == second && same(a, b))?;
             Some(a.values[side]? / b.values[side]?)
         });
         all.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()
@@ -204,9 +204,9 @@ impl PointGroup<'_> {
         let threads = || self.points.iter().filter(known).filter_map(MatrixPoint::threads);
         let (least, most) = (threads().min()?, threads().max()?);
         let of = |operation: &str, side: usize| {
-            let at = |n: u64| move |p: &MatrixPoint<'_>| p.threads() == Some(n) && p.operation() == operation;
-            let found = self.ratios(side, at(most), at(least), |a, b| a.figure.bytes == b.figure.bytes);
-            mean(&found).map(times)
+            let key = |p: &MatrixPoint<'_>| (p.threads(), p.operation());
+            let ends = [most, least].map(|threads| (Some(threads), operation.to_owned()));
+            mean(&self.ratios(side, key, ends, |a, b| a.figure.bytes == b.figure.bytes)).map(times)
         };
         let operation = |name: &String| Some(format!("{name} {}", self.sides(|side| of(name, side))?));
         let operations = distinct(self.points.iter().map(MatrixPoint::operation));
@@ -253,16 +253,12 @@ impl PointGroup<'_> {
         let mut sizes: Vec<&str> = self.points.iter().map(|p| p.figure.bytes).collect();
         sizes.sort_by_key(|size| size.parse::<u64>().unwrap_or(0));
         sizes.dedup();
-        let at = |size: &str| {
-            let size = size.to_owned();
-            move |p: &MatrixPoint<'_>| p.figure.bytes == size
-        };
         let same = |a: &MatrixPoint<'_>, b: &MatrixPoint<'_>| {
             a.operation() == b.operation() && a.figure.threads == b.figure.threads
         };
         let of = |side: usize| {
             let rated = |base: &str| -> Vec<(&str, f64)> {
-                let rate = |size: &str| mean(&self.ratios(side, at(size), at(base), same));
+                let rate = |size: &str| mean(&self.ratios(side, |p| p.figure.bytes, [size, base], same));
                 sizes.iter().filter_map(|size| Some((*size, rate(size)?))).collect()
             };
             let mut rated = sizes.iter().map(|base| rated(base)).max_by_key(Vec::len)?;
@@ -283,10 +279,6 @@ impl PointGroup<'_> {
     /// States the mean ratio of results that differ only in `word`, with the value `one` (`tcp`) ÷
     /// with `other` (`udp`); `None` without such results.
     fn pairs(&self, one: &str, other: &str, word: fn(&PublishedFigure) -> &'static str) -> Option<Statement> {
-        let has = |wanted: &str| {
-            let wanted = wanted.to_owned();
-            move |p: &MatrixPoint<'_>| word(p.figure) == wanted
-        };
         let is_other = |f: &PublishedFigure| [one, other].contains(&word(f));
         let same = |a: &MatrixPoint<'_>, b: &MatrixPoint<'_>| {
             let key = |f: &PublishedFigure| {
@@ -297,7 +289,7 @@ impl PointGroup<'_> {
             key(a.figure) == key(b.figure) && (x / y - 1.0).abs() < 0.01
         };
         let of = |side: usize| {
-            let found = self.ratios(side, has(one), has(other), same);
+            let found = self.ratios(side, |p| word(p.figure), [one, other], same);
             let count = format_count(found.len(), "point");
             Some(format!("{} (mean of {count})", times(mean(&found)?)))
         };
