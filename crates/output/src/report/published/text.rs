@@ -2,11 +2,14 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::sheet::{SheetLine, TableSheet};
+use super::sheet::{SheetBlock, SheetLine, TableSheet};
 use crate::report::style::{Style, TextRole};
-use crate::report::wrap::{flowed, left, paragraph, right};
+use crate::report::wrap::{flowed, left, paragraph, right, widths};
 
 const COLUMN_GAP: usize = 2;
+
+/// Label and lines of a row: name, role, and a cell per column.
+type StyledRow = (String, Vec<(&'static str, TextRole, Vec<String>)>);
 
 /// Formats a table; columns that do not fit the terminal follow below, with the row names repeated.
 pub(super) fn sheet(sheet: &TableSheet, style: &Style) -> String {
@@ -16,11 +19,24 @@ pub(super) fn sheet(sheet: &TableSheet, style: &Style) -> String {
         text += &format!("{lead}{}\n", style.paint(TextRole::Strong, line));
     }
     text.extend(sheet.remarks.iter().map(|remark| paragraph(style, TextRole::Dim, "  ", remark)));
-    let label = widest(sheet.rows.iter().map(|row| style.styled(&row.label)));
-    let lines = sheet.rows.iter().flat_map(|row| &row.lines);
-    let name = widest(lines.map(|(line, _)| line.name().to_owned()));
-    let lead = COLUMN_GAP + label + COLUMN_GAP + name;
-    text.extend(chunks(sheet, style, lead).iter().map(|of| part(sheet, style, [label, name], of)));
+    let mut rows = vec![heads(sheet, style)];
+    rows.extend(sheet.rows.iter().map(|block| row(block, style)));
+    let label = rows.iter().map(|(label, _)| label.width()).max().unwrap_or(0);
+    let lines = || rows.iter().flat_map(|(_, lines)| lines);
+    let name = lines().map(|(name, ..)| name.width()).max().unwrap_or(0);
+    let widths = widths(&lines().map(|(.., cells)| cells).collect::<Vec<_>>());
+    let columns: Vec<(usize, usize)> = widths.into_iter().enumerate().collect();
+    let mut rest = columns.as_slice();
+    while !rest.is_empty() {
+        let mut used = 2 * COLUMN_GAP + label + name;
+        let fits = |(_, width): &&(usize, usize)| {
+            used += COLUMN_GAP + width;
+            used <= style.width
+        };
+        let (columns, further) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+        text += &part(&rows, style, [label, name], columns);
+        rest = further;
+    }
     text.extend(sheet.formulas.iter().map(|formula| paragraph(style, TextRole::Dim, "  ", formula)));
     for (index, note) in sheet.notes.iter().enumerate() {
         let lead = format!("    [{}] ", index + 1);
@@ -29,64 +45,38 @@ pub(super) fn sheet(sheet: &TableSheet, style: &Style) -> String {
     text
 }
 
-fn widest(texts: impl Iterator<Item = String>) -> usize {
-    texts.map(|text| text.width()).max().unwrap_or(0)
+/// Splits the names of the columns at commas into lines, of which the last one is always there.
+fn heads(sheet: &TableSheet, style: &Style) -> StyledRow {
+    let names: Vec<Vec<&str>> = sheet.columns.iter().map(|name| name.rsplit(", ").collect()).collect();
+    let part = |at: usize, parts: &Vec<&str>| parts.get(at).map_or(String::new(), |part| style.styled(part));
+    let line = |at: usize| ("", TextRole::Dim, names.iter().map(|parts| part(at, parts)).collect());
+    (String::new(), (0..names.iter().map(Vec::len).max().unwrap_or(0)).rev().map(line).collect())
 }
 
-/// Splits the columns (index, width) into groups that fit beside row names of width `lead`.
-fn chunks(sheet: &TableSheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>> {
-    let width = |at: usize| {
-        let cells = sheet.rows.iter().flat_map(|row| &row.lines).filter_map(|(_, cells)| cells.get(at));
-        let head = sheet.columns.get(at).into_iter().flat_map(|name| name.split(", ").map(ToOwned::to_owned));
-        widest(cells.map(|cell| style.styled(cell)).chain(head.map(|part| style.styled(&part))))
+fn row(block: &SheetBlock, style: &Style) -> StyledRow {
+    let line = |(line, cells): &(SheetLine, Vec<String>)| {
+        let role = match line {
+            SheetLine::Today => TextRole::Strong,
+            SheetLine::Published | SheetLine::Ratio => TextRole::Plain,
+            _ => TextRole::Dim,
+        };
+        (line.name(), role, cells.iter().map(|cell| style.styled(cell)).collect())
     };
-    let mut parts: Vec<Vec<(usize, usize)>> = vec![Vec::new()];
-    let mut used = lead;
-    for at in 0..sheet.columns.len() {
-        let width = width(at);
-        used += COLUMN_GAP + width;
-        match parts.last_mut() {
-            Some(part) if part.is_empty() || used <= style.width => part.push((at, width)),
-            _ => {
-                parts.push(vec![(at, width)]);
-                used = lead + COLUMN_GAP + width;
-            }
-        }
-    }
-    parts
+    (style.styled(&block.label), block.lines.iter().map(line).collect())
 }
 
-fn part(sheet: &TableSheet, style: &Style, [label, name]: [usize; 2], columns: &[(usize, usize)]) -> String {
-    let gap = " ".repeat(COLUMN_GAP);
-    let right = |cell: &str, width: usize| format!("{gap}{}", right(&style.styled(cell), width));
-    let left = |cell: &str, width: usize| format!("{gap}{}", left(&style.styled(cell), width));
-    let head = |(at, width): &(usize, usize)| {
-        (sheet.columns.get(*at).map_or(Vec::new(), |name| name.split(", ").collect()), *width)
-    };
-    // Names of columns are split at commas into lines, of which the last one is always there.
-    let heads: Vec<(Vec<&str>, usize)> = columns.iter().map(head).collect();
+/// Formats the lines that have a cell in any of the `columns` (place, width).
+fn part(rows: &[StyledRow], style: &Style, [label, name]: [usize; 2], columns: &[(usize, usize)]) -> String {
     let mut text = String::new();
-    for below in (0..heads.iter().map(|(parts, _)| parts.len()).max().unwrap_or(0)).rev() {
-        let names = heads
-            .iter()
-            .map(|(parts, width)| right(parts.iter().rev().nth(below).copied().unwrap_or_default(), *width));
-        let head = left("", label) + &left("", name) + &names.collect::<String>();
-        text += &format!("{}\n", style.paint(TextRole::Dim, head.trim_end()));
-    }
-    for row in &sheet.rows {
-        let has = |cells: &[String], at: usize| cells.get(at).is_some_and(|cell| !cell.is_empty());
-        let is_here = |cells: &[String]| columns.iter().any(|(at, _)| has(cells, *at));
-        let lines = row.lines.iter().filter(|(_, cells)| is_here(cells)).enumerate();
-        for (index, (line, cells)) in lines {
-            let shown = left(if index == 0 { &row.label } else { "" }, label);
+    let has = |cells: &[String], at: usize| cells.get(at).is_some_and(|cell| !cell.is_empty());
+    for (title, lines) in rows {
+        let here = lines.iter().filter(|(.., cells)| columns.iter().any(|(at, _)| has(cells, *at)));
+        for (index, (line, role, cells)) in here.enumerate() {
+            let title = left(if index == 0 { title.as_str() } else { "" }, label);
             let cells = columns.iter().filter_map(|(at, width)| Some(right(cells.get(*at)?, *width)));
-            let rest = left(line.name(), name) + &cells.collect::<String>();
-            let role = match line {
-                SheetLine::Today => TextRole::Strong,
-                SheetLine::Published | SheetLine::Ratio => TextRole::Plain,
-                _ => TextRole::Dim,
-            };
-            text += &format!("{shown}{}\n", style.paint(role, rest.trim_end()));
+            let parts = std::iter::once(left(line, name)).chain(cells);
+            let rest: String = parts.map(|part| format!("{:COLUMN_GAP$}{part}", "")).collect();
+            text += &format!("{:COLUMN_GAP$}{title}{}\n", "", style.paint(*role, rest.trim_end()));
         }
     }
     text
