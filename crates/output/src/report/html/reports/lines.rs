@@ -40,19 +40,21 @@ impl ReportLines {
         line.labels.push(label);
     }
 
-    /// Builds the chart, with `axis` as name of the x axis. Lines are sorted by role, and shifted
-    /// sideways against overlap.
-    pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: ChartAxis) -> Chart {
+    /// Builds the chart, with `threads` on the x axis if all columns are numbers. Lines are sorted
+    /// by role, and shifted sideways against overlap.
+    pub(super) fn chart(mut self, title: String, note: String, y: ChartAxis) -> Chart {
         const MIN_LABEL_DISTANCE: f64 = 0.13;
         self.series.sort_by_key(|one| one.role);
         let is_measured = |one: &ChartSeries| !matches!(one.role, SeriesRole::Limit | SeriesRole::Theory);
         let measured: Vec<&mut ChartSeries> = self.series.iter_mut().filter(|one| is_measured(one)).collect();
         let distance = MIN_LABEL_DISTANCE.min(0.6 / measured.len().max(1) as f64);
         shift(measured, distance);
+        let counts = self.columns.iter().all(|column| column.name.parse::<u64>().is_ok());
+        let names = self.columns.iter().map(|column| column.name.clone()).collect();
         Chart {
             title,
             note,
-            x: ChartAxis::places(axis, self.columns.iter().map(|c| c.name.clone()).collect()),
+            x: ChartAxis::places(if counts { "threads" } else { "" }, names),
             y: y.scaled(is_wide(&self.series)),
             bands: self.bands(),
             series: self.series,

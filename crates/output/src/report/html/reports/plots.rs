@@ -42,13 +42,12 @@ fn operation<'a>(baseline: &'a PublishedReport, mut figures: Vec<&'a PublishedFi
     figures.sort_by_key(|f| {
         (bands.iter().position(|known| *known == band(f)), f.threads.parse::<u64>().unwrap_or(0))
     });
-    let differs = |of: fn(&PublishedFigure) -> &str| distinct(figures.iter().map(|f| of(f))).len() > 1;
-    let varying = [
-        ("threads", differs(|f| f.threads)),
-        ("block", differs(|f| f.bytes)),
-        ("type", differs(|f| f.precision)),
-    ];
-    let varying: Vec<&str> = varying.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect();
+    let differing = |name: &'static str, of: fn(&PublishedFigure) -> &str| {
+        if distinct(figures.iter().map(|f| of(f))).len() > 1 { name } else { "" }
+    };
+    let threads = differing("threads", |f| f.threads);
+    let block = differing("block", |f| f.bytes);
+    let varying = joined(&[threads, block, differing("type", |f| f.precision)], ", by ");
     let others = |point: &PublishedFigure| {
         let is_other =
             |f: &&PublishedFigure| f.source != "own" && covers(f, point) && is_of(baseline, f, point);
@@ -60,7 +59,7 @@ fn operation<'a>(baseline: &'a PublishedReport, mut figures: Vec<&'a PublishedFi
     };
     let rows: Vec<PublishedRow<'_>> = figures.iter().map(row).collect();
     let title = format!("{} {metric}: {}", context::title(subsystem), joined(&[pattern, operation], " "));
-    let axis = if varying.is_empty() { "threads".to_owned() } else { varying.join(", by ") };
+    let axis = if varying.is_empty() { "threads".to_owned() } else { varying };
     Some(Plot { subsystem, metric, axis, table: table(TableKind::Own, title, rows) })
 }
 

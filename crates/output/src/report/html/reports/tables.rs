@@ -96,11 +96,6 @@ fn short(name: &str) -> String {
     number.unwrap_or(name).to_owned()
 }
 
-fn axis(places: &[ChartPlace<'_, '_>]) -> &'static str {
-    let counts = |place: &ChartPlace<'_, '_>| place.column.name.parse::<u64>().is_ok();
-    if places.iter().all(counts) { "threads" } else { "" }
-}
-
 pub(super) fn figure(machine: &str, title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
     let unit = unit(places);
     let mut lines = ReportLines::new(places.iter().map(|place| place.column.clone()).collect());
@@ -122,7 +117,7 @@ pub(super) fn figure(machine: &str, title: &str, metric: &str, places: &[ChartPl
     let y = ChartAxis::linear(&metric.replace('-', " "), unit.map_or("", Unit::name));
     let note: String = note.iter().map(|text| format!("; {text}")).collect();
     let note = format!("published: {}{note}", machine);
-    Ok(lines.chart(title.to_owned(), note, axis(places), y))
+    Ok(lines.chart(title.to_owned(), note, y))
 }
 
 /// Adds the run's result, the tool's and the limit at `column`; returns why the result is invalid.
@@ -180,9 +175,7 @@ fn published(
     let figure = cell.figure;
     let (source, role) = match cell.part {
         ComparablePart::Limit => ("theory", SeriesRole::Theory),
-        ComparablePart::Program => ("reference", SeriesRole::Program),
-        ComparablePart::Sample(_) if figure.is_reference() => ("reference", SeriesRole::Program),
-        part if part.is_of_all_samples() && figure.is_reference() => ("reference", SeriesRole::Program),
+        _ if figure.is_reference() => ("reference", SeriesRole::Program),
         part if part.is_of_all_samples() => ("published", SeriesRole::Published),
         _ => return None,
     };
@@ -264,5 +257,5 @@ pub(super) fn shares(machine: &str, title: &str, metric: &str, places: &[ChartPl
         _ => "measured ÷ limit",
     };
     let y = ChartAxis::linear("share of the limit", "%");
-    Ok(lines.chart(title.to_owned(), format!("published: {machine}; {note}"), axis(places), y))
+    Ok(lines.chart(title.to_owned(), format!("published: {machine}; {note}"), y))
 }
