@@ -316,10 +316,9 @@ fn figure(columns: [&'static str; 21]) -> PublishedFigure {
 /// Splits `ours` into metric and conversion: `bandwidth for 160000000` is the time of 160000000
 /// bytes, `goodput × 1.25` is 1.25 × our result; otherwise it is our result ÷ `per`.
 fn counted(ours: &'static str, per: f64) -> (&'static str, CountedAs) {
-    let number = |text: &str| text.trim().parse::<f64>().ok();
     let parsed = |at: &str, counted: fn(f64) -> CountedAs| {
         let (metric, text) = ours.split_once(at)?;
-        Some((metric, counted(number(text)?)))
+        Some((metric, counted(text.trim().parse().ok()?)))
     };
     parsed(" for ", CountedAs::TimeOf)
         .or_else(|| parsed(" × ", CountedAs::Times))

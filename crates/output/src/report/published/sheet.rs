@@ -327,14 +327,12 @@ fn not_divided(filled: &FilledTable<'_>) -> Vec<String> {
 /// Formats why limits and reference tools' results of the run are missing, if the table has none.
 fn lacking(filled: &FilledTable<'_>) -> Vec<String> {
     let mut stated = Vec::new();
-    let all = |of: &dyn Fn(&FilledCell<'_>) -> Vec<String>| once(figures(filled).flat_map(of));
-    let is_there = |of: &dyn Fn(&FilledCell<'_>) -> bool| figures(filled).any(of);
-    if !filled.has(ComparablePart::Limit) && !is_there(&|cell| cell.today.limit().is_some()) {
-        let why = all(&|cell| cell.today.limit_unknown().map(str::to_owned).into_iter().collect());
+    if !filled.has(ComparablePart::Limit) && figures(filled).all(|cell| cell.today.limit().is_none()) {
+        let why = once(figures(filled).filter_map(|cell| cell.today.limit_unknown().map(str::to_owned)));
         stated.extend((!why.is_empty()).then(|| format!("today's limit is unknown: {why}")));
     }
-    if !filled.has(ComparablePart::Program) && !is_there(&|cell| cell.today.tool.is_some()) {
-        let why = all(&|cell| cell.today.declined.clone());
+    if !filled.has(ComparablePart::Program) && figures(filled).all(|cell| cell.today.tool.is_none()) {
+        let why = once(figures(filled).flat_map(|cell| cell.today.declined.clone()));
         let why = if why.is_empty() { "none is run with these cases" } else { &why };
         stated.extend(figures(filled).next().map(|_| format!("no reference tool of today: {why}")));
     }

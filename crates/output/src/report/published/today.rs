@@ -175,8 +175,7 @@ impl<'a> MeasuredPoint<'a> {
     fn new(run: &'a Run, all: &[&'a Measurement], metric: &str, tool: &str) -> Self {
         let has = |m: &&&&Measurement| m.metrics.iter().any(|found| found.name == metric);
         let node = all.iter().find(|m| has(&m)).or(all.first()).map(|m| m.node.as_str());
-        let here = all.iter().copied().filter(|m| Some(m.node.as_str()) == node);
-        let here: Vec<&'a Measurement> = here.collect();
+        let here: Vec<&Measurement> = all.iter().copied().filter(|m| Some(m.node.as_str()) == node).collect();
         let metrics = || here.iter().filter_map(|m| m.metrics.iter().find(|found| found.name == metric));
         let reason = |status| {
             let found = here.iter().find(|m| m.status == status)?;
