@@ -213,12 +213,11 @@ impl<'a> ReplayRuns<'a> {
         let Some(metric) = points.first().map(|m| m.metric) else {
             return MeasuredPoint::absent(figure.unmatched);
         };
-        let mut of = Vec::new();
-        if !figure.operation.is_empty() {
-            of.extend(points.iter().map(|m| m.case.benchmark().to_owned()));
-            of.push(format!("{}.{}", figure.subsystem, figure.operation));
-        }
-        self.with_tool(figure.subsystem, if by_name { figure.source } else { program }, metric, &of)
+        let own = format!("{}.{}", figure.subsystem, figure.operation);
+        let fits = |name: &str| name == own || points.iter().any(|m| m.case.benchmark() == name);
+        self.of_tool(if by_name { figure.source } else { program }, metric, |case| {
+            case.subsystem() == figure.subsystem && (figure.operation.is_empty() || fits(case.benchmark()))
+        })
     }
 }
 

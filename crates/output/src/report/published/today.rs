@@ -139,14 +139,11 @@ impl<'a> ReplayRuns<'a> {
         self.runs.iter().find_map(of_run).unwrap_or_else(|| MeasuredPoint::absent(ABSENT))
     }
 
-    /// Returns the best result of `tool` for `metric` in subsystem `part`, in the latest run that
-    /// has one, or else the reason. `of`: names of benchmarks to search (empty: all).
-    pub(crate) fn with_tool(&self, part: &str, tool: &str, metric: &str, of: &[String]) -> MeasuredPoint<'a> {
+    /// Returns the best result of `tool` for `metric` in the cases that `is` selects, in the latest
+    /// run that has one, or else the reason.
+    pub(super) fn of_tool(&self, tool: &str, metric: &str, is: impl Fn(&Case) -> bool) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
-            let here = run.measurements.iter().filter(|m| {
-                m.case.subsystem() == part
-                    && (of.is_empty() || of.iter().any(|name| name == m.case.benchmark()))
-            });
+            let here = run.measurements.iter().filter(|m| is(&m.case));
             let all = here.filter_map(|m| {
                 let name = m.metrics.iter().find(|x| x.name == metric).or_else(|| m.metrics.first())?;
                 let today = MeasuredPoint::new(run, &[m], &name.name, tool);

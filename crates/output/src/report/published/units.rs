@@ -47,25 +47,21 @@ impl TableUnits {
 
     /// Returns the unit to print after the run's value; empty if the title, column or row has it.
     pub(super) fn today<'a>(&self, row: usize, column: usize, cell: &'a FilledCell<'_>) -> &'a str {
-        let named = match self.of_row(row) {
-            Some(_) => cell.figure.base.is_some() || cell.figure.unit == cell.unit.name,
-            None => !self.is_other(column, cell),
-        };
-        if named || cell.part.is_share() { "" } else { &cell.unit.name }
+        let fits = |_: &str| cell.figure.base.is_some() || cell.figure.unit == cell.unit.name;
+        if self.states(row, column, cell, fits) { "" } else { &cell.unit.name }
     }
 
     /// Returns the unit to print after the published number; empty if title, column or row has it.
     pub(super) fn published(&self, row: usize, column: usize, cell: &FilledCell<'_>) -> &'static str {
-        let named = match self.of_row(row) {
-            Some(unit) => unit.eq_ignore_ascii_case(cell.figure.unit),
-            None => !self.is_other(column, cell),
-        };
-        if named || cell.part.is_share() { "" } else { cell.figure.unit }
+        let fits = |unit: &str| unit.eq_ignore_ascii_case(cell.figure.unit);
+        if self.states(row, column, cell, fits) { "" } else { cell.figure.unit }
     }
 
-    fn is_other(&self, column: usize, cell: &FilledCell<'_>) -> bool {
+    /// Returns whether title, column or row (if that `fits`) states the unit.
+    fn states(&self, row: usize, column: usize, cell: &FilledCell<'_>, fits: impl Fn(&str) -> bool) -> bool {
         let main = self.main.get(column).and_then(Option::as_ref);
-        main.is_some_and(|main| *main != cell.unit.name)
+        let is_main = main.is_none_or(|main| *main == cell.unit.name);
+        cell.part.is_share() || self.of_row(row).map_or(is_main, fits)
     }
 }
 

@@ -69,10 +69,8 @@ pub(super) fn places<'a, 'b>(filled: &'b FilledTable<'a>, metric: &str) -> Vec<C
     let common = common.filter(|end| !end.is_empty());
     let mut places = Vec::new();
     for (row, cells) in table.rows.iter().zip(&filled.rows) {
-        for (name, own) in table.columns.iter().zip(cells).filter_map(|(n, c)| Some((n, c.as_ref()?))) {
-            if !is_it(&own) {
-                continue;
-            }
+        for (name, cell) in table.columns.iter().zip(cells) {
+            let Some(own) = cell.as_ref().filter(is_it) else { continue };
             let alone = most == Some(1);
             let label = common.map_or(&*row.label, |end| row.label.trim_end_matches(end));
             let (band, name) = match (alone, label.rsplit_once(", ")) {
