@@ -17,7 +17,7 @@ use super::session::{OpenSession, lacks};
 use super::sessions::Sessions;
 use super::{SPARE, ServeError, Server, ServerEvent, Settings, failed};
 use crate::traffic::socket::set_options;
-use crate::traffic::{is_out_of_descriptors, nothing_yet, wait_for};
+use crate::traffic::{is_out_of_descriptors, unless_nothing_yet, wait_for};
 use crate::wire::handshake::{LENGTH, respond};
 use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Message, REQUEST};
 
@@ -299,11 +299,9 @@ impl PendingStage {
                 return Some((Self::Answered(channel), request));
             }
         };
-        let length = match stream.read(&mut shown[length..]) {
-            Ok(0) => return None,
-            Ok(n) => length + n,
-            Err(e) if nothing_yet(&e) => length,
-            Err(_) => return None,
+        let length = match unless_nothing_yet(stream.read(&mut shown[length..])).ok()? {
+            Some(0) => return None,
+            count => length + count.unwrap_or(0),
         };
         if length < LENGTH {
             return Some((Self::Greeting { stream, shown, length }, None));

@@ -198,6 +198,14 @@ pub fn nothing_yet(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
+/// Returns the result of a call on a socket; `None` if the error is only [`nothing_yet`].
+pub(crate) fn unless_nothing_yet<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(e) if nothing_yet(&e) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// State shared between the threads of a transfer and the supervising thread.
 #[derive(Debug)]
 pub struct SharedTransfer {

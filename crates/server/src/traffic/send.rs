@@ -1,6 +1,6 @@
 //! The sending thread of one TCP stream.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use plimsoll_metal::tcp::{ZerocopyCompletion, enable_zerocopy, read_completion, 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::{thread_cpu_time, wait_for};
+use super::{nothing_yet, thread_cpu_time, unless_nothing_yet, wait_for};
 use crate::wire::{OrderedAmount, Sending};
 
 const TIME_LOOK_BYTES: u64 = 64 << 10;
@@ -120,11 +120,8 @@ pub(super) fn limit_rate(bytes: u64, most: f64, started: Instant, stop: &AtomicB
 fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
     let mut rest = message;
     loop {
-        match socket.write(rest) {
-            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
-            Err(e) if e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::WouldBlock => {}
-            Err(e) => return Err(e),
-        }
+        let count = unless_nothing_yet(socket.write(rest))?.unwrap_or(0);
+        rest = rest.get(count..).unwrap_or_default();
         if rest.is_empty() || end.is_reached() {
             return Ok((message.len() - rest.len()) as u64);
         }
@@ -152,7 +149,7 @@ impl<'a> ZeroCopySender<'a> {
                     self.calls += 1;
                     rest = rest.get(n..).unwrap_or_default();
                 }
-                Err(e) if e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::WouldBlock => {}
+                Err(e) if nothing_yet(&e) => {}
                 Err(e) if Errno::from_io_error(&e) == Some(Errno::NOBUFS) => self.wait()?,
                 Err(e) => return Err(e),
             }

@@ -10,7 +10,8 @@ use rustix::event::PollFlags;
 use super::account::CounterSource;
 use super::team::{ThreadTeam, joined};
 use super::{
-    LostTransfer, PinnedCpus, SharedTransfer, Supervision, nanos, nothing_yet, thread_cpu_time, udp, wait_for,
+    LostTransfer, PinnedCpus, SharedTransfer, Supervision, nanos, nothing_yet, thread_cpu_time, udp,
+    unless_nothing_yet, wait_for,
 };
 use crate::wire::{Channel, Echoed, Message, RESULTS, Trip, TripsOrder, WaitMode, WireError};
 
@@ -140,11 +141,9 @@ fn read_whole(
         if stop.load(Ordering::Relaxed) || deadline.is_some_and(|end| Instant::now() >= end) {
             return Ok(false);
         }
-        match stream.read(&mut message[held..]) {
-            Ok(0) => return Ok(false),
-            Ok(count) => held += count,
-            Err(e) if nothing_yet(&e) => {}
-            Err(e) => return Err(e),
+        match unless_nothing_yet(stream.read(&mut message[held..]))? {
+            Some(0) => return Ok(false),
+            count => held += count.unwrap_or(0),
         }
     }
     Ok(true)

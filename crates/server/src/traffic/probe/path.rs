@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rustix::event::PollFlags;
-use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
 
-use crate::traffic::{nothing_yet, wait_for};
+use crate::traffic::{unless_nothing_yet, wait_for};
 use crate::wire::WaitMode;
 
 const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
@@ -80,19 +79,11 @@ impl TripPath for TcpPath<'_> {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let message = buffer.len() - 1;
-        match self.stream.read(&mut buffer[self.held..message]) {
-            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok(n) if self.held + n == message => {
-                self.held = 0;
-                Ok(Some(message))
-            }
-            Ok(n) => {
-                self.held += n;
-                Ok(None)
-            }
-            Err(e) if nothing_yet(&e) => Ok(None),
-            Err(e) => Err(e),
+        match unless_nothing_yet(self.stream.read(&mut buffer[self.held..message]))? {
+            Some(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            count => self.held += count.unwrap_or(0),
         }
+        Ok((self.held == message).then(|| std::mem::take(&mut self.held)))
     }
 }
 
@@ -108,19 +99,12 @@ impl TripPath for UdpPath<'_> {
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        match self.0.send(message) {
-            // The send buffer is full: the message is lost, as anywhere on the path.
-            Err(e) if nothing_yet(&e) => Ok(()),
-            other => other.map(|_| ()),
-        }
+        // If the send buffer is full, the message is lost, as anywhere on the path.
+        unless_nothing_yet(self.0.send(message)).map(drop)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match self.0.recv(buffer) {
-            Ok(n) => Ok(Some(n)),
-            Err(e) if nothing_yet(&e) => Ok(None),
-            Err(e) => Err(e),
-        }
+        unless_nothing_yet(self.0.recv(buffer))
     }
 }
 
@@ -215,15 +199,12 @@ impl TripPath for IcmpPath {
         let mut packet = std::mem::take(&mut self.packet);
         packet.resize(IP_HEADER + ICMP_HEADER + buffer.len(), 0);
         let received = rustix::net::recv(&self.socket, &mut packet[..], flags);
-        let echoed = match received {
-            Ok((count, _)) => Ok(self.echoed(&packet[..count]).map(|message| {
-                let length = message.len().min(buffer.len());
-                buffer[..length].copy_from_slice(&message[..length]);
-                length
-            })),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        };
+        let echoed = unless_nothing_yet(received.map_err(io::Error::from)).map(|received| {
+            let message = self.echoed(&packet[..received?.0])?;
+            let length = message.len().min(buffer.len());
+            buffer[..length].copy_from_slice(&message[..length]);
+            Some(length)
+        });
         self.packet = packet;
         echoed
     }
@@ -282,18 +263,14 @@ impl TripPath for ConnectPath {
             return Ok(None);
         };
         let room = buffer.get_mut(self.held..).unwrap_or_default();
-        match stream.read(room) {
-            Ok(0) => {
+        match unless_nothing_yet(stream.read(room))? {
+            Some(0) => {
                 self.stream = None;
-                Ok(Some(self.held))
+                return Ok(Some(self.held));
             }
-            Ok(n) => {
-                self.held += n;
-                Ok(None)
-            }
-            Err(e) if nothing_yet(&e) => Ok(None),
-            Err(e) => Err(e),
+            count => self.held += count.unwrap_or(0),
         }
+        Ok(None)
     }
 }
 
