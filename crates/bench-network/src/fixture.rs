@@ -4,7 +4,7 @@ use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::{Limit, LimitEvidence, Question};
 use plimsoll_model::sample::{Conditions, Numbers, Sample};
-use plimsoll_server::wire::{Hex128, Shaping, Welcome};
+use plimsoll_server::wire::{HexBytes, Shaping, Welcome};
 
 use crate::{GOODPUT, SUBSYSTEM};
 
@@ -29,6 +29,6 @@ pub(crate) fn limits_on(
 
 /// Returns the answer of a server whose kernel shapes as given.
 pub(crate) fn welcome(max_rate: u64, shaping: Shaping) -> Welcome {
-    let (session, max_streams, max_nanos) = (Hex128::new([7; 16]), 64, 60_000_000_000);
+    let (session, max_streams, max_nanos) = (HexBytes([7; 16]), 64, 60_000_000_000);
     Welcome { session, server: session, max_streams, max_nanos, max_rate, shaping, carrier: None }
 }

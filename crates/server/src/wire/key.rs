@@ -52,12 +52,12 @@ impl SharedKey {
 
     /// Returns the well-known key of servers without a secret, which protects nothing.
     pub const fn open() -> Self {
-        SharedKey(HexBytes::new([0; LENGTH]))
+        SharedKey(HexBytes([0; LENGTH]))
     }
 
     /// Returns the key as bytes.
     pub const fn bytes(&self) -> &[u8; LENGTH] {
-        self.0.bytes()
+        &self.0.0
     }
 
     /// Returns the key as 64 hexadecimal digits.
@@ -68,7 +68,7 @@ impl SharedKey {
     /// Parses 64 hexadecimal digits. `place` names their source in the error, such as a path.
     pub fn from_hex(text: &str, place: &str) -> Result<Self, KeyError> {
         let bytes = unhex(text.trim()).ok_or_else(|| KeyError::Malformed(place.to_owned()))?;
-        Ok(SharedKey(HexBytes::new(bytes)))
+        Ok(SharedKey(HexBytes(bytes)))
     }
 
     /// Reads 64 hexadecimal digits from a file or pipe. Fails if other users can access it.

@@ -90,7 +90,7 @@ pub enum Message {
 
 /// Random bytes, written as hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct HexBytes<const N: usize>([u8; N]);
+pub struct HexBytes<const N: usize>(pub [u8; N]);
 
 /// 128 random bits, written as 32 hexadecimal digits.
 pub type Hex128 = HexBytes<16>;
@@ -99,16 +99,6 @@ impl<const N: usize> HexBytes<N> {
     /// Creates a random value. Fails if the system provides no random bytes.
     pub fn random() -> std::io::Result<Self> {
         plimsoll_system::random::secret_bytes().map(HexBytes)
-    }
-
-    /// Creates a value from bytes.
-    pub const fn new(bytes: [u8; N]) -> Self {
-        HexBytes(bytes)
-    }
-
-    /// Returns the bytes.
-    pub const fn bytes(&self) -> &[u8; N] {
-        &self.0
     }
 }
 

@@ -17,8 +17,8 @@ pub use channel::{Channel, WireError, is_closed, read_whole};
 pub use datagrams::{Echoed, Trip, TripsOrder, UdpOrder, UdpReceived, UdpReport, UdpSent, WaitMode};
 pub use key::SharedKey;
 pub use message::{
-    Direction, EndAccount, EndReport, Hex128, Join, Message, OrderedAmount, Receiving, ReceivingReport,
-    Sending, SendingReport, Sockets, TcpLook, TcpOrder, Welcome, is_congestion_control,
+    Direction, EndAccount, EndReport, Hex128, HexBytes, Join, Message, OrderedAmount, Receiving,
+    ReceivingReport, Sending, SendingReport, Sockets, TcpLook, TcpOrder, Welcome, is_congestion_control,
 };
 pub use timeline::{ArrivalTimeline, Shaping};
 

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 use super::flow;
 use crate::traffic::{LostTransfer, is_dropped_here};
-use crate::wire::{Channel, Hex128, Message, REQUEST, WireError};
+use crate::wire::{Channel, Hex128, HexBytes, Message, REQUEST, WireError};
 
 /// Interval in which the client repeats its token, since any datagram may be lost.
 const REPEAT: Duration = Duration::from_millis(50);
@@ -26,7 +26,7 @@ const AT_ONCE: usize = 64;
 
 fn hello_datagram(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
     let mut hello = [0; HELLO_BYTES];
-    hello[..16].copy_from_slice(token.bytes());
+    hello[..16].copy_from_slice(&token.0);
     hello[16..].copy_from_slice(&(stream as u16).to_be_bytes());
     hello
 }
@@ -34,7 +34,7 @@ fn hello_datagram(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
 fn parsed(datagram: &[u8]) -> Option<(Hex128, u16)> {
     let datagram: &[u8; HELLO_BYTES] = datagram.try_into().ok()?;
     let (token, stream) = datagram.split_first_chunk::<16>()?;
-    Some((Hex128::new(*token), u16::from_be_bytes(stream.try_into().ok()?)))
+    Some((HexBytes(*token), u16::from_be_bytes(stream.try_into().ok()?)))
 }
 
 /// Opens the server's nonblocking UDP socket; more sockets of this process may share its port.
