@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::carrier::Carrier;
 use super::netlink;
-use super::route::{self, LOOPBACK};
+use super::route::{self, LOOPBACK, lower_interfaces};
 use plimsoll_machine::Root;
 
 const LINK_MESSAGES: u32 = 1;
@@ -138,15 +138,11 @@ fn links(root: &Root, interface: &str) -> Vec<WatchedLink> {
     let mut next = 0;
     while let Some(WatchedLink { level, carries_all, interface, .. }) = found.get(next).cloned() {
         next += 1;
-        let files = match level < MAX_LEVELS {
-            true => root.names(format!("sys/class/net/{interface}")).unwrap_or_default(),
-            false => Vec::new(),
-        };
-        let lower: Vec<&str> = files.iter().filter_map(|file| file.strip_prefix("lower_")).collect();
+        let lower = if level < MAX_LEVELS { lower_interfaces(root, &interface) } else { Vec::new() };
         let room = MAX_LINKS.saturating_sub(found.len());
         let carries_all = carries_all && lower.len() == 1;
         let below = WatchedLink { level: level + 1, carries_all, ..WatchedLink::default() };
-        let named = |name: &str| WatchedLink { interface: name.to_owned(), ..below.clone() };
+        let named = |interface| WatchedLink { interface, ..below.clone() };
         found.extend(lower.into_iter().take(room).map(named));
     }
     let with_state = |link: WatchedLink| {

@@ -38,6 +38,12 @@ pub fn outgoing_interface(address: SocketAddr) -> Option<String> {
     }
 }
 
+/// Returns the interfaces directly below `interface`: none unless it is a VLAN, a bond, a bridge.
+pub(super) fn lower_interfaces(root: &Root, interface: &str) -> Vec<String> {
+    let files = root.names(format!("sys/class/net/{interface}")).unwrap_or_default();
+    files.iter().filter_map(|file| file.strip_prefix("lower_").map(str::to_owned)).collect()
+}
+
 /// Returns this machine's IPv4 addresses except loopback, and global IPv6 ones, from below `root`.
 pub fn own_addresses(root: &Root) -> Vec<IpAddr> {
     let v4 = root.text("proc/net/fib_trie").unwrap_or_default();

@@ -8,6 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::netlink;
+use super::route::lower_interfaces;
 use crate::wire::Shaping;
 use plimsoll_machine::Root;
 use read::{Class, Discipline, MessageReader, ShaperKind};
@@ -39,12 +40,8 @@ pub fn read_shaping(root: &Root, interface: &str) -> Shaping {
             each_out: least(all.each_out, own.each_out),
             into: least(all.into, own.into),
         };
-        let names = root.names(format!("sys/class/net/{name}")).unwrap_or_default();
-        let mut lower = names.iter().filter_map(|file| file.strip_prefix("lower_"));
-        match (lower.next(), lower.next()) {
-            (Some(one), None) => name = one.to_owned(),
-            _ => break,
-        }
+        let Ok([lower]) = <[String; 1]>::try_from(lower_interfaces(root, &name)) else { break };
+        name = lower;
     }
     all
 }
