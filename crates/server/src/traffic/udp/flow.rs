@@ -1,7 +1,7 @@
 //! Send and receive loops of one stream of datagrams, for both ends. All waits are bounded.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,9 +21,8 @@ const IDLE_LOOK_TIME: Duration = Duration::from_millis(20);
 const QUIET: Duration = Duration::from_millis(200);
 /// Longest total wait for them after the sender has ended.
 const MAX_TAIL_TIME: Duration = Duration::from_secs(2);
-/// Requested receive buffer, bytes: a millisecond at 30 Gbit/s. More would leave the caches.
-const RECEIVE_BUFFER: usize = 4 << 20;
-const SEND_BUFFER: usize = 4 << 20;
+/// Requested size of each buffer, bytes: a millisecond at 30 Gbit/s. More would leave the caches.
+const BUFFER_BYTES: usize = 4 << 20;
 /// Count of sent datagrams while it is unknown.
 pub const UNKNOWN_COUNT: u64 = u64::MAX;
 
@@ -80,23 +79,17 @@ pub fn open(mut local: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> 
 /// Requests 4 MiB send and receive buffers; without CAP_NET_ADMIN the kernel's limits apply.
 pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
     // Above `net.core.rmem_max` only with CAP_NET_ADMIN; without it, up to that.
-    sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER)
-        .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, RECEIVE_BUFFER))?;
-    sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER)
-        .or_else(|_| sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER))?;
+    sockopt::set_socket_recv_buffer_size_force(socket, BUFFER_BYTES)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, BUFFER_BYTES))?;
+    sockopt::set_socket_send_buffer_size_force(socket, BUFFER_BYTES)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(socket, BUFFER_BYTES))?;
     Ok(())
 }
 
 /// Selects segmentation by the kernel if datagrams fit in the path's MTU and leave in bursts.
 fn segmentation(socket: &UdpSocket, size: usize, pace: Option<DatagramPace>) -> Segmentation {
-    let headers = match socket.peer_addr().map(|remote| remote.ip()) {
-        Ok(IpAddr::V6(_)) => 48,
-        _ => 28,
-    };
-    let mtu = match headers {
-        48 => sockopt::ipv6_mtu(socket),
-        _ => sockopt::ip_mtu(socket),
-    };
+    let is_v6 = socket.peer_addr().is_ok_and(|remote| remote.is_ipv6());
+    let (headers, mtu) = if is_v6 { (48, sockopt::ipv6_mtu(socket)) } else { (28, sockopt::ip_mtu(socket)) };
     // One by one if they can be spread over time: a burst fills queues that a steady rate does not.
     let together = pace.is_none_or(DatagramPace::is_bursty);
     match mtu {
