@@ -135,13 +135,10 @@ impl StreamAccount {
 
     /// Records a datagram that arrived `now` ns after the start; another size or tag is foreign.
     pub fn arrive(&mut self, datagram: &[u8], now: u64) {
-        if datagram.len() != self.size {
-            self.counts.foreign += 1;
-            return;
-        }
         let before = self.counts.received;
         let at = |place: usize| word(&datagram[place..place + 4]);
         let own = match self.layout {
+            _ if datagram.len() != self.size => false,
             DatagramLayout::Bare => {
                 self.counts.received += 1;
                 true
@@ -206,7 +203,7 @@ impl StreamAccount {
 /// first to the last arrival and the mean jitter. Fails if a number above a sender's count arrived.
 pub fn conclude(accounts: impl IntoIterator<Item = (StreamAccount, u64)>) -> Result<UdpReceived, Impossible> {
     let (mut all, mut timelines) = (UdpReceived::default(), Vec::new());
-    let (mut jitters, mut arrivals): (Vec<f64>, Vec<(u64, u64)>) = Default::default();
+    let (mut jitters, mut ends): (Vec<f64>, Option<(u64, u64)>) = Default::default();
     for (StreamAccount { counts, next, jitter, arrivals: own, timeline, .. }, sent) in accounts {
         if next > sent {
             return Err(Impossible { stated: sent, seen: next - 1 });
@@ -225,12 +222,11 @@ pub fn conclude(accounts: impl IntoIterator<Item = (StreamAccount, u64)>) -> Res
             *sum = sum.saturating_add(count);
         }
         jitters.extend(jitter.nanos);
-        arrivals.extend(own);
+        let both = own.into_iter().chain(ends);
+        ends = both.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         timelines.push(timeline);
     }
-    let ends =
-        arrivals.iter().map(|(_, last)| *last).max().zip(arrivals.iter().map(|(first, _)| *first).min());
-    all.span_nanos = ends.map_or(0, |(last, first)| last.saturating_sub(first));
+    all.span_nanos = ends.map_or(0, |(first, last)| last.saturating_sub(first));
     let jitter = jitters.iter().sum::<f64>() / jitters.len() as f64;
     all.jitter_nanos = (!jitters.is_empty()).then_some(jitter as u64);
     all.timeline = Recorder::sum_streams(timelines);
