@@ -93,23 +93,20 @@ pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
     let attributes = message.get(TRAFFIC_CONTROL..)?;
     let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
     let kind = match attribute(attributes, TCA_KIND)? {
-        b"tbf\0" => {
-            rate(options, TCA_TBF_RATE64, TCA_TBF_PARMS, 8).map_or(ShaperKind::Other, ShaperKind::Bucket)
-        }
-        b"cake\0" => wide(options, TCA_CAKE_BASE_RATE64).map_or(ShaperKind::Other, ShaperKind::Bucket),
-        b"fq\0" => per_connection_rate(options).map_or(ShaperKind::Other, ShaperKind::Each),
+        b"tbf\0" => rate(options, TCA_TBF_RATE64, TCA_TBF_PARMS, 8).map(ShaperKind::Bucket),
+        b"cake\0" => wide(options, TCA_CAKE_BASE_RATE64).map(ShaperKind::Bucket),
+        b"fq\0" => per_connection_rate(options).map(ShaperKind::Each),
         b"netem\0" => {
             let options = options.get(NETEM..).unwrap_or_default();
-            ShaperKind::Delay(rate(options, TCA_NETEM_RATE64, TCA_NETEM_RATE, 0))
+            Some(ShaperKind::Delay(rate(options, TCA_NETEM_RATE64, TCA_NETEM_RATE, 0)))
         }
         // In `struct tc_htb_glob`, the number of the default class follows version and quantum.
-        b"htb\0" => attribute(options, TCA_HTB_INIT)
-            .and_then(|b| u32_at(b, 8))
-            .map_or(ShaperKind::Other, ShaperKind::Classes),
-        b"mq\0" => ShaperKind::Queues,
-        b"ingress\0" | b"clsact\0" => ShaperKind::Ingress,
-        _ => ShaperKind::Other,
+        b"htb\0" => attribute(options, TCA_HTB_INIT).and_then(|b| u32_at(b, 8)).map(ShaperKind::Classes),
+        b"mq\0" => Some(ShaperKind::Queues),
+        b"ingress\0" | b"clsact\0" => Some(ShaperKind::Ingress),
+        _ => None,
     };
+    let kind = kind.unwrap_or(ShaperKind::Other);
     Some(Discipline { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, kind })
 }
 
