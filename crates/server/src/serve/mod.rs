@@ -143,8 +143,7 @@ impl Server {
     /// Listens with TCP and UDP on `port` at all addresses of this machine, IPv4 and IPv6.
     pub fn bind_any(port: u16, settings: Settings) -> Result<Self, ServeError> {
         let any = |ip: IpAddr| [SocketAddr::new(ip, port)];
-        let both = Server::bind(&any(std::net::Ipv6Addr::UNSPECIFIED.into()), settings.clone());
-        match both {
+        match Server::bind(&any(std::net::Ipv6Addr::UNSPECIFIED.into()), settings.clone()) {
             // Without IPv6, the address family or the address does not exist.
             Err(ServeError::Listen(_, source)) if source.kind() != io::ErrorKind::AddrInUse => {
                 Server::bind(&any(std::net::Ipv4Addr::UNSPECIFIED.into()), settings)
@@ -197,7 +196,7 @@ impl Net {
         // IPv4 occupies the last 32 bits of its mapped form.
         let host = width.checked_sub(bits)?;
         let mask = u128::MAX.checked_shl(host).unwrap_or(0);
-        Some(Net { bits: mapped(address) & mask, mask: if width == 128 && bits == 0 { 0 } else { mask } })
+        Some(Net { bits: mapped(address) & mask, mask })
     }
 
     /// Returns whether this network contains `address`; an IPv4-mapped IPv6 address counts as IPv4.
