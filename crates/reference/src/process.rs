@@ -169,19 +169,14 @@ impl RunningProgram {
     /// Returns whether the program and all its children have ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.group().is_none_or(has_ended)
-    }
-
-    fn group(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+        has_ended(Pid::from_child(&self.child))
     }
 
     /// Waits until the program ends, kills its process group, then reaps it. Until it is reaped,
     /// its ID is not reused, so that the signal reaches only processes that it left behind.
     fn collect(&mut self) -> std::io::Result<ExitStatus> {
-        if !self.collected
-            && let Some(group) = self.group()
-        {
+        if !self.collected {
+            let group = Pid::from_child(&self.child);
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(group), options) {}
             let _ = kill_process_group(group, Signal::KILL);
@@ -193,9 +188,8 @@ impl RunningProgram {
 
 impl Drop for RunningProgram {
     fn drop(&mut self) {
-        if !self.collected
-            && let Some(group) = self.group()
-        {
+        if !self.collected {
+            let group = Pid::from_child(&self.child);
             if !has_ended(group) {
                 let _ = kill_process_group(group, Signal::TERM);
                 wait_for_end(group, GRACE);

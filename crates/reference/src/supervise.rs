@@ -45,7 +45,7 @@ fn asked_to_end() -> std::io::Result<UnixStream> {
 }
 
 fn wait_for_tool_or_request(tool: &mut Child, mut asked: UnixStream) {
-    let Some(pid) = i32::try_from(tool.id()).ok().and_then(Pid::from_raw) else { return };
+    let pid = Pid::from_child(tool);
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
         return wait_without_handle(tool, pid, &asked);
     };
