@@ -19,18 +19,13 @@ pub(super) const OPENSSL: RefTool = RefTool {
 
 const SEALED: &[&str] = &["aes-128-gcm", "chacha20-poly1305"];
 
-struct CallCount {
-    calls: f64,
-    seconds: Seconds,
-}
-
 /// Parses calls and seconds in a complete line `+R:CALLS:NAME:SECONDS`; else `None`.
-fn counted(line: &str) -> Option<Result<CallCount, String>> {
+fn counted(line: &str) -> Option<Result<Account, String>> {
     let fields = line.strip_prefix("+R:")?;
     let [calls, _, seconds] = fields.split(':').collect::<Vec<_>>()[..] else { return None };
     let wrong = || format!("its number of calls is '{}'", shown_within(calls, 40));
     let calls = calls.parse::<u64>().map_err(|_| wrong());
-    Some(calls.and_then(|calls| Ok(CallCount { calls: calls as f64, seconds: Seconds::printed(seconds)? })))
+    Some(calls.and_then(|calls| Ok(Account::of(calls as f64, Seconds::printed(seconds)?))))
 }
 
 /// Returns the block size in bytes, from the line `+DT:NAME:SECONDS:BYTES`.
@@ -63,13 +58,13 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let block = case.number("block").unwrap_or_default() as f64;
     let used = bytes(text).ok_or("its output has no '+DT:' and bytes of a block")?;
-    let counts: Vec<CallCount> = whole_lines(text).filter_map(counted).collect::<Result<_, _>>()?;
+    let counts: Vec<Account> = whole_lines(text).filter_map(counted).collect::<Result<_, _>>()?;
     let (first, processes) = (counts.first().ok_or("its output has no '+R:' and numbers")?, counts.len());
     if processes != case.threads() {
         return Err(format!("it reported results of {processes} processes: {} were started", case.threads()));
     }
-    let rate: f64 = counts.iter().map(|counted| counted.calls * used / counted.seconds.value()).sum();
-    let amount: f64 = counts.iter().map(|counted| counted.calls * used).sum();
+    let rate: f64 = counts.iter().map(|counted| counted.amount * used / counted.seconds.value()).sum();
+    let amount: f64 = counts.iter().map(|counted| counted.amount * used).sum();
     let mut reading = ToolFigure::of(rate, Account::of(amount, first.seconds))?;
     reading.compare(&fact::BLOCK_BYTES, used, block, 0.0);
     reading.record(&fact::PROCESSES, processes);
