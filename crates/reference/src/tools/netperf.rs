@@ -18,11 +18,9 @@ fn test(case: &Case) -> Option<[&'static str; 4]> {
         ("network.tcp", Some("down"), _) => {
             Some(["TCP_MAERTS", "LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD", "REMOTE_SEND_SIZE"])
         }
-        ("network.latency", _, Some("tcp")) if blocking => {
-            Some(["TCP_RR", "RT_LATENCY", "LOCAL_BYTES_RECVD", "REQUEST_SIZE"])
-        }
-        ("network.latency", _, Some("udp")) if blocking => {
-            Some(["UDP_RR", "RT_LATENCY", "LOCAL_BYTES_RECVD", "REQUEST_SIZE"])
+        ("network.latency", _, Some(protocol @ ("tcp" | "udp"))) if blocking => {
+            let name = if protocol == "tcp" { "TCP_RR" } else { "UDP_RR" };
+            Some([name, "RT_LATENCY", "LOCAL_BYTES_RECVD", "REQUEST_SIZE"])
         }
         _ => None,
     }

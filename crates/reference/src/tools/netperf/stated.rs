@@ -247,7 +247,7 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
         .collect();
     let some: Vec<&((&str, &str), f64)> = received.iter().filter(|(_, rate)| *rate != 0.0).collect();
     Ok(match (some.as_slice(), received.first(), number("THROUGHPUT")) {
-        ([], None, Some(rate)) | ([], Some(_), Some(rate)) if direction.is_empty() || received.is_empty() => {
+        ([], _, Some(rate)) if direction.is_empty() || received.is_empty() => {
             // Lost datagrams are included.
             let used = LinkUse { is_sent: is_udp, ..used.clone() };
             vec![stream("THROUGHPUT", rate * bits, message, used, is_udp)]
