@@ -139,21 +139,17 @@ fn fileio(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
         let like = |metric| Ok(EquivalentCase::of(case.clone().with_word("cache", "direct"), metric));
         let moved = mib.zip(seconds).map_or(0.0, |(mib, seconds)| mib * BYTES_PER_MIB * seconds.value());
         let used = DiskUse { cached, writes: op == "write", moved, file_bytes, ..DiskUse::default() };
+        let account = rate.zip(block).map(|(rate, block)| Account::of(rate * block, Seconds::of(1.0)));
         let bandwidth = mib.map(|mib| {
-            let name = format!("fileio: {op} bandwidth");
-            let mut figure =
-                StatedFigure::new(&name, mib * BYTES_PER_MIB, Unit::BytePerSecond, like("throughput"));
-            let by_requests = rate.zip(block).map(|(rate, block)| rate * block);
-            figure.account = by_requests.map(|bytes| Account::of(bytes, Seconds::of(1.0)));
-            figure
+            let (name, rate) = (format!("fileio: {op} bandwidth"), mib * BYTES_PER_MIB);
+            let figure = StatedFigure::new(&name, rate, Unit::BytePerSecond, like("throughput"));
+            StatedFigure { account, ..figure }
         });
         let iops = rate.map(|rate| {
             StatedFigure::new(&format!("fileio: {op} IOPS"), rate, Unit::IoPerSecond, like("rate"))
         });
-        figures.extend(bandwidth.into_iter().chain(iops).map(|mut figure| {
-            figure.subject = Subject::Disk(used.clone());
-            figure
-        }));
+        let with_use = |figure: StatedFigure| StatedFigure { subject: Subject::Disk(used.clone()), ..figure };
+        figures.extend(bandwidth.into_iter().chain(iops).map(with_use));
     }
     Ok(figures)
 }
