@@ -100,12 +100,13 @@ pub(super) fn choose_tools(
     case: &Case,
     machine: &Machine,
 ) -> Vec<Choice> {
-    let paired = REF_TOOLS.iter().filter_map(|ref_tool| Some((*ref_tool, pairing(ref_tool, case, machine)?)));
-    let wanted = |ref_tool: &RefTool| {
-        let only = ref_tool.only_with;
-        only.is_empty() || only.iter().any(|b| plan.contains(*b))
-    };
-    let paired_here = paired.clone().filter(|(ref_tool, _)| wanted(ref_tool));
+    let is_wanted =
+        |tool: &&&RefTool| tool.only_with.is_empty() || tool.only_with.iter().any(|b| plan.contains(*b));
+    let installed = REF_TOOLS.iter().filter(is_wanted).filter_map(|&tool| {
+        let pairing = pairing(tool, case, machine)?;
+        let found = InstalledTool::find_programs(tool, search).ok()?;
+        Some(Choice { tool, pairing, found: Ok(found) })
+    });
     match against {
         Against::NoTool => Vec::new(),
         Against::Named(names) => {
@@ -130,10 +131,10 @@ pub(super) fn choose_tools(
             };
             named.into_iter().map(quicker).collect()
         }
-        Against::All => paired_here.filter_map(|(tool, pairing)| there(tool, pairing, search)).collect(),
+        Against::All => installed.collect(),
         Against::Installed => {
             let mut best: BTreeMap<&str, Choice> = BTreeMap::new();
-            for choice in paired_here.filter_map(|(ref_tool, pairing)| there(ref_tool, pairing, search)) {
+            for choice in installed {
                 let metric = choice.pairing.metric;
                 let key = |choice: &Choice| (choice.pairing.definition, choice.pairing.seconds);
                 if best.get(metric).is_none_or(|known| key(&choice) < key(known)) {
@@ -167,10 +168,6 @@ fn choose_named(
     let metric = plimsoll_bench::find(case.benchmark())?.metrics(case).first()?.name;
     let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
     Some(Choice { tool: ref_tool, pairing, found: Err(why.to_owned()) })
-}
-
-fn there(tool: &'static RefTool, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
-    InstalledTool::find_programs(tool, search).ok().map(|found| Choice { tool, pairing, found: Ok(found) })
 }
 
 /// Returns how to make a tool usable that is unavailable because of `why`: a command or advice.
