@@ -15,6 +15,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::sample::{CannotMeasure, Facts, FailureCause, Offer, Sample, SampleAmount, ToolRun};
 use plimsoll_model::warning::Warn;
 use plimsoll_system::leftover::{Registry, Scratch};
+use plimsoll_units::text::{read_small, shown, shown_bytes, shown_path};
 
 use super::answers::CachedAnswers;
 use super::choice::{Choice, choose_tools};
@@ -247,7 +248,7 @@ impl ReferenceTools {
         let usual = tool.port.unwrap_or(1);
         let address =
             Address::parse_with(native.unwrap_or(far), usual).map_err(|why| format!("--server {why}"))?;
-        let (name, host) = (tool.name, plimsoll_units::text::shown(&address.host));
+        let (name, host) = (tool.name, shown(&address.host));
         match (named, native) {
             (Some(server), _) if server.host == address.host => return Ok(Some(server.clone())),
             (Some(_), _) => {
@@ -350,10 +351,8 @@ impl Runs {
             words.extend(self.order.environment.iter().map(|(name, value)| format!("{name}={value}")));
         }
         words.extend(bound(&self.order.cpus));
-        words.push(plimsoll_units::text::shown_path(&self.order.program));
-        words.extend(
-            self.order.arguments.iter().map(|a| plimsoll_units::text::shown_bytes(a.as_encoded_bytes())),
-        );
+        words.push(shown_path(&self.order.program));
+        words.extend(self.order.arguments.iter().map(|a| shown_bytes(a.as_encoded_bytes())));
         words
     }
 
@@ -406,10 +405,8 @@ impl Runs {
         let text = match self.invocation.output {
             Output::Stdout => done.stdout,
             Output::Stderr => done.stderr.clone(),
-            Output::File(name) => {
-                plimsoll_units::text::read_small(&self.scratch.path().join(name), OUTPUT_CAP)
-                    .map_err(|why| CannotMeasure::environment(format!("its output {name}: {why}")))?
-            }
+            Output::File(name) => read_small(&self.scratch.path().join(name), OUTPUT_CAP)
+                .map_err(|why| CannotMeasure::environment(format!("its output {name}: {why}")))?,
         };
         Ok(ToolOutput { text, stderr: done.stderr, life })
     }

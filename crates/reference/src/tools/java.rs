@@ -51,7 +51,6 @@ struct JavaFile {
 }
 
 fn asked(case: &Case) -> Option<JavaArguments> {
-    let number = |key: &str| case.number(key);
     let named = |kind: &str, pairs: &[(&str, String)]| {
         let pairs = pairs.iter().map(|(key, value)| format!("{key}={value}"));
         std::iter::once(kind.to_owned()).chain(pairs).collect::<Vec<_>>()
@@ -90,11 +89,11 @@ fn asked(case: &Case) -> Option<JavaArguments> {
         "network.tcp" => {
             has_only_parameters(case, "message streams direction").then_some(())?;
             case.word("direction").is_none_or(|direction| direction == "up").then_some(())?;
-            let message = number("message").filter(|message| (1..=MAX_BLOCK_BYTES).contains(message))?;
+            let message = case.number("message").filter(|message| (1..=MAX_BLOCK_BYTES).contains(message))?;
             let other = (!COMMON_MESSAGE_BYTES.contains(&message)).then_some(message);
             let loops: Vec<String> =
                 COMMON_MESSAGE_BYTES.iter().copied().chain(other).map(|m| m.to_string()).collect();
-            let threads = number("streams").unwrap_or(1);
+            let threads = case.number("streams").unwrap_or(1);
             let pairs = [("loops", loops.join(",")), ("threads", threads.to_string())];
             let of_case = message.to_string();
             let words = named("tcp", &pairs);
