@@ -181,10 +181,7 @@ impl From<io::Error> for LostTransfer {
 impl LostTransfer {
     /// Converts a socket error: to `Dropped` if the local firewall caused it, else to `Stream`.
     pub fn from_socket_error(error: io::Error) -> Self {
-        match is_dropped_here(&error) {
-            true => Self::Dropped,
-            false => Self::Stream(error),
-        }
+        if is_dropped_here(&error) { Self::Dropped } else { Self::Stream(error) }
     }
 }
 
@@ -324,17 +321,15 @@ fn process_cpu() -> Duration {
 /// the client and a connection was closed or refused.
 fn reported_reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
     let is_gone = match &lost {
+        _ if end == TransferEnd::Server => false,
         LostTransfer::Stream(e) => is_closed(e) || e.kind() == io::ErrorKind::ConnectionRefused,
         LostTransfer::Wire(WireError::Closed) => true,
         _ => false,
     };
-    let deadline =
-        Instant::now() + if end == TransferEnd::Client && is_gone { SILENCE } else { Duration::ZERO };
-    while Instant::now() < deadline {
-        match channel.receive(deadline) {
-            Ok(Message::Refused(why)) => return LostTransfer::Refused(plimsoll_units::text::shown(&why)),
-            Ok(_) => {}
-            Err(_) => break,
+    let deadline = Instant::now() + SILENCE;
+    while is_gone && let Ok(message) = channel.receive(deadline) {
+        if let Message::Refused(why) = message {
+            return LostTransfer::Refused(plimsoll_units::text::shown(&why));
         }
     }
     lost

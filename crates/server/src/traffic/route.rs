@@ -32,10 +32,7 @@ pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
 
 /// Returns the interface for packets to `address`: `lo` if it is local, `None` without a route.
 pub fn outgoing_interface(address: SocketAddr) -> Option<String> {
-    match is_local(address) {
-        true => Some(LOOPBACK.to_owned()),
-        false => interface(&Root::live(), address),
-    }
+    if is_local(address) { Some(LOOPBACK.to_owned()) } else { interface(&Root::live(), address) }
 }
 
 /// Returns the interfaces directly below `interface`: none unless it is a VLAN, a bond, a bridge.
