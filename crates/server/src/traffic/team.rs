@@ -42,20 +42,15 @@ impl<'env> ThreadTeam<'env> {
             Builder::new().name(format!("{}-{number}", self.name)).spawn_scoped(scope, move || {
                 let _pinned = self.cpus.pin(self.first + number);
                 let _ = ready.send(());
-                let done = work();
-                if done.is_err() {
-                    self.shared.stop.store(true, Ordering::Relaxed);
-                }
+                let done = work().inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed));
                 self.done.fetch_add(1, Ordering::Release);
                 self.shared.wake();
                 done
             })
         };
         let threads = works.enumerate().map(start).collect::<io::Result<TeamThreads<'s, T>>>();
-        let threads = threads.map_err(|e| {
-            self.shared.stop.store(true, Ordering::Relaxed);
-            LostTransfer::Thread(e)
-        })?;
+        let threads = threads.inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed));
+        let threads = threads.map_err(LostTransfer::Thread)?;
         for _ in &threads {
             let _ = readies.recv_timeout(RESULTS);
         }
