@@ -136,23 +136,17 @@ impl<'a> Sender<'a> {
         let batch = SendBatch::new(shape.size, Segmentation::None);
         let mut sender = Sender { socket, batch, shape, filler };
         let wanted = segmentation(socket, shape.size, shape.pace);
-        if sender.batch_of(wanted).is_err() {
-            sender.batch_of(Segmentation::None).or_else(|e| match wanted {
-                // A kernel without the option also refuses to disable it.
-                Segmentation::Kernel => Ok(()),
-                Segmentation::None => Err(e),
-            })?;
-        }
+        let prepared = sender.batch_of(wanted).or_else(|_| sender.batch_of(Segmentation::None));
+        // A kernel without the option also refuses to disable it.
+        prepared.or_else(|e| if wanted == Segmentation::Kernel { Ok(()) } else { Err(e) })?;
         Ok(sender)
     }
 
     fn batch_of(&mut self, segmentation: Segmentation) -> io::Result<()> {
         let mut batch = SendBatch::new(self.shape.size, segmentation);
         for index in 0..batch.capacity() {
-            let datagram = batch.datagram_mut(index);
-            for (byte, filler) in datagram.iter_mut().zip(self.filler.iter().cycle()) {
-                *byte = *filler;
-            }
+            let bytes = batch.datagram_mut(index).iter_mut().zip(self.filler.iter().cycle());
+            bytes.for_each(|(byte, filler)| *byte = *filler);
         }
         let prepared = batch.prepare(self.socket);
         self.batch = batch;
@@ -162,13 +156,9 @@ impl<'a> Sender<'a> {
     /// Sends up to `due` datagrams numbered from `first`, stamped `now` ns. Returns how many.
     fn send_burst(&mut self, due: u64, first: u64, now: u64) -> io::Result<u64> {
         let count = due.min(self.batch.capacity() as u64) as usize;
+        let FlowShape { layout, tag, .. } = self.shape;
         for index in 0..count {
-            self.shape.layout.write(
-                self.batch.datagram_mut(index),
-                self.shape.tag,
-                first + index as u64,
-                now,
-            );
+            layout.write(self.batch.datagram_mut(index), tag, first + index as u64, now);
         }
         let mut gone = 0;
         while gone < count {
