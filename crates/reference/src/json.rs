@@ -34,12 +34,11 @@ pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     let mut broken = 0;
     let mut from = 0;
     while let Some(start) = start(text, from) {
-        let next = |from: usize| text[from..].find("\n{").map_or(text.len(), |at| from + at + 1);
         let end = match extent(&text[start..]) {
             ObjectExtent::Whole(length) => start + length,
             ObjectExtent::Open | ObjectExtent::TooDeep if broken < MAX_BROKEN => {
                 broken += 1;
-                next(start)
+                text[start..].find("\n{").map_or(text.len(), |at| start + at + 1)
             }
             ObjectExtent::Open | ObjectExtent::TooDeep => text.len(),
         };

@@ -426,9 +426,7 @@ impl Runs {
     /// Converts an error of the tool to that of the case. A tool that hung is not started again.
     fn reported(&self, error: &ProcessError) -> CannotMeasure {
         match error {
-            ProcessError::Interrupted => {
-                return CannotMeasure::new(FailureCause::Interrupted, "interrupted");
-            }
+            ProcessError::Interrupted => return CannotMeasure::new(FailureCause::Interrupted, "interrupted"),
             ProcessError::Hung(_, seconds) => {
                 let case = self.input.case.id();
                 let why =
