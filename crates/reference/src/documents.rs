@@ -94,15 +94,12 @@ fn text_parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {
 
 /// Returns the byte offset of each line for which `is_start` (of the line without its end) holds.
 pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) -> Vec<usize> {
-    let mut at = 0;
-    let mut found = Vec::new();
-    for line in text.split_inclusive('\n') {
-        if is_start(line.trim_end()) {
-            found.push(at);
-        }
-        at += line.len();
-    }
-    found
+    let mut end = 0;
+    let start = |line: &str| {
+        end += line.len();
+        is_start(line.trim_end()).then_some(end - line.len())
+    };
+    text.split_inclusive('\n').filter_map(start).collect()
 }
 
 #[cfg(test)]

@@ -68,15 +68,12 @@ fn with_last_of_duplicates<T: DeserializeOwned>(document: &str) -> serde_json::R
 /// Returns the byte offset of the first JSON object at or after `from`; `None` without any. Only
 /// array brackets and commas may precede it on its line.
 fn start(text: &str, from: usize) -> Option<usize> {
-    let mut at = from;
-    for line in text[from..].split_inclusive('\n') {
+    let mut end = from;
+    text[from..].split_inclusive('\n').find_map(|line| {
+        end += line.len();
         let brace = line.trim_start_matches([' ', '\t', '\u{feff}', '[', ']', ',']);
-        if brace.starts_with('{') {
-            return Some(at + line.len() - brace.len());
-        }
-        at += line.len();
-    }
-    None
+        brace.starts_with('{').then_some(end - brace.len())
+    })
 }
 
 enum ObjectExtent {
