@@ -155,15 +155,13 @@ impl IperfRows {
     /// Returns the summed row of a client's simultaneous streams in one direction; `None` if
     /// `totals` has it (new versions), only one stream, or streams that did not run together.
     fn sum_of_streams(&self, totals: &[&IperfRow]) -> Option<IperfRow> {
-        let is_one_way = |row: &&&IperfRow| !row.id.starts_with('*');
         let is_at_once = self.is_client && !self.is_server && !self.is_reverse;
         let [first, rest @ ..] = totals else { return None };
         let is_of_one_test = |row: &&IperfRow| {
             (row.seconds.value() - first.seconds.value()).abs() < first.seconds.value() * 0.1
                 && row.is_reported == first.is_reported
         };
-        let is_all = totals.iter().filter(is_one_way).count() == totals.len()
-            && !totals.iter().any(|row| row.is_sum())
+        let is_all = !totals.iter().any(|row| row.id.starts_with('*') || row.is_sum())
             && rest.iter().all(is_of_one_test)
             && rest.iter().all(|row| row.id != first.id);
         (is_at_once && !rest.is_empty() && is_all).then(|| IperfRow {

@@ -88,18 +88,13 @@ fn figure(summary: &PingSummary) -> Result<StatedFigure, String> {
     let mut figure =
         StatedFigure::new("round trip (mean)", mean * 1e-3, Unit::Second, Err(NO_LIMIT.to_owned()));
     figure.void = (*received == 0.0).then(|| format!("no echo of {sent} came back"));
-    let is_time = |time: &f64| time.is_finite() && *time >= 0.0;
-    figure.absurd = match [least, most].iter().find(|time| !is_time(time)) {
+    figure.absurd = match [least, most].iter().find(|time| !time.is_finite() || **time < 0.0) {
         Some(time) => Some(format!("one of its times is {time} ms")),
         None => echoes.absurd().or_else(|| BoundedEvent::RoundTrip.too_short(figure.value)),
     };
-    figure.contradiction = match echoes.contradiction() {
-        Some(why) => Some(why),
-        None if !(least..=most).contains(&mean) => Some(format!(
-            "its mean of {mean} ms is not between its least, {least} ms, and its most, {most} ms"
-        )),
-        None => None,
-    };
+    let is_between = (least..=most).contains(&mean);
+    let why = format!("its mean of {mean} ms is not between its least, {least} ms, and its most, {most} ms");
+    figure.contradiction = echoes.contradiction().or((!is_between).then_some(why));
     Ok(figure)
 }
 
