@@ -87,9 +87,8 @@ fn both_ways(figure: &StatedFigure, used: &LinkUse) -> Option<(ImpossibleCause, 
     let is_sum = (figure.value / (own + other) - 1.0).abs() < STREAM_SUM_TOLERANCE
         && other > own * 2.0 * STREAM_SUM_TOLERANCE;
     let is_own = (figure.value / own - 1.0).abs() < STREAM_SUM_TOLERANCE;
-    let shown = |rate| Quantity::new(rate, Unit::BitPerSecond);
     (is_sum && !is_own).then(|| {
-        let [own, other] = [own, other].map(shown);
+        let [own, other] = [own, other].map(|rate| Quantity::new(rate, Unit::BitPerSecond));
         let text = format!("its streams say {own} this way and {other} the other: it is their sum");
         (ImpossibleCause::BothDirections, text)
     })

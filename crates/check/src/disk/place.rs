@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plimsoll_machine::disk::DiskKind;
 use plimsoll_machine::mounts::Mount;
-use plimsoll_machine::storage::{DeviceLayer, Medium, Storage};
+use plimsoll_machine::storage::{Medium, Storage};
 use plimsoll_machine::{Disk, Machine, mounts, storage_behind};
 use plimsoll_reference::stated::DiskUse;
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -140,14 +140,13 @@ fn named(names: &[String], machine: &Machine) -> Result<DisksBehind, UnknownDisk
 
 /// Returns the disk called `name` (`sda`), else the disk that has the partition `name` (`sda1`).
 fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
-    let whole = |disk: &&Disk| disk.name == name;
     let part = |disk: &&Disk| {
         let rest = name.strip_prefix(disk.name.as_str()).unwrap_or("x");
         let ends_in_digit = disk.name.ends_with(|c: char| c.is_ascii_digit());
         let number = if ends_in_digit { rest.strip_prefix('p').unwrap_or("x") } else { rest };
         !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
     };
-    disks.iter().find(whole).or_else(|| disks.iter().find(part))
+    disks.iter().find(|disk| disk.name == name).or_else(|| disks.iter().find(part))
 }
 
 /// Returns the disks of `found` without layers such as RAID. Fails if only layers remain.
@@ -198,8 +197,7 @@ fn on_file_system(
 
 fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> DisksBehind {
     let storage = storage_behind(place.root, &mount.point);
-    let is_loop = |layer: &&DeviceLayer| layer.kind == DiskKind::Loop;
-    if let Some(layer) = storage.layers.iter().find(is_loop) {
+    if let Some(layer) = storage.layers.iter().find(|layer| layer.kind == DiskKind::Loop) {
         return disks_of_loop_device(place.machine, &layer.name);
     }
     let option = |name: &str| {

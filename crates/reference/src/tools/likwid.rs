@@ -27,9 +27,8 @@ fn suffix(isa: &str) -> Option<&'static str> {
 
 /// Returns the suffix of likwid's widest kernels that this machine supports; `None` without any.
 fn widest(machine: &Machine) -> Option<&'static str> {
-    let has = |flag: &str| machine.cpu.has(flag);
     let known = [("avx512f", "_avx512"), ("avx", "_avx"), ("sse2", "_sse")];
-    known.into_iter().find(|(flag, _)| has(flag)).map(|(_, suffix)| suffix)
+    known.into_iter().find(|(flag, _)| machine.cpu.has(flag)).map(|(_, suffix)| suffix)
 }
 
 fn peak_kernel(case: &Case) -> Option<String> {
