@@ -113,12 +113,10 @@ impl Expected {
     fn arrive(&self, datagram: &[u8], from: SocketAddr) {
         let Some((token, stream)) = parsed(datagram) else { return };
         let mut expected = self.locked();
-        let Some(waiting) =
-            expected.get_mut(&token).filter(|w| w.remote.to_canonical() == from.ip().to_canonical())
-        else {
-            return;
-        };
-        if waiting.streams.remove(&stream) {
+        let waiting = expected.get_mut(&token);
+        if let Some(waiting) = waiting.filter(|w| w.remote.to_canonical() == from.ip().to_canonical())
+            && waiting.streams.remove(&stream)
+        {
             let _ = waiting.arrivals.send((stream, connected(waiting.local, from)));
         }
     }
