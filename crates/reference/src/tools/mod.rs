@@ -95,10 +95,7 @@ pub(crate) const NO_ECHO: &str =
 /// without such a word, or at the end of the text: there it may be incomplete.
 pub(crate) fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     let line = text.split_inclusive('\n').find_map(|line| line.split_once(label)).map(|(_, rest)| rest);
-    let word = line.and_then(|rest| {
-        let rest = rest.trim_start();
-        rest.find(char::is_whitespace).map(|end| &rest[..end])
-    });
+    let word = line.and_then(|rest| Some(rest.trim_start().split_once(char::is_whitespace)?.0));
     let word = word.filter(|word| !word.is_empty());
     let word = word.ok_or_else(|| format!("its output has no '{}' and number", label.trim()))?;
     Ok(word.trim_end_matches([',', ';']))

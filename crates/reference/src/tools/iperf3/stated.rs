@@ -141,11 +141,8 @@ fn is_plain(text: &str) -> bool {
             && line.contains("bits/sec")
             && (line.ends_with(" sender") || line.ends_with(" receiver"))
     };
-    let is_banner = |line: &str| {
-        line.starts_with("iperf Done.")
-            || line.starts_with("Connecting to host ")
-            || line.starts_with("Accepted connection from ")
-    };
+    let banners = ["iperf Done.", "Connecting to host ", "Accepted connection from "];
+    let is_banner = |line: &str| banners.iter().any(|banner| line.starts_with(*banner));
     let any = |is: &dyn Fn(&str) -> bool| text.lines().any(is);
     !text.contains("\"start\"")
         && (any(&is_its_heading) || any(&is_total) || any(&heading) && any(&is_banner))

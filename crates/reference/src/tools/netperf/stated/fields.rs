@@ -37,12 +37,9 @@ impl Fields {
 
     /// Returns whether the keys are netperf's, not another program's.
     pub(super) fn is_of_netperf(&self) -> bool {
-        let has = |key: &str| self.0.contains_key(key);
-        has("THROUGHPUT")
-            || has("ELAPSED_TIME")
-            || has("RT_LATENCY")
-            || has("REMOTE_RECV_THROUGHPUT")
-            || has("LOCAL_RECV_THROUGHPUT")
+        ["THROUGHPUT", "ELAPSED_TIME", "RT_LATENCY", "REMOTE_RECV_THROUGHPUT", "LOCAL_RECV_THROUGHPUT"]
+            .iter()
+            .any(|key| self.0.contains_key(*key))
     }
 
     pub(super) fn word(&self, key: &str) -> Option<&str> {
