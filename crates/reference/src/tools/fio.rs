@@ -286,12 +286,10 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let writes = writes(&ask.case);
     let (file, from, bytes) = if writes {
         let place = ask.offer.to_write()?;
-        (&place.file, place.offset, place.bytes)
+        (place.file.to_str().ok_or("the test file's path is not UTF-8")?, place.offset, place.bytes)
     } else {
-        let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
-        (file, 0, ask.offer.file_bytes.ok_or("the size of the test file is not known")?)
+        (ask.test_file()?, 0, ask.offer.file_bytes.ok_or("the size of the test file is not known")?)
     };
-    let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
     let FioJob { case, options, .. } = job(&ask.case)?;
     let block = case.blocks.largest();
     let region = bytes / case.parts() / block * block;
