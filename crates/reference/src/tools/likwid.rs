@@ -15,16 +15,6 @@ const MEMORY_SECONDS: f64 = 1.6;
 /// Bytes per thread in the peak kernels: half of the smallest first-level cache.
 const PEAK_BYTES: usize = 16_000;
 
-/// Returns the suffix of likwid's kernel names for an instruction set: `_avx` for `avx2`.
-fn suffix(isa: &str) -> Option<&'static str> {
-    match isa {
-        "avx512" => Some("_avx512"),
-        "avx2" => Some("_avx"),
-        "sse2" => Some("_sse"),
-        _ => None,
-    }
-}
-
 /// Returns the suffix of likwid's widest kernels that this machine supports; `None` without any.
 fn widest(machine: &Machine) -> Option<&'static str> {
     let known = [("avx512f", "_avx512"), ("avx", "_avx"), ("sse2", "_sse")];
@@ -42,7 +32,11 @@ fn peak_kernel(case: &Case) -> Option<String> {
         _ => return None,
     };
     // The SSE kernels have no fused multiply-add.
-    let suffix = suffix(case.word("isa")?).filter(|s| *s != "_sse")?;
+    let suffix = match case.word("isa")? {
+        "avx512" => "_avx512",
+        "avx2" => "_avx",
+        _ => return None,
+    };
     Some(format!("peakflops{single}{suffix}_fma"))
 }
 
