@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use plimsoll_units::text::shown_within;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
 use super::flow;
@@ -157,17 +158,14 @@ pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<U
     let deadline = Instant::now() + 2 * REQUEST;
     loop {
         for (stream, socket) in sockets.iter().enumerate() {
-            match socket.send(&hello_datagram(token, stream)) {
-                Err(e) if is_dropped_here(&e) => return Err(LostTransfer::Dropped),
-                _ => {}
+            if socket.send(&hello_datagram(token, stream)).is_err_and(|e| is_dropped_here(&e)) {
+                return Err(LostTransfer::Dropped);
             }
         }
         match channel.receive(deadline.min(Instant::now() + REPEAT)) {
             Ok(Message::Joined) => return Ok(sockets),
             Ok(Message::NoDatagram) => return Err(LostTransfer::NoDatagram { port: remote.port() }),
-            Ok(Message::Refused(why)) => {
-                return Err(LostTransfer::Refused(plimsoll_units::text::shown_within(&why, 300)));
-            }
+            Ok(Message::Refused(why)) => return Err(LostTransfer::Refused(shown_within(&why, 300))),
             Ok(_) => return Err(WireError::OutOfTurn.into()),
             Err(WireError::Silent) if Instant::now() < deadline => {}
             Err(e) => return Err(e.into()),
