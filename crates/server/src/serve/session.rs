@@ -161,8 +161,7 @@ impl OpenSession<'_> {
     }
 
     fn check_ports(&self, streams: u16) -> Result<(), Unserved> {
-        let is_open = self.udp.len() == usize::from(streams);
-        refuse_unless(is_open, || {
+        refuse_unless(self.udp.len() == usize::from(streams), || {
             format!(
                 "each of {} needs a UDP socket, and {} are open on the server; use the same plimsoll version on both machines",
                 format_count(streams, "stream"),

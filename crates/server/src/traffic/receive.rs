@@ -97,11 +97,8 @@ pub(super) fn receive(run: &TcpRun<'_>, index: usize, shared: &SharedTransfer) -
 
 /// Reads without waiting; `Discard` drops data in the kernel (tcp(7)). Returns the number of bytes.
 fn read(socket: &TcpStream, buffer: &mut [u8], receiving: Receiving) -> rustix::io::Result<usize> {
-    let flags = match receiving {
-        Receiving::Copy | Receiving::Hash => RecvFlags::DONTWAIT,
-        Receiving::Discard => RecvFlags::DONTWAIT | RecvFlags::TRUNC,
-    };
-    Ok(recv(socket, buffer, flags)?.1)
+    let dropped = if receiving == Receiving::Discard { RecvFlags::TRUNC } else { RecvFlags::empty() };
+    Ok(recv(socket, buffer, RecvFlags::DONTWAIT | dropped)?.1)
 }
 
 impl StreamReceived {

@@ -63,10 +63,7 @@ pub fn send(
     stop: &AtomicBool,
 ) -> io::Result<StreamSent> {
     socket.set_write_timeout(Some(BLOCKED))?;
-    let mut zero_copy = match sending {
-        Sending::Copy => None,
-        Sending::ZeroCopy => Some(ZeroCopySender::new(socket)?),
-    };
+    let mut zero_copy = (sending == Sending::ZeroCopy).then(|| ZeroCopySender::new(socket)).transpose()?;
     let size = message.len() as u64;
     let stride = messages_per_check(size, most);
     let (started, cpu) = (Instant::now(), thread_cpu_time());

@@ -70,13 +70,9 @@ impl<'a> TcpRun<'a> {
     }
 
     fn is_long(&self) -> bool {
-        match self.work.amount {
-            OrderedAmount::Nanos(_) => true,
-            OrderedAmount::Messages(all) => {
-                let each = all / self.means.sockets.len().max(1) as u64;
-                each.saturating_mul(self.means.content.len() as u64) >= 64 * receive::BATCH_BYTES as u64
-            }
-        }
+        let OrderedAmount::Messages(all) = self.work.amount else { return true };
+        let each = all / self.means.sockets.len().max(1) as u64;
+        each.saturating_mul(self.means.content.len() as u64) >= 64 * receive::BATCH_BYTES as u64
     }
 
     /// Returns the rate limit of one stream, bytes/s: an equal share of that of the transfer.
