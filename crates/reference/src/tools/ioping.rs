@@ -19,10 +19,8 @@ fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     let job = DiskTransfers::try_from(case).ok().filter(DiskTransfers::has_one_in_flight)?;
     let order = matches!(job.order, BlockOrder::Random | BlockOrder::Sequential);
     let direct_read = (job.operation, job.cache) == (DiskOperation::Read, CacheMode::Direct);
-    match job.blocks {
-        BlockSizes::One(block @ 1..) if order && direct_read => Some((job, block)),
-        _ => None,
-    }
+    let BlockSizes::One(block @ 1..) = job.blocks else { return None };
+    (order && direct_read).then_some((job, block))
 }
 
 pub(super) const IOPING: RefTool = RefTool {

@@ -295,10 +295,7 @@ impl JobFigures<'_> {
 
     /// Returns the number of the option `key`, by default 1; `None` if it is below 1 or no number.
     fn number(&self, key: &str) -> Option<f64> {
-        match self.option(key) {
-            Some(value) => value.parse().ok().filter(|number: &f64| *number >= 1.0),
-            None => Some(1.0),
-        }
+        self.option(key).unwrap_or("1").parse().ok().filter(|number: &f64| *number >= 1.0)
     }
 
     /// Returns how many jobs this entry sums if each ran for `seconds`; `None` if unknown.

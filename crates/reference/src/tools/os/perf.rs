@@ -42,17 +42,15 @@ pub(crate) const PERF: RefTool = RefTool {
     package: Package::Debian("linux-perf"),
     version_arguments: &["--version"],
     version_after: "perf version ",
-    declines,
+    declines: |case| {
+        matches!(case.benchmark(), "os.syscall" | "os.switch")
+            .then_some("it has getppid on one thread, and pipes")
+    },
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
-
-fn declines(case: &Case) -> Option<&'static str> {
-    let has_some = ["os.syscall", "os.switch"].contains(&case.benchmark());
-    has_some.then_some("it has getppid on one thread, and pipes")
-}
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     bench(case)?;
