@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evidence::SuspectSector;
-use rustix::time::ClockId;
 use settle::{Slot, Whole};
 
 use crate::backing::TestFile;
 use crate::engine::{AnyEngine, Engine, with_engine};
+use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::uring::{Request, RequestKind, WaitEnd};
 use plimsoll_model::job::disk::{DiskOperation, Flush, SyncCall};
 
@@ -370,14 +370,14 @@ impl<E: Engine> Loop<E> {
     #[cold]
     fn renew(&mut self) -> Result<(), LoadError> {
         self.drain(TallyMode::Yes)?;
-        let (begun_ns, begun_cpu_ns) = (self.engine.now_ns(), cpu_of_this_thread_ns());
+        let (begun_ns, begun_cpu) = (self.engine.now_ns(), thread_cpu_time());
         self.engine.release_pages();
         if let Some(renew) = &mut self.manner.renew {
             renew()?;
         }
         self.slots.iter_mut().for_each(|slot| slot.finished = false);
         self.tally.excluded_ns += self.engine.now_ns().saturating_sub(begun_ns);
-        self.tally.excluded_cpu_ns += cpu_of_this_thread_ns().saturating_sub(begun_cpu_ns);
+        self.tally.excluded_cpu_ns += thread_cpu_time().saturating_sub(begun_cpu).as_nanos() as u64;
         Ok(())
     }
 
@@ -410,21 +410,6 @@ impl<E: Engine> Loop<E> {
             return Ok(self.engine.now_ns());
         }
     }
-}
-
-/// Returns the CPU time of this process in ns, including the kernel threads of its io_uring.
-pub(crate) fn cpu_of_this_process_ns() -> u64 {
-    clock_ns(ClockId::ProcessCPUTime)
-}
-
-pub(crate) fn cpu_of_this_thread_ns() -> u64 {
-    clock_ns(ClockId::ThreadCPUTime)
-}
-
-fn clock_ns(clock: ClockId) -> u64 {
-    let now = rustix::time::clock_gettime(clock);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Threads of a case, each with a load, and the sum of their counts.
 
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::load::driver::{Driver, DriverCommand, DriverError, EngineInfo};
-use crate::load::{
-    DiskLoad, LoadError, Portion, TransferTally, cpu_of_this_process_ns, cpu_of_this_thread_ns,
-};
+use crate::load::{DiskLoad, LoadError, Portion, TransferTally};
+use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::usage::usage;
 
 #[derive(Debug)]
@@ -28,7 +31,9 @@ pub(crate) struct Count<'a> {
 /// Returns the process's CPU time without this thread's, in ns, and the process's context switches.
 fn used_so_far() -> [u64; 2] {
     let usage = usage();
-    let load_cpu_ns = cpu_of_this_process_ns().saturating_sub(cpu_of_this_thread_ns());
+    // With the kernel threads of its io_uring.
+    let process = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
+    let load_cpu_ns = process.saturating_sub(thread_cpu_time()).as_nanos() as u64;
     [load_cpu_ns, usage.voluntary_switches + usage.involuntary_switches]
 }
 
