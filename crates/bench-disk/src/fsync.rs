@@ -11,17 +11,16 @@ use std::thread::Builder;
 use crossbeam_channel::{bounded, unbounded};
 use rustix::io::Errno;
 
-use crate::backing::{AllocationEffect, PageCacheMode, TestFile, check_dir, hint};
+use crate::backing::{AllocationEffect, PageCacheMode, TestFile, hint};
 use crate::device::{DeviceDemand, io_limit};
 use crate::display::human;
 use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
 use crate::job::MAX_THREADS;
 use crate::load::TestData;
 use crate::metrics::{LATENCY_METRIC, RATE_METRIC, seconds};
-use crate::storage::{check_not_in_memory, in_memory_error, memory_warning, named_file_warning};
+use crate::storage::{check_not_in_memory, check_test_dir, memory_warning, named_file_warning};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{RequestedSize, whole_sizes};
-use plimsoll_machine::Medium;
 use plimsoll_metal::uring::monotonic_ns;
 use plimsoll_model::job::disk::FsyncLoad;
 use plimsoll_model::metric::OfTransfers;
@@ -153,10 +152,8 @@ struct Log {
 
 impl Log {
     fn new(block: u64, thread: u64, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let facts = check_dir(&cx.options.dir)?;
-        if facts.file_system.medium == Some(Medium::Memory) {
-            return Err(in_memory_error(facts.file_system.name.unwrap_or("memory")));
-        }
+        // In memory, fdatasync has as little effect as direct I/O.
+        let facts = check_test_dir(cx, PageCacheMode::Direct)?;
         facts.file_size(RequestedSize::Exactly(SEGMENT))?;
         let file = TestFile::create(&facts, PageCacheMode::Buffered)?;
         file.allocate(SEGMENT, AllocationEffect::Stays)?;

@@ -31,7 +31,7 @@ mod threads;
 
 pub(crate) use data::{SECTOR_BYTES, Seal, SectorError, TestData, WrongSector};
 pub(crate) use driver::{DriverError, EngineInfo};
-pub(crate) use fault::{FaultCause, LoadError, TransferFault, remaining_request};
+pub(crate) use fault::{FaultCause, LoadError, remaining_request};
 pub(crate) use ledger::Ledger;
 pub(crate) use pattern::{BlockWalk, WalkExtent, derive};
 pub(crate) use schedule::StartSchedule;

@@ -80,13 +80,12 @@ impl<E: Engine> Loop<E> {
 mod tests {
     use std::os::unix::fs::FileExt;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::super::{CAP_NS, DiskLoad, LoadOptions, Portion, TransferTally, create_load};
     use crate::backing::fixture::{opened_again, test_file};
     use crate::engine::open;
     use crate::load::{BlockWalk, Ledger, Seal, TestData, TransferSource, WalkExtent};
-    use crate::storage::{CHUNK, fill};
+    use crate::storage::{CHUNK, refill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
 
     const BLOCK: usize = 4096;
@@ -100,7 +99,7 @@ mod tests {
     fn rig(kind: DiskEngine, operation: DiskOperation) -> Rig {
         let (file, dir) = test_file(CHUNK as u64);
         let mut noise = TestData::new(1, "fill").with(Seal::Sealed);
-        fill(&file, CHUNK as u64, Duration::MAX, &mut noise).expect("fill");
+        refill(&file, 0, CHUNK as u64, None, &mut noise).expect("fill");
         let plain = opened_again(&file);
         let engine = open(kind, &file, 4, BLOCK).expect("open").engine;
         let extent = WalkExtent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);

@@ -186,14 +186,13 @@ fn keep_up_or_stop(load: &mut dyn DiskLoad, patience_ns: u64) -> Result<bool, Lo
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::*;
     use crate::backing::TestFile;
     use crate::backing::fixture::test_file;
     use crate::engine::open;
     use crate::load::{self, BlockWalk, CAP_NS, LoadOptions, TestData, TransferSource, WalkExtent};
-    use crate::storage::{CHUNK, fill};
+    use crate::storage::{CHUNK, refill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
     use plimsoll_model::sample::CannotMeasure;
 
@@ -205,7 +204,7 @@ mod tests {
 
     fn filled() -> (Arc<TestFile>, tempfile::TempDir) {
         let (file, dir) = test_file(CHUNK as u64);
-        fill(&file, CHUNK as u64, Duration::MAX, &mut TestData::new(1, "fill")).expect("fill");
+        refill(&file, 0, CHUNK as u64, None, &mut TestData::new(1, "fill")).expect("fill");
         (file, dir)
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 use rustix::io::Errno;
 
+use super::fault::TransferFault;
 use super::*;
 use crate::load::{BlockWalk, WalkExtent};
 use plimsoll_metal::uring::{Completion, RingError, monotonic_ns};

@@ -135,8 +135,8 @@ impl Filled {
         };
         let file = Arc::new(file?);
         let (bytes, patience) = match size {
-            RequestedSize::Exactly(_) => (wanted.bytes.next_multiple_of(CHUNK as u64), Duration::MAX),
-            RequestedSize::Between { .. } => (wanted.bytes, MAX_FILL_TIME),
+            RequestedSize::Exactly(_) => (wanted.bytes.next_multiple_of(CHUNK as u64), None),
+            RequestedSize::Between { .. } => (wanted.bytes, Some(MAX_FILL_TIME)),
         };
         file.allocate(bytes, AllocationEffect::Moves)?;
         let filled = filled_up(&file, Filling { from: 0, bytes, patience, until }, noise)?;
@@ -175,7 +175,7 @@ impl Filled {
             let warnings = vec![DiskWarning::ContentsUnknown { device: name.clone() }];
             return Ok(Filled { file, bytes: wanted, known: false, warnings, size });
         }
-        let patience = if matches!(size, RequestedSize::Exactly(_)) { Duration::MAX } else { MAX_FILL_TIME };
+        let patience = matches!(size, RequestedSize::Between { .. }).then_some(MAX_FILL_TIME);
         let whole = wanted.next_multiple_of(CHUNK as u64).min(has - has % CHUNK as u64);
         let filled = filled_up(&file, Filling { from: 0, bytes: whole, patience, until }, noise)?;
         if filled == 0 {
@@ -200,9 +200,7 @@ impl Filled {
             let mut path: Vec<String> = top.into_iter().chain(layers).collect();
             path.extend((!disks.is_empty()).then(|| disks.join(" + ")));
             path.dedup();
-            if !path.is_empty() {
-                place.set(&DEVICE, path.join(" → "));
-            }
+            place.set_some(&DEVICE, Some(path.join(" → ")).filter(|path| !path.is_empty()));
         }
         place
     }
@@ -261,7 +259,7 @@ fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Re
 }
 
 /// Returns facts of the test directory. Fails if unusable, or in memory with a direct `cache`.
-fn check_test_dir(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
+pub(crate) fn check_test_dir(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir)?;
     match (facts.file_system.medium, cache) {
         (Some(Medium::Memory), PageCacheMode::Direct) => {
@@ -280,7 +278,7 @@ pub(crate) fn check_not_in_memory(machine: &Machine) -> Result<(), CannotMeasure
     }
 }
 
-pub(crate) fn in_memory_error(file_system: &str) -> CannotMeasure {
+fn in_memory_error(file_system: &str) -> CannotMeasure {
     CannotMeasure::not_here(format!(
         "the test directory is on {file_system}, which is in memory: direct I/O and fdatasync have no effect there; use a --dir on a disk"
     ))

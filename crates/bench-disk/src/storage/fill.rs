@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::backing::{AllocationEffect, PageCacheMode, TestFile, direct_refused};
 use crate::display::human;
 use crate::engine::open;
-use crate::load::{FaultCause, LoadError, TestData, TransferFault, remaining_request};
+use crate::load::{FaultCause, LoadError, TestData, remaining_request};
 use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 use plimsoll_model::job::disk::DiskEngine;
 use plimsoll_model::sample::CannotMeasure;
@@ -27,34 +27,16 @@ const QUICK: Duration = Duration::from_millis(20);
 /// Duration of a write above which writes become smaller and fewer.
 const SLOW_WRITE_TIME: Duration = Duration::from_millis(500);
 
-/// A range to fill, with time limits.
-#[derive(Debug, Clone, Copy)]
+/// A range to fill, by default without a time limit.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Filling {
     pub(crate) from: u64,
     /// Bytes; only whole chunks are filled.
     pub(crate) bytes: u64,
     /// Time after which a partial fill of at least a chunk suffices.
-    pub(crate) patience: Duration,
+    pub(crate) patience: Option<Duration>,
     /// Deadline, however much is filled.
     pub(crate) until: Option<Instant>,
-}
-
-impl Filling {
-    /// Returns the task to fill the first `bytes` bytes of a file, without a time limit.
-    pub(crate) fn of(bytes: u64) -> Self {
-        Filling { from: 0, bytes, patience: Duration::MAX, until: None }
-    }
-}
-
-/// Fills the first `bytes` like [`fill_within`], at most `patience`; returns the filled bytes.
-#[cfg(test)]
-pub(crate) fn fill(
-    file: &Arc<TestFile>,
-    bytes: u64,
-    patience: Duration,
-    noise: &mut TestData,
-) -> Result<u64, CannotMeasure> {
-    fill_within(file, Filling { patience, ..Filling::of(bytes) }, noise)
 }
 
 /// Fills a range with data of `noise` in whole chunks, as far as its `patience` lasts; truncates
@@ -76,7 +58,8 @@ pub(crate) fn fill_within(
     let mut again = Vec::new();
     let mut cut = false;
     loop {
-        let more = filled + CHUNK as u64 <= bytes && (filled == 0 || begun.elapsed() < patience) && !late();
+        let patient = filled == 0 || patience.is_none_or(|patience| begun.elapsed() < patience);
+        let more = filled + CHUNK as u64 <= bytes && patient && !late();
         if let Some(slot) = (more && in_flight < pace.most).then(|| idle.pop()).flatten() {
             if let Some(buffer) = engine.buffer(slot) {
                 noise.fill(buffer, from + filled);
@@ -176,16 +159,11 @@ fn failed(error: impl Into<LoadError>) -> CannotMeasure {
 }
 
 fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, CannotMeasure> {
-    match remaining_request(completion) {
+    remaining_request(completion).map_err(|fault| match fault.what {
         // Some file systems refuse O_DIRECT only at the first transfer.
-        Err(TransferFault { what: FaultCause::Errno(Errno::INVAL), .. })
-            if file.cache == PageCacheMode::Direct =>
-        {
-            Err(direct_refused(&file.facts))
-        }
-        Err(fault) => Err(failed(LoadError::Fault(fault))),
-        Ok(rest) => Ok(rest),
-    }
+        FaultCause::Errno(Errno::INVAL) if file.cache == PageCacheMode::Direct => direct_refused(&file.facts),
+        _ => failed(LoadError::Fault(fault)),
+    })
 }
 
 /// Allocates and fills `bytes`, rounded up to MiB, from `from` on. Fails at the deadline `until`.
@@ -198,7 +176,7 @@ pub(crate) fn refill(
 ) -> Result<(), CannotMeasure> {
     let whole = bytes.next_multiple_of(CHUNK as u64);
     file.allocate(from + whole, AllocationEffect::Moves)?;
-    fill_within(file, Filling { from, until, ..Filling::of(whole) }, noise).map(|_| ())
+    fill_within(file, Filling { from, bytes: whole, until, ..Filling::default() }, noise).map(|_| ())
 }
 
 #[cfg(test)]
@@ -208,12 +186,16 @@ mod tests {
     use super::*;
     use crate::backing::fixture::{opened_again, test_file};
 
+    fn of(bytes: u64) -> Filling {
+        Filling { bytes, ..Filling::default() }
+    }
+
     #[test]
     fn every_sector_of_a_filled_file_carries_its_address_and_the_file_ends_there() {
         let asked = 5 * CHUNK as u64 + 4096;
         let (file, _dir) = test_file(asked);
         let mut noise = TestData::new(9, "fill");
-        let filled = fill(&file, asked, Duration::MAX, &mut noise).expect("fill");
+        let filled = fill_within(&file, of(asked), &mut noise).expect("fill");
         assert_eq!(filled, 5 * CHUNK as u64);
         let plain = opened_again(&file);
         assert_eq!(plain.metadata().expect("stat").len(), filled);
@@ -226,21 +208,21 @@ mod tests {
     fn when_the_time_is_over_it_says_so_and_what_was_filled_in_time_counts() {
         let (file, _dir) = test_file(0);
         let mut noise = TestData::new(9, "fill");
-        let of = |chunks: u64, until| Filling { until: Some(until), ..Filling::of(chunks * CHUNK as u64) };
-        let late = fill_within(&file, of(64, Instant::now()), &mut noise).expect_err("late").to_string();
+        let until = |chunks: u64, until| Filling { until: Some(until), ..of(chunks * CHUNK as u64) };
+        let late = fill_within(&file, until(64, Instant::now()), &mut noise).expect_err("late").to_string();
         let holds = late.starts_with("the budget ended while the test file was being filled (0 B of 64 MiB ");
         assert!(holds, "{late}");
         assert!(late.ends_with("; use a smaller --size or a larger --budget"), "{late}");
         let tomorrow = Instant::now() + Duration::from_secs(86_400);
-        assert_eq!(fill_within(&file, of(3, tomorrow), &mut noise).expect("fill"), 3 * CHUNK as u64);
+        assert_eq!(fill_within(&file, until(3, tomorrow), &mut noise).expect("fill"), 3 * CHUNK as u64);
     }
 
     #[test]
     fn a_part_of_a_file_is_filled_where_it_is() {
         let (file, _dir) = test_file(0);
         let mut noise = TestData::new(9, "fill");
-        fill(&file, 2 * CHUNK as u64, Duration::MAX, &mut noise).expect("fill");
-        let part = Filling { from: 2 * CHUNK as u64, ..Filling::of(3 * CHUNK as u64) };
+        fill_within(&file, of(2 * CHUNK as u64), &mut noise).expect("fill");
+        let part = Filling { from: 2 * CHUNK as u64, ..of(3 * CHUNK as u64) };
         let filled = fill_within(&file, part, &mut TestData::new(9, "lent")).expect("fill");
         assert_eq!(filled, 3 * CHUNK as u64);
         let mut bytes = vec![0; 5 * CHUNK];
@@ -252,7 +234,8 @@ mod tests {
     fn without_patience_one_chunk_is_filled_and_without_room_none() {
         let (file, _dir) = test_file(0);
         let mut noise = TestData::new(9, "fill");
-        assert_eq!(fill(&file, 64 << 20, Duration::ZERO, &mut noise).expect("fill"), CHUNK as u64);
-        assert_eq!(fill(&file, CHUNK as u64 - 1, Duration::MAX, &mut noise).expect("fill"), 0);
+        let impatient = Filling { patience: Some(Duration::ZERO), ..of(64 << 20) };
+        assert_eq!(fill_within(&file, impatient, &mut noise).expect("fill"), CHUNK as u64);
+        assert_eq!(fill_within(&file, of(CHUNK as u64 - 1), &mut noise).expect("fill"), 0);
     }
 }

@@ -9,9 +9,7 @@ mod trim;
 
 pub(crate) use case_files::{CaseFiles, renewal};
 pub(crate) use file::{
-    Filled, check_not_in_memory, in_memory_error, memory_warning, named_file_warning, requested_size,
+    Filled, check_not_in_memory, check_test_dir, memory_warning, named_file_warning, requested_size,
 };
-pub(crate) use fill::CHUNK;
-#[cfg(test)]
-pub(crate) use fill::fill;
+pub(crate) use fill::{CHUNK, refill};
 pub(crate) use tool_files::ToolFiles;
