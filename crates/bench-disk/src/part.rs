@@ -61,7 +61,7 @@ fn demand(case: &Case) -> Option<DeviceDemand> {
     if case.benchmark() == DiskFsync.name() {
         return Some(FsyncLoad::try_from(case).ok()?.into());
     }
-    DeviceDemand::of(&DiskTransfers::try_from(case).ok()?).ok()
+    DeviceDemand::of(&DiskTransfers::try_from(case).ok()?)
 }
 
 fn is_direct(case: &Case) -> bool {

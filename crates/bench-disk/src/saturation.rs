@@ -36,7 +36,8 @@ impl Benchmark for DiskSaturation {
             curves: words::CURVES,
             shares_worker: true,
             waits_for_a_device: true,
-            limits: limit::of_a_search,
+            // The depth is searched for: no limits of a lone transfer.
+            limits: |question| limit::limits(question, |_| false),
             findings: |run| findings::queue::find(run, &DiskSaturation, &DiskIo),
             point: words::point,
             ..Descriptor::USUAL

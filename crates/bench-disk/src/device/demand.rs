@@ -55,9 +55,8 @@ impl Shares {
     /// unit; `None` if the limit of a direction in use is unknown.
     pub(crate) fn max_rate_by_limits(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
         let ways = [(self.read, read), (self.write, write)];
-        let ways = ways.iter().filter(|(share, _)| *share > 0.0);
-        ways.map(|(share, bound)| Some((*bound)? / share))
-            .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
+        let mut ways = ways.iter().filter(|(share, _)| *share > 0.0);
+        ways.try_fold(f64::INFINITY, |least, (share, bound)| Some(least.min((*bound)? / share)))
     }
 
     /// Returns the highest throughput, in the unit of `bound`, over a link that carries `bound` in
@@ -83,10 +82,10 @@ pub(crate) struct DeviceDemand {
 }
 
 impl DeviceDemand {
-    /// Returns the shares of directions, mean block and queue depth of `job`. Fails for trims.
-    pub(crate) fn of(job: &DiskTransfers) -> Result<Self, String> {
-        Ok(Self {
-            shares: Shares::of(job.operation)?,
+    /// Returns the shares of directions, mean block and queue depth of `job`; `None` for trims.
+    pub(crate) fn of(job: &DiskTransfers) -> Option<Self> {
+        Some(Self {
+            shares: Shares::of(job.operation).ok()?,
             block: job.mean_block(),
             in_flight: job.in_flight(),
             reaches_the_device: job.cache == CacheMode::Direct,

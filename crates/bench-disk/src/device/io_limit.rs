@@ -18,15 +18,12 @@ const REFUTED_FLOOR_SHARE: f64 = 0.95;
 /// IO/s, or s for a latency); `None` without such a limit.
 pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: DeviceDemand) -> Option<Setting> {
     let (kind, unit) = (setting::SettingKind::IoLimit, measurement.headline()?.unit);
-    let most = |counted| ceiling(machine, demand, counted)?.value;
-    let transfers = || most(demand.transfer_unit()?);
+    let of_bytes = unit == Unit::BytePerSecond;
+    let counted = if of_bytes { DemandUnit::Bytes } else { demand.transfer_unit()? };
+    let value = ceiling(machine, demand, counted)?.value?;
     match unit {
-        Unit::BytePerSecond => {
-            Some(Setting::of_rate(kind, Quantity { value: most(DemandUnit::Bytes)?, unit }))
-        }
-        Unit::IoPerSecond => Some(Setting::of_rate(kind, Quantity { value: transfers()?, unit })),
+        Unit::BytePerSecond | Unit::IoPerSecond => Some(Setting::of_rate(kind, Quantity { value, unit })),
         Unit::Second => {
-            let value = transfers()?;
             let bound = Quantity { value: least_latency(demand, value)?, unit };
             Some(Setting { kind, rate: Quantity { value, unit: Unit::IoPerSecond }, bound })
         }

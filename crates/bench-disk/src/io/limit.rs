@@ -15,18 +15,8 @@ const PASSED_BY: &str = "the page cache or the host's cache answered instead of 
 /// Highest speed of a disk ever sold, per minute (Seagate Cheetah 15K, 2000, and similar).
 const FASTEST_TURNS: f64 = 15_000.0;
 
-/// Returns the limits of the metric in `question` for a `disk.io` case with a fixed depth.
-pub(super) fn of_transfers(question: &Question<'_>) -> Vec<Limit> {
-    limits(question, DiskTransfers::has_one_in_flight)
-}
-
-/// Like [`of_transfers`], if the depth is searched for: without limits of a lone transfer.
-pub(crate) fn of_a_search(question: &Question<'_>) -> Vec<Limit> {
-    limits(question, |_| false)
-}
-
 /// Returns ceilings of a rate or floors of a latency; `is_lone`: whether one transfer is in flight.
-fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<Limit> {
+pub(crate) fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<Limit> {
     let Ok(job) = DiskTransfers::try_from(question.case) else { return Vec::new() };
     match (question.metric, job.mean_block()) {
         (THROUGHPUT_METRIC, _) => ceilings(question, &job, DemandUnit::Bytes),
@@ -38,8 +28,7 @@ fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<L
 
 /// Returns all known ceilings in `counted` units per second, tightest first, or why none is known.
 fn ceilings(question: &Question<'_>, job: &DiskTransfers, counted: DemandUnit) -> Vec<Limit> {
-    let of_groups =
-        DeviceDemand::of(job).ok().and_then(|demand| io_limit::ceiling(question.machine, demand, counted));
+    let of_groups = DeviceDemand::of(job).and_then(|of| io_limit::ceiling(question.machine, of, counted));
     with_that_of_groups(of_devices(question, job, counted), of_groups)
 }
 
@@ -107,11 +96,9 @@ fn rated_limit(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<L
     for disk in disks {
         let row = Device::of(disk)?;
         let by_bytes = shares.max_rate_by_limits(row.read, row.write)? / counted.bytes();
-        let by_transfers = match counted {
-            DemandUnit::Bytes => None,
-            DemandUnit::Transfers { .. } => shares.max_rate_by_limits(row.read_io, row.write_io),
-        };
-        let own = by_transfers.map_or(by_bytes, |transfers| transfers.min(by_bytes));
+        let by_transfers = shares.max_rate_by_limits(row.read_io, row.write_io);
+        let by_transfers = by_transfers.filter(|_| counted != DemandUnit::Bytes).unwrap_or(f64::INFINITY);
+        let own = by_transfers.min(by_bytes);
         sum += own;
         any = any.or_else(|| row.any.then_some(row));
         let checked = row.checked.as_ref().map_or("; not re-read for this file", |_| "");
@@ -156,7 +143,7 @@ fn instance_limit(
 /// Returns lower bounds of the mean latency in s, from cgroup I/O limits and, if `is_lone` (one
 /// transfer in flight), disk access times; an unknown limit if there is none.
 fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Limit> {
-    let of_groups = DeviceDemand::of(job).ok().and_then(|demand| io_limit::floor(question, demand));
+    let of_groups = DeviceDemand::of(job).and_then(|demand| io_limit::floor(question, demand));
     with_that_of_groups(vec![access(question, job, is_lone)], of_groups)
 }
 

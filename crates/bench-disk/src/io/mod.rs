@@ -111,7 +111,7 @@ impl Benchmark for DiskIo {
             curves: words::CURVES,
             shares_worker: true,
             waits_for_a_device: true,
-            limits: limit::of_transfers,
+            limits: |question| limit::limits(question, DiskTransfers::has_one_in_flight),
             findings: |run| findings::pattern::find(run, &DiskIo),
             point: words::point,
             ..Descriptor::USUAL
