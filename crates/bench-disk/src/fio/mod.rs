@@ -19,7 +19,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
 pub use syntax::JobEnvironment;
 
-use plimsoll_machine::DeviceNumber;
+use plimsoll_machine::{DeviceNumber, Root};
 use plimsoll_model::case::Value;
 use plimsoll_model::plan::file::PlanFile;
 use plimsoll_model::plan::{self, Group, PlanPositions, Position};
@@ -59,11 +59,10 @@ pub struct JobFile {
 /// Whether the file at path `name` is an fio job file: by its ending `.fio`, or by its content
 /// unless it ends in `.toml`, as plans do.
 pub fn is_job_file(name: &str) -> bool {
-    // A pipe can be read only once.
-    let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|about| about.is_file());
     let has_jobs = |path: &Path| read_small(path, MAX_BYTES).is_ok_and(|text| is_job_text(&text));
-    name.ends_with(ENDING)
-        || (!name.ends_with(".toml") && is_file(Path::new(name)) && has_jobs(Path::new(name)))
+    // A pipe can be read only once.
+    let may_be_read = !name.ends_with(".toml") && Path::new(name).is_file();
+    name.ends_with(ENDING) || (may_be_read && has_jobs(Path::new(name)))
 }
 
 /// Whether a text starts with a section that has an fio option; that of a plan is `[[group]]`.
@@ -297,9 +296,8 @@ impl JobEnvironment for Here {
             "pagesize" => Some(rustix::param::page_size() as u64),
             "ncpus" => std::thread::available_parallelism().ok().map(|n| n.get() as u64),
             "mb_memory" => {
-                let about = std::fs::read_to_string("/proc/meminfo").ok()?;
-                let total = about.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-                total.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib >> 10)
+                let about = rustix::system::sysinfo();
+                Some(about.totalram.saturating_mul(about.mem_unit.into()) >> 20)
             }
             _ => None,
         }
@@ -312,9 +310,8 @@ impl JobEnvironment for Here {
             return None;
         }
         let number = DeviceNumber::from_raw(about.rdev());
-        let sectors = std::fs::read_to_string(format!("/sys/dev/block/{number}/size")).ok()?;
         // sysfs counts sectors of 512 bytes, whatever the device's own.
-        sectors.trim().parse::<u64>().ok()?.checked_mul(512)
+        Root::live().number(format!("sys/dev/block/{number}/size")).ok()?.checked_mul(512)
     }
 }
 

@@ -87,7 +87,8 @@ impl BlockSizes {
     }
 }
 
-fn common_divisor(a: u64, b: u64) -> u64 {
+/// Returns the greatest common divisor of two numbers; the other number if one is 0.
+pub fn common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 

@@ -10,7 +10,7 @@ pub use format::{
     format_cpus, format_duration, format_size, percent, percent_below, relative_half_width, significant,
     write_distinct,
 };
-pub use mix::{BlockSizes, Mix, MixPart, parse_sizes};
+pub use mix::{BlockSizes, Mix, MixPart, common_divisor, parse_sizes};
 pub use parse::{ParseError, parse_count, parse_duration, parse_rate, parse_share, parse_size};
 
 /// Base unit of a [`Quantity`]. The serialised names are part of the run document's schema.

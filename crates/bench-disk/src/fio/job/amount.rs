@@ -146,15 +146,19 @@ impl<'a> JobReader<'a> {
         let searches = self.job.lists.contains_key("latency-target");
         let runtime = self.time("runtime", SECOND);
         self.job.lasts = runtime.map(|time| time.saturating_add(self.job.how.warm_up.unwrap_or_default()));
+        if let Some(given) = self.get("runtime").filter(|_| runtime.is_some() && !timed) {
+            let amount = self.get("io_size").or(self.get("size"));
+            let how = format!(
+                "measured for all of it; without time_based fio ends earlier where it has done {}",
+                shown_within(amount.map_or("its size", |given| given.written.as_str()), 40)
+            );
+            self.remark(given, &how);
+        }
         match runtime {
+            Some(_) if searches => {}
             Some(runtime) => {
-                if !timed {
-                    self.note_runtime();
-                }
-                if !searches {
-                    let (samples, time) = split_into_samples(runtime);
-                    (self.job.how.samples, self.job.how.sample_time) = (Some(samples), Some(time));
-                }
+                let (samples, time) = split_into_samples(runtime);
+                (self.job.how.samples, self.job.how.sample_time) = (Some(samples), Some(time));
             }
             None if let Some(given) = self.get("time_based").filter(|_| timed) => {
                 self.wrong.push(Mistake::wrong(&given.line, "time_based requires runtime"));
@@ -162,18 +166,6 @@ impl<'a> JobReader<'a> {
             None if !searches => self.fixed_amount(),
             None => {}
         }
-    }
-
-    /// Adds a remark that fio may end before `runtime`, because `time_based` is missing.
-    fn note_runtime(&mut self) {
-        let Some(given) = self.get("runtime") else { return };
-        let amount =
-            self.get("io_size").or(self.get("size")).map_or("its size", |given| given.written.as_str());
-        let how = format!(
-            "measured for all of it; without time_based fio ends earlier where it has done {}",
-            shown_within(amount, 40)
-        );
-        self.remark(given, &how);
     }
 
     /// Returns the bytes that each job transfers in fio 3.33, in blocks of `block` bytes, from

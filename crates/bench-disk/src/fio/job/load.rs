@@ -8,7 +8,7 @@ use super::super::syntax::GivenOption;
 use super::super::value::{self, Base};
 use super::{FIO_BLOCK_BYTES, JobLoad, JobReader};
 use plimsoll_model::case::Value;
-use plimsoll_units::quantity::{Mix, MixPart, format_duration};
+use plimsoll_units::quantity::{BlockSizes, Mix, MixPart, common_divisor, format_duration};
 
 pub(super) const ENGINES: &[&str] = &["io_uring", "libaio", "psync", "sync", "pvsync", "pvsync2", "mmap"];
 
@@ -33,15 +33,13 @@ impl<'a> JobReader<'a> {
         if op == "mixed" {
             self.read_share();
         }
-        let pattern = match step {
-            Some(step) => self.stepped_pattern(step),
-            None if random => self.distribution(),
-            None if op == "mixed" => Some("sequential-each".to_owned()),
-            None => Some("sequential".to_owned()),
+        let pattern = match (given, step) {
+            (Some(given), Some(step)) => self.stepped_pattern(given, step),
+            _ if random => self.distribution(),
+            _ if op == "mixed" => "sequential-each".to_owned(),
+            _ => "sequential".to_owned(),
         };
-        if let Some(pattern) = pattern {
-            self.word("pattern", &pattern, "rw");
-        }
+        self.word("pattern", &pattern, "rw");
     }
 
     fn read_share(&mut self) {
@@ -63,8 +61,7 @@ impl<'a> JobReader<'a> {
 
     /// Returns the pattern (`backward`, `random` …) for the suffix `step` of `rw`: bytes to skip
     /// (`read:-8k`) or transfers per random offset (`randread:8`). Records an error if unsupported.
-    fn stepped_pattern(&mut self, step: &str) -> Option<String> {
-        let given = self.get("rw")?;
+    fn stepped_pattern(&mut self, given: &GivenOption, step: &str) -> String {
         if self.load.random {
             if value::count(step) != Some(1) {
                 self.refuse(given, "each random transfer has a place of its own");
@@ -74,23 +71,23 @@ impl<'a> JobReader<'a> {
         let back = step.strip_prefix('-').and_then(|step| value::size(step, self.base));
         let block = self.get("bs").map_or(Some(FIO_BLOCK_BYTES), |bs| value::size(&bs.value, self.base));
         if back.is_some() && back == block.and_then(|block| block.checked_mul(2)) && self.load.op != "mixed" {
-            return Some("backward".to_owned());
+            return "backward".to_owned();
         }
         let why =
             "a sequential load leaves nothing out; only backwards, block by block (rw=read:-8k with bs=4k)";
         self.refuse(given, why);
-        Some("sequential".to_owned())
+        "sequential".to_owned()
     }
 
     /// Returns the pattern (`random`, `zipf:1.2`, `zoned:50-5:50-95`, `sequential`) of a random
     /// load, from `random_distribution` and `percentage_random`; records what is unsupported.
-    fn distribution(&mut self) -> Option<String> {
+    fn distribution(&mut self) -> String {
         if let Some(given) = self.get("percentage_random") {
             let shares = self.values_per_direction(given);
             match shares.iter().map(|share| share.and_then(value::count)).collect::<Option<Vec<u64>>>() {
                 Some(shares) if shares.iter().all(|share| *share == 100) => {}
                 Some(shares) if shares.iter().all(|share| *share == 0) && self.load.op != "mixed" => {
-                    return Some("sequential".to_owned());
+                    return "sequential".to_owned();
                 }
                 Some(_) => self.refuse(given, "a load is random or sequential"),
                 None => self.record_invalid(given, "a percentage"),
@@ -100,7 +97,7 @@ impl<'a> JobReader<'a> {
         let word = given.map_or("random", |given| given.value.as_str());
         if let (Some(given), Some(rest)) = (given, word.strip_prefix("zoned:")) {
             match zones(rest) {
-                Some(zones) => return Some(format!("zoned:{zones}")),
+                Some(zones) => return format!("zoned:{zones}"),
                 None => self.refuse(
                     given,
                     "zones must be at most 8 shares of transfers and of the file, each adding up to 100",
@@ -110,7 +107,7 @@ impl<'a> JobReader<'a> {
             let theta = word.strip_prefix("zipf").map(|theta| theta.strip_prefix(':').unwrap_or("1.2"));
             match theta.map(|theta| (theta, theta.parse::<f64>())) {
                 Some((theta, Ok(number))) if number > 0.0 && number <= 5.0 => {
-                    return Some(format!("zipf:{theta}"));
+                    return format!("zipf:{theta}");
                 }
                 Some(_) => self.refuse(given, "zipf has one exponent, above 0 and at most 5"),
                 None => self.refuse(given, "places are random, zipf:EXPONENT or zoned"),
@@ -119,7 +116,7 @@ impl<'a> JobReader<'a> {
         if let Some(given) = self.get("norandommap").filter(|_| self.is_on("norandommap")) {
             self.remark(given, "plimsoll visits each block once in a random order, then again in another");
         }
-        Some("random".to_owned())
+        "random".to_owned()
     }
 
     pub(super) fn blocks(&mut self) {
@@ -162,13 +159,12 @@ impl<'a> JobReader<'a> {
 
     /// Sets `align` from `ba`; without it, random blocks start at multiples of the smallest block.
     fn alignment(&mut self) {
-        let sizes: Vec<u64> = match self.job.lists.get("block") {
-            Some(Value::Size(bytes)) => vec![*bytes],
-            Some(Value::Mix(mix)) => mix.parts().iter().map(|part| part.bytes).collect(),
+        let blocks = match self.job.lists.get("block") {
+            Some(Value::Size(bytes)) => BlockSizes::One(*bytes),
+            Some(Value::Mix(mix)) => BlockSizes::Mixed(mix.clone()),
             _ => return,
         };
-        let least = sizes.iter().copied().min().unwrap_or(1);
-        let unit = sizes.iter().fold(0, |divisor, bytes| gcd(divisor, *bytes));
+        let (least, unit) = (blocks.smallest(), blocks.unit());
         let Some(given) = self.get("ba") else {
             if self.load.random && least != unit {
                 self.set("align", Value::Size(least), "ba");
@@ -353,10 +349,8 @@ fn split(text: &str, base: Base) -> Option<Value> {
         Some((value::size(size, base).filter(|size| *size > 0)?, share))
     };
     let parts: Vec<(u64, Option<u64>)> = text.split(':').map(part).collect::<Option<_>>()?;
-    let stated: u64 =
-        parts.iter().filter_map(|(_, share)| *share).try_fold(0u64, |sum, share| sum.checked_add(share))?;
     let open = parts.iter().filter(|(_, share)| share.is_none()).count() as u64;
-    let left = 100u64.checked_sub(stated)?;
+    let left = parts.iter().filter_map(|(_, share)| *share).try_fold(100, u64::checked_sub)?;
     if (open == 0) != (left == 0) {
         return None;
     }
@@ -370,15 +364,11 @@ fn split(text: &str, base: Base) -> Option<Value> {
     if let [(only, _)] = weighed.as_slice() {
         return Some(Value::Size(*only));
     }
-    let divisor = weighed.iter().fold(0, |divisor, (_, weight)| gcd(divisor, *weight)).max(1);
+    let divisor = weighed.iter().fold(0, |divisor, (_, weight)| common_divisor(divisor, *weight)).max(1);
     let parts = weighed
         .into_iter()
         .map(|(bytes, weight)| Some(MixPart { bytes, weight: u32::try_from(weight / divisor).ok()? }));
     Mix::new(parts.collect::<Option<_>>()?).map(Value::Mix)
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Parses `bsrange`, `4k-16k`: all multiples of 4k up to 16k, equally often; `None` above 16 sizes.
@@ -407,9 +397,7 @@ fn zones(text: &str) -> Option<String> {
         let of_file = if of_file.is_empty() { left } else { value::count(of_file)? };
         all.push((value::count(transfers)?, of_file));
     }
-    let whole = |of: fn(&(u64, u64)) -> u64| {
-        all.iter().map(of).try_fold(0u64, |sum, n| sum.checked_add(n)) == Some(100)
-    };
+    let whole = |of: fn(&(u64, u64)) -> u64| all.iter().map(of).try_fold(100, u64::checked_sub) == Some(0);
     let fits =
         all.len() <= 8 && whole(|zone| zone.0) && whole(|zone| zone.1) && all.iter().all(|zone| zone.1 > 0);
     fits.then(|| {
