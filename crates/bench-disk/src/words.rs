@@ -25,16 +25,19 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
     let target = format!("{} ≤ {}", target.percentile(), target.time());
     let held = measurement.achieved.get(&TARGET_HELD)?;
-    let lone = measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::parse_synchronous(&word));
+    let lone = lone_engine(measurement);
     Some(match measurement.achieved.get(&DEEPEST_QUEUE)? {
         None if held => format!("{target} at depth 1, the search was inconclusive"),
         None => format!("{target} at no depth"),
-        Some(1) if held && let Some(lone) = lone => {
-            format!("{target} at depth 1, the only one of {}", lone.word())
-        }
+        Some(1) if held && let Some(lone) = lone => format!("{target} at depth 1, the only one of {lone}"),
         Some(depth) if held => format!("{target} up to depth {depth}"),
         Some(depth) => format!("{target} up to depth {depth} in the search, not in the samples"),
     })
+}
+
+/// Returns the name of the engine that did the work if it has one transfer at a time; else `None`.
+pub(super) fn lone_engine(measurement: &Measurement) -> Option<&'static str> {
+    DiskEngine::parse_synchronous(&measurement.achieved.get(&ENGINE)?).map(DiskEngine::word)
 }
 
 /// Describes the saturation point of a measurement: "at depth 8 on 2 threads"; `None` without one.

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use crate::fact::{self, DEEPEST_QUEUE, ENGINE, TARGET_HELD, WITHIN_TARGET};
+use crate::fact::{self, DEEPEST_QUEUE, TARGET_HELD, WITHIN_TARGET};
 use crate::metrics::{DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC};
+use crate::words::lone_engine;
 use plimsoll_bench_api::prelude::*;
-use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
+use plimsoll_model::job::disk::DiskTransfers;
 use plimsoll_model::words;
 use plimsoll_units::quantity::{percent, percent_below};
 
@@ -100,27 +101,19 @@ fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<PlainF
     let (points, chosen) = searched(measurement)?;
     let found = &points[chosen];
     let next = points.iter().filter(|at| at.depth > found.depth).min_by(|a, b| a.depth.total_cmp(&b.depth));
-    let beyond = match next.and_then(|next| Some((next, next.time(&percentile)?))) {
-        Some((next, time)) => {
-            format!("up to {} ({}); {} gave {time}", found.place(), found.rate(), next.place())
-        }
-        None => {
-            let lone =
-                measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::parse_synchronous(&word));
-            let (place, rate) = (found.place(), found.rate());
-            match lone {
-                Some(engine) => format!("at {place} ({rate}), the only depth of {}", engine.word()),
-                None => format!("up to {place} ({rate}), the deepest queue that it tried"),
-            }
-        }
+    let next = next.and_then(|next| Some((next.place(), next.time(&percentile)?)));
+    let (place, rate) = (found.place(), found.rate());
+    let beyond = match (next, lone_engine(measurement)) {
+        (Some((next, time)), _) => format!("up to {place} ({rate}); {next} gave {time}"),
+        (None, Some(engine)) => format!("at {place} ({rate}), the only depth of {engine}"),
+        (None, None) => format!("up to {place} ({rate}), the deepest queue that it tried"),
     };
     let case = words::full(transfers.descriptor().words, &measurement.case);
     let missed = measurement.achieved.get(&TARGET_HELD) == Some(false);
     let share = measurement.achieved.get(&WITHIN_TARGET);
     let text = match share.filter(|_| missed) {
         Some(share) => format!(
-            "{case}: the search met {percentile} ≤ {bound} {beyond}. Measured again at {}, only {} of the transfers took at most {bound}, and {percentile} requires {} %. Use a longer --sample-time or a wider --latency-target",
-            found.place(),
+            "{case}: the search met {percentile} ≤ {bound} {beyond}. Measured again at {place}, only {} of the transfers took at most {bound}, and {percentile} requires {} %. Use a longer --sample-time or a wider --latency-target",
             percent_below(share),
             percentile.trim_start_matches('p')
         ),
