@@ -87,14 +87,6 @@ macro_rules! with_engine {
 pub(super) use with_engine;
 
 impl AnyEngine {
-    pub(crate) fn kind(&self) -> DiskEngine {
-        with_engine!(self, engine => engine.kind())
-    }
-
-    pub(crate) fn remark(&self) -> Option<String> {
-        with_engine!(self, engine => engine.remark())
-    }
-
     pub(crate) fn as_dyn(&mut self) -> &mut dyn Engine {
         with_engine!(self, engine => engine)
     }
@@ -107,19 +99,10 @@ pub(crate) struct Opened {
     pub(crate) fell_back: Option<String>,
 }
 
-/// Opens engine `kind` on `file` with `depth` buffers of `block` bytes; if the kernel refuses it, a
-/// fallback, mostly psync. Fails without memory for the buffers, or if a size is 0 or too large.
-pub(crate) fn open(
-    kind: DiskEngine,
-    file: &Arc<TestFile>,
-    depth: usize,
-    block: usize,
-) -> Result<Opened, RingError> {
-    open_on(kind, std::slice::from_ref(file), depth, block, AccessOrder::Sequential, TickClock::system())
-}
-
-/// Like [`open`], on several files (`Request::file` is the index in `files`). `access` is the
-/// expected order of offsets, a hint for mmap; `clock` timestamps completions.
+/// Opens engine `kind` on `files` (`Request::file` is an index) with `depth` buffers of `block`
+/// bytes; if the kernel refuses it, a fallback, mostly psync. Fails without memory for the buffers,
+/// or if a size is 0 or too large. `access` is the expected order of offsets, a hint for mmap;
+/// `clock` timestamps completions.
 pub(crate) fn open_on(
     kind: DiskEngine,
     files: &[Arc<TestFile>],
@@ -166,7 +149,7 @@ pub(crate) fn open_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backing::fixture::test_file;
+    use crate::backing::fixture::{open, test_file};
 
     fn request(op: RequestKind, offset: u64, len: usize) -> Request {
         Request { slot: 0, op, file: 0, offset, start: 0, len }

@@ -412,5 +412,11 @@ impl<E: Engine> Loop<E> {
     }
 }
 
+/// Returns the ns from now until `until`, at least 0; `u64::MAX` without a deadline.
+pub(crate) fn left_ns(until: Option<Instant>) -> u64 {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    left.map_or(u64::MAX, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests;

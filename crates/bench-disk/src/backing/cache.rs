@@ -1,12 +1,11 @@
 //! Direct or buffered access to a file or device.
 
 use rustix::fs::OFlags;
-use serde::{Deserialize, Serialize};
 
 use plimsoll_model::job::disk::CacheMode;
 
 /// Use of the page cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageCacheMode {
     /// Bypassed with `O_DIRECT`.
     Direct,

@@ -66,12 +66,8 @@ impl Claim {
     }
 
     /// Fails if the device (open as `file`, `name` in errors) is in use or changed since the claim.
-    pub(crate) fn recheck(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
-        self.found_unused(root, name, file).map(drop)
-    }
-
-    /// Like [`Claim::recheck`]; returns the devices below, and a remark if some users are unknown.
-    fn found_unused(
+    /// Returns the devices below, and a remark if some users are unknown.
+    pub(crate) fn found_unused(
         &self,
         root: &Root,
         name: &str,

@@ -7,6 +7,11 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::{AllocationEffect, PageCacheMode, TestFile, check_dir};
+use crate::engine::{Opened, open_on};
+use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::ticks::TickClock;
+use plimsoll_metal::uring::RingError;
+use plimsoll_model::job::disk::DiskEngine;
 
 /// Makes a buffered test file of `bytes` bytes in a directory of its own, which ends with the
 /// value.
@@ -18,6 +23,24 @@ pub(crate) fn test_file(bytes: u64) -> (Arc<TestFile>, TempDir) {
         file.allocate(bytes, AllocationEffect::Moves).expect("allocate");
     }
     (Arc::new(file), dir)
+}
+
+impl TestFile {
+    /// Marks the file as direct, for tests on file systems without O_DIRECT.
+    pub(crate) fn verified_direct(mut self) -> Self {
+        self.cache = PageCacheMode::Direct;
+        self
+    }
+}
+
+/// Opens engine `kind` on `file` with `depth` buffers of `block` bytes.
+pub(crate) fn open(
+    kind: DiskEngine,
+    file: &Arc<TestFile>,
+    depth: usize,
+    block: usize,
+) -> Result<Opened, RingError> {
+    open_on(kind, std::slice::from_ref(file), depth, block, AccessOrder::Sequential, TickClock::system())
 }
 
 /// Opens the file once more, to read and write it as any program does.

@@ -37,7 +37,8 @@ pub struct RawDevice {
 impl RawDevice {
     /// Fails if the device was claimed for writing and is in use or has changed since.
     pub fn recheck(&self, root: &Root) -> Result<(), RawError> {
-        self.claim.as_ref().map_or(Ok(()), |claim| claim.recheck(root, &self.name, &self.file))
+        let Some(claim) = &self.claim else { return Ok(()) };
+        claim.found_unused(root, &self.name, &self.file).map(drop)
     }
 }
 
@@ -96,8 +97,7 @@ fn check_consent(
 }
 
 fn reopen(device: &Path, cache: PageCacheMode, writes: bool) -> std::io::Result<File> {
-    let mut flags = OFlags::CLOEXEC;
-    flags.set(OFlags::DIRECT, cache == PageCacheMode::Direct);
+    let mut flags = OFlags::CLOEXEC | cache.open_flags();
     flags.set(OFlags::EXCL, writes);
     File::options().read(true).write(writes).custom_flags(flags.bits().cast_signed()).open(device)
 }

@@ -102,12 +102,6 @@ impl TestFile {
         TestFile { file, cache, facts, device, named: false }.reopened(cache)
     }
 
-    /// Marks the file as direct, for tests on file systems without O_DIRECT.
-    #[cfg(test)]
-    pub(crate) fn verified_direct(self) -> Self {
-        TestFile { cache: PageCacheMode::Direct, ..self }
-    }
-
     /// Whether the test file may be written to; false for a device without the user's consent.
     pub(crate) fn is_writable(&self) -> bool {
         self.device.as_ref().is_none_or(|device| device.claim.is_some())

@@ -98,8 +98,9 @@ impl Engine for Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{open, with_engine};
+    use super::super::with_engine;
     use super::*;
+    use crate::backing::fixture::open;
     use crate::backing::{PageCacheMode, check_dir};
 
     /// Without polling queues, as on most machines, it must fall back before any measurement.
@@ -111,7 +112,8 @@ mod tests {
         let file = Arc::new(file);
         let polling = Polling { completion: true, ..Polling::default() };
         let mut opened = open(DiskEngine::IoUring(polling), &file, 1, 4096).expect("open");
-        assert_eq!(opened.engine.kind() != DiskEngine::IoUring(polling), opened.fell_back.is_some());
+        let kind = opened.engine.as_dyn().kind();
+        assert_eq!(kind != DiskEngine::IoUring(polling), opened.fell_back.is_some());
         assert_eq!(rustix::fs::fstat(&file).expect("stat").st_size, 0, "it is still to be appended to");
         for op in [RequestKind::Write, RequestKind::Read] {
             let request = Request { slot: 0, op, file: 0, offset: 0, start: 0, len: 4096 };

@@ -185,8 +185,7 @@ impl Transfers {
     fn left_ns(&self) -> u64 {
         /// Least time of a sample that the run loop still starts.
         const LEAST_NS: u64 = 200_000_000;
-        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-        left.map_or(u64::MAX, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(LEAST_NS))
+        load::left_ns(self.until).max(LEAST_NS)
     }
 
     /// Records in `facts`, if samples have a fixed amount, its mean in transfers and bytes, per
@@ -271,14 +270,16 @@ fn open_engine(
     let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
     let open = |kind| open_on(kind, files, depth, block, access, clock);
     let mut opened = open(kind)?;
-    let is_refused = matches!(kind, DiskEngine::IoUring(_)) && opened.engine.kind() == DiskEngine::Psync;
+    let used = opened.engine.as_dyn().kind();
+    let is_refused = matches!(kind, DiskEngine::IoUring(_)) && used == DiskEngine::Psync;
     if is_refused && depth >= 2 && job.cache == CacheMode::Direct && !trims {
         let second = open(DiskEngine::Libaio)?;
         if second.fell_back.is_none() {
             opened.engine = second.engine;
         }
     }
-    let (kind, remark) = (opened.engine.kind(), opened.engine.remark());
+    let engine = opened.engine.as_dyn();
+    let (kind, remark) = (engine.kind(), engine.remark());
     Ok((opened.engine, EngineInfo { kind, fell_back: instead.or(opened.fell_back), remark }))
 }
 

@@ -1,8 +1,6 @@
 //! Load with verified reads (`--verify`): sealed writes, and a ledger of possible generations.
 
-use std::time::Instant;
-
-use super::{LoadError, Loop, TallyMode, Whole};
+use super::{LoadError, Loop, TallyMode, Whole, left_ns};
 use crate::engine::Engine;
 use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
@@ -57,9 +55,7 @@ impl<E: Engine> Loop<E> {
         let extent = self.source.walk.extent;
         let end = extent.start + extent.bytes;
         let mut next = extent.start;
-        let left = self.manner.until.map(|until| until.saturating_duration_since(Instant::now()));
-        let left_ns = left.map_or(REREAD_NS, |left| u64::try_from(left.as_nanos()).unwrap_or(REREAD_NS));
-        let most_ns = left_ns.clamp(LEAST_NS, REREAD_NS);
+        let most_ns = left_ns(self.manner.until).clamp(LEAST_NS, REREAD_NS);
         while next < end && self.engine.now_ns().saturating_sub(begun) < most_ns {
             while next < end
                 && let Some(slot) = self.idle.pop()
@@ -82,8 +78,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::{CAP_NS, DiskLoad, LoadOptions, Portion, TransferTally, create_load};
-    use crate::backing::fixture::{opened_again, test_file};
-    use crate::engine::open;
+    use crate::backing::fixture::{open, opened_again, test_file};
     use crate::load::{BlockWalk, Ledger, Seal, TestData, TransferSource, WalkExtent};
     use crate::storage::{CHUNK, refill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};

@@ -189,8 +189,7 @@ mod tests {
 
     use super::*;
     use crate::backing::TestFile;
-    use crate::backing::fixture::test_file;
-    use crate::engine::open;
+    use crate::backing::fixture::{open, test_file};
     use crate::load::{self, BlockWalk, CAP_NS, LoadOptions, TestData, TransferSource, WalkExtent};
     use crate::storage::{CHUNK, refill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
@@ -210,7 +209,7 @@ mod tests {
 
     fn make(file: &Arc<TestFile>) -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> {
         let engine = open(DiskEngine::Psync, file, 1, 4096)?.engine;
-        let about = EngineInfo { kind: engine.kind(), fell_back: None, remark: engine.remark() };
+        let about = EngineInfo { kind: DiskEngine::Psync, fell_back: None, remark: None };
         let extent = WalkExtent::of_blocks((CHUNK / 4096) as u64, 4096);
         let walk = BlockWalk::new(BlockOrder::Random, extent, 1);
         let source = TransferSource::new(DiskOperation::Read, WriteThrough::No, BlockSizes::One(4096), walk);

@@ -146,13 +146,6 @@ pub(crate) struct WalkExtent {
     pub(crate) largest: u64,
 }
 
-impl WalkExtent {
-    #[cfg(test)]
-    pub(crate) fn of_blocks(blocks: u64, block: u64) -> Self {
-        WalkExtent { start: 0, bytes: blocks * block, unit: block, largest: block }
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextBlock {
     /// Offset in bytes.

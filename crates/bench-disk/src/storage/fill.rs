@@ -7,8 +7,10 @@ use rustix::io::Errno;
 
 use crate::backing::{AllocationEffect, PageCacheMode, TestFile, direct_refused};
 use crate::display::human;
-use crate::engine::open;
+use crate::engine::open_on;
 use crate::load::{FaultCause, LoadError, TestData, remaining_request};
+use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 use plimsoll_model::job::disk::DiskEngine;
 use plimsoll_model::sample::CannotMeasure;
@@ -48,7 +50,9 @@ pub(crate) fn fill_within(
     noise: &mut TestData,
 ) -> Result<u64, CannotMeasure> {
     let Filling { from, bytes, patience, until } = filling;
-    let mut opened = open(DiskEngine::PLAIN, file, FILL_DEPTH, CHUNK).map_err(failed)?;
+    let (files, clock) = (std::slice::from_ref(file), TickClock::system());
+    let opened = open_on(DiskEngine::PLAIN, files, FILL_DEPTH, CHUNK, AccessOrder::Sequential, clock);
+    let mut opened = opened.map_err(failed)?;
     let engine = opened.engine.as_dyn();
     let begun = Instant::now();
     let late = || until.is_some_and(|until| Instant::now() >= until);

@@ -3,7 +3,6 @@
 //! filled once in order and once at random in the case's blocks.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::engine::open_on;
 use crate::load::{
@@ -41,11 +40,10 @@ pub(crate) fn precondition(
     let written = overwrite(job, cx, filled, bytes).map_err(|e| CannotMeasure::environment(e.to_string()))?;
     let disks = cx.machine.storage.as_ref().map_or(&[][..], |storage| &storage.disks);
     let has: u64 = disks.iter().filter_map(|disk| disk.size_bytes).sum();
-    let part = (bytes as f64) < WHOLE * has as f64;
-    let mut warnings = Vec::new();
-    warnings.extend((written < bytes).then_some(DiskWarning::PreconditionCut { written, bytes }));
-    warnings.extend(part.then_some(DiskWarning::PartOfDevice { bytes, device: has }));
-    Ok(warnings)
+    let is_part = (bytes as f64) < WHOLE * has as f64;
+    let cut = (written < bytes).then_some(DiskWarning::PreconditionCut { written, bytes });
+    let part = is_part.then_some(DiskWarning::PartOfDevice { bytes, device: has });
+    Ok(cut.into_iter().chain(part).collect())
 }
 
 fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result<u64, LoadError> {
@@ -61,8 +59,7 @@ fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64)
     let mut load = load::create_load(opened.engine, source, noise, LoadOptions::default(), tally);
     let is_exact = matches!(requested_size(job), RequestedSize::Exactly(_));
     let cap_ns = if is_exact { u64::MAX } else { PATIENCE_NS };
-    let left = cx.options.until.map(|until| until.saturating_duration_since(Instant::now()));
-    let cap_ns = left.map_or(cap_ns, |left| u64::try_from(left.as_nanos()).unwrap_or(cap_ns).min(cap_ns));
+    let cap_ns = load::left_ns(cx.options.until).min(cap_ns);
     let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;
     let done = load.count(Portion::Transfers { transfers, cap_ns }, TransferTally::default())?;
     filled.file.sync()?;

@@ -5,6 +5,12 @@ use proptest::prelude::*;
 use super::*;
 use plimsoll_model::job::disk::BlockOrder;
 
+impl WalkExtent {
+    pub(crate) fn of_blocks(blocks: u64, block: u64) -> Self {
+        WalkExtent { start: 0, bytes: blocks * block, unit: block, largest: block }
+    }
+}
+
 proptest! {
     #[test]
     fn what_was_mixed_is_found_again(x: u64) {
