@@ -216,11 +216,10 @@ impl Log {
     fn verify(&self) -> Result<(), CannotMeasure> {
         let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
         let mut found = vec![0; self.block.len()];
-        match self.file.file.read_exact_at(&mut found, offset) {
-            Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
-                return Err(CannotMeasure::environment(format!("the log cannot be read back: {error}")));
-            }
-            _ => {}
+        if let Err(error) = self.file.file.read_exact_at(&mut found, offset)
+            && error.kind() != ErrorKind::UnexpectedEof
+        {
+            return Err(CannotMeasure::environment(format!("the log cannot be read back: {error}")));
         }
         if found == self.block {
             return Ok(());

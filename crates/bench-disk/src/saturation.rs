@@ -95,11 +95,11 @@ impl Benchmark for DiskSaturation {
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let most = default_threads(cx.machine).into_iter().max().unwrap_or(1);
         let doublings = std::iter::successors(Some(1), |threads| Some(threads * 2));
-        let mut threads: Vec<u64> = doublings.take_while(|threads| *threads < most).collect();
-        threads.push(most);
+        let threads = doublings.take_while(|threads| *threads < most).chain([most]);
         let job: DiskTransfers = parsed.read()?;
         let team = |threads: u64| Transfers::new(&format!("{case}#{threads}"), with_queue(&job, threads), cx);
-        Ok(Box::new(SaturationSweep::new(threads.into_iter().map(team).collect::<Result<_, _>>()?)))
+        let teams = threads.map(team).collect::<Result<_, _>>()?;
+        Ok(Box::new(SaturationSweep { teams, chosen: None, curve: Vec::new() }))
     }
 }
 

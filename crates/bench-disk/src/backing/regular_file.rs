@@ -117,14 +117,12 @@ impl TestFile {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
         let file = rustix::fs::open(path, access | OFlags::CLOEXEC | cache.open_flags(), Mode::empty());
-        match file {
-            Ok(file) => {
-                let (file, facts, device) = (File::from(file), self.facts.clone(), self.device.clone());
-                Ok(TestFile { file, cache, facts, device, named: self.named })
-            }
-            Err(Errno::INVAL) if cache == PageCacheMode::Direct => Err(direct_refused(&self.facts)),
-            Err(errno) => Err(failure("opened again", &self.facts, errno)),
-        }
+        let file = file.map_err(|errno| match errno {
+            Errno::INVAL if cache == PageCacheMode::Direct => direct_refused(&self.facts),
+            errno => failure("opened again", &self.facts, errno),
+        })?;
+        let (file, facts, device) = (File::from(file), self.facts.clone(), self.device.clone());
+        Ok(TestFile { file, cache, facts, device, named: self.named })
     }
 
     /// Allocates the first `bytes` bytes, so that a lack of space shows before any timing; `end`:

@@ -106,13 +106,11 @@ impl DeviceCheck {
     /// the case uses the first `bytes` of the file. Without `storage`, checks only the page cache.
     pub(crate) fn new(root: Root, storage: Option<&Storage>, file: Arc<TestFile>, bytes: u64) -> Self {
         let disks = storage.map_or(&[][..], |storage| &storage.disks);
-        let numbers: Vec<DeviceNumber> = disks.iter().filter_map(|disk| disk.number).collect();
-        let complete = numbers.len() == disks.len();
+        let numbers = disks.iter().map(|disk| disk.number).collect::<Option<Vec<_>>>().unwrap_or_default();
         let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
-        let below = DeviceCounts::new(&root, if complete { numbers } else { Vec::new() }, names.join(" + "));
-        let looped =
-            storage.is_some_and(|storage| storage.layers.iter().any(|layer| layer.kind == DiskKind::Loop));
-        let (near, far) = match storage.filter(|_| looped) {
+        let below = DeviceCounts::new(&root, numbers, names.join(" + "));
+        let is_looped = |storage: &&Storage| storage.layers.iter().any(|layer| layer.kind == DiskKind::Loop);
+        let (near, far) = match storage.filter(is_looped) {
             Some(storage) => {
                 let top = storage.top().into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
                 (DeviceCounts::new(&root, top, storage.top_names().join(" + ")), Some(below))
@@ -120,11 +118,10 @@ impl DeviceCheck {
             None => (below, None),
         };
         // DAX and a separate realtime device bypass the counters of the disk.
-        let options =
-            storage.and_then(|storage| storage.file_system.as_ref()).map(|fs| fs.options.as_slice());
+        let file_system = storage.and_then(|storage| storage.file_system.as_ref());
         let passes =
             |option: &String| matches!(option.as_str(), "dax" | "dax=always") || option.starts_with("rtdev=");
-        let bypassed = options.unwrap_or_default().iter().any(passes);
+        let bypassed = file_system.is_some_and(|fs| fs.options.iter().any(passes));
         let near = if bypassed { DeviceCounts::new(&root, Vec::new(), near.names) } else { near };
         Self { root, file, bytes, near, far }
     }

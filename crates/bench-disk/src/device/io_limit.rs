@@ -6,7 +6,7 @@ use crate::device::{DemandUnit, DeviceDemand, Shares};
 use crate::metrics::LATENCY_METRIC;
 use plimsoll_bench_api::setting::{self, Setting};
 use plimsoll_machine::cgroup::IoLimit;
-use plimsoll_machine::{DeviceLayer, DeviceNumber, DiskKind, Machine, Medium, Storage};
+use plimsoll_machine::{DeviceNumber, DiskKind, Machine, Medium, Storage};
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -80,12 +80,8 @@ fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     let mut stages = vec![all(storage.top())];
     // Layers on several disks or files may be parallel.
     if storage.disks.len() == 1 && loops <= 1 {
-        let until_loop = |done: &mut bool, layer: &DeviceLayer| {
-            let is_above = !*done;
-            *done |= layer.kind == DiskKind::Loop;
-            is_above.then(|| all(vec![of_layer(&layer.name)]))
-        };
-        stages.extend(storage.layers.iter().scan(false, until_loop));
+        let until_loop = storage.layers.split_inclusive(|layer| layer.kind == DiskKind::Loop).next();
+        stages.extend(until_loop.into_iter().flatten().map(|layer| all(vec![of_layer(&layer.name)])));
     }
     if loops == 0 {
         stages.push(all(storage.disks.iter().map(|disk| disk.number).collect()));

@@ -46,9 +46,8 @@ struct TargetTally {
 
 impl TargetTally {
     fn add(&mut self, sample: &Sample, ns: u64) {
-        for (edge, count) in
-            sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY_METRIC).flat_map(|h| &h.buckets)
-        {
+        let latencies = sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY_METRIC);
+        for (edge, count) in latencies.flat_map(|h| &h.buckets) {
             self.all += count;
             self.held += if *edge <= ns { *count } else { 0 };
         }

@@ -14,17 +14,13 @@ const GROWS: f64 = 1.05;
 const SATURATION_SHARE: f64 = 0.95;
 
 pub(crate) struct SaturationSweep {
-    teams: Vec<Transfers>,
-    chosen: Option<usize>,
-    curve: Vec<CurvePoint>,
+    /// Each has another number of threads.
+    pub(crate) teams: Vec<Transfers>,
+    pub(crate) chosen: Option<usize>,
+    pub(crate) curve: Vec<CurvePoint>,
 }
 
 impl SaturationSweep {
-    /// Creates a search for the saturation point; each of `teams` has another number of threads.
-    pub(crate) fn new(teams: Vec<Transfers>) -> Self {
-        SaturationSweep { teams, chosen: None, curve: Vec::new() }
-    }
-
     fn sweep(&mut self, amount: SampleAmount) -> Result<usize, CannotMeasure> {
         let mut before = 0.0;
         for transfers in &mut self.teams {
@@ -91,11 +87,8 @@ fn saturation(curve: &[CurvePoint]) -> Option<&CurvePoint> {
     let most = curve.iter().map(|point| point[metrics::RATE_METRIC]).fold(0.0, f64::max);
     let near = curve.iter().filter(|point| point[metrics::RATE_METRIC] >= SATURATION_SHARE * most);
     let in_flight = |point: &CurvePoint| point[metrics::THREADS_METRIC] * point[metrics::DEPTH_METRIC];
-    near.min_by(|a, b| {
-        in_flight(a)
-            .total_cmp(&in_flight(b))
-            .then(a[metrics::LATENCY_METRIC].total_cmp(&b[metrics::LATENCY_METRIC]))
-    })
+    let latency = |point: &CurvePoint| point[metrics::LATENCY_METRIC];
+    near.min_by(|a, b| in_flight(a).total_cmp(&in_flight(b)).then(latency(a).total_cmp(&latency(b))))
 }
 
 impl Prepared for SaturationSweep {

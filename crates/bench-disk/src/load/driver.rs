@@ -82,10 +82,8 @@ impl Driver {
         let thread = std::thread::Builder::new().name("disk load".to_owned()).spawn(serve);
         let thread = Some(thread.map_err(DriverError::Thread)?);
         let mut driver = Driver { commands: Some(commands), replies, thread, spare: Some(Box::new(spare)) };
-        match driver.reply()? {
-            Reply::Ready(about) => Ok((driver, about)),
-            Reply::Counted(_) | Reply::Done => Err(DriverError::Ended),
-        }
+        let Reply::Ready(about) = driver.reply()? else { return Err(DriverError::Ended) };
+        Ok((driver, about))
     }
 
     /// Starts to count `portion` and returns at once; [`Driver::wait_count`] waits for the count.
@@ -96,10 +94,8 @@ impl Driver {
 
     /// Waits for the count of [`Driver::start_count`]. Fails with the first failed transfer.
     pub(crate) fn wait_count(&mut self) -> Result<&TransferTally, DriverError> {
-        match self.reply()? {
-            Reply::Counted(tally) => Ok(self.spare.insert(tally)),
-            Reply::Ready(_) | Reply::Done => Err(DriverError::Ended),
-        }
+        let Reply::Counted(tally) = self.reply()? else { return Err(DriverError::Ended) };
+        Ok(self.spare.insert(tally))
     }
 
     /// Executes `command` and waits until it is done. Fails with the first failed transfer or,

@@ -177,11 +177,10 @@ impl<E: Engine> Loop<E> {
 fn read_in_other_mode(file: &Arc<TestFile>, mode: PageCacheMode, offset: u64) -> Result<Vec<u8>, String> {
     let other = match (file.reopened(mode), mode) {
         // If the page cache cannot be bypassed, it is emptied.
-        (Err(_), PageCacheMode::Direct) => {
-            file.reopened(PageCacheMode::Buffered).map_err(|e| e.to_string())?
-        }
-        (other, _) => other.map_err(|e| e.to_string())?,
+        (Err(_), PageCacheMode::Direct) => file.reopened(PageCacheMode::Buffered),
+        (other, _) => other,
     };
+    let other = other.map_err(|e| e.to_string())?;
     if other.cache == PageCacheMode::Buffered {
         // Only advice: dirty or locked pages stay.
         let _ = rustix::fs::fdatasync(&other);
