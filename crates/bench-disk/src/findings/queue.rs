@@ -61,9 +61,8 @@ impl<'a> DepthPoint<'a> {
 fn searched(measurement: &Measurement) -> Option<(Vec<DepthPoint<'_>>, usize)> {
     let points: Vec<DepthPoint<'_>> =
         measurement.headline()?.curve.as_ref()?.iter().filter_map(DepthPoint::of).collect();
-    let (threads, depth) =
-        (measurement.achieved.get(&fact::FIGURE_THREADS)?, measurement.achieved.get(&DEEPEST_QUEUE)??);
-    let (threads, depth) = (threads as f64, depth as f64);
+    let threads = measurement.achieved.get(&fact::FIGURE_THREADS)? as f64;
+    let depth = measurement.achieved.get(&DEEPEST_QUEUE)?? as f64;
     let chosen = points.iter().position(|at| at.threads == threads && at.depth == depth)?;
     Some((points, chosen))
 }

@@ -56,11 +56,9 @@ impl CaseFiles {
         if job.operation == DiskOperation::Copy {
             files.push(create_copy_target(cx, job.cache.into(), filled.bytes)?);
         }
-        let own = |thread| if job.shared { 0 } else { thread * each };
-        let extents = (0..job.threads).map(|thread| WalkExtent { start: own(thread), ..extent(job, each) });
         Ok(CaseFiles {
             files: vec![files; job.threads as usize],
-            extents: extents.collect(),
+            extents: extents(job, each, if job.shared { 0 } else { each }),
             place: filled.storage_facts(cx.machine.storage.as_ref()),
             known: filled.known,
             warnings,
@@ -91,9 +89,8 @@ impl CaseFiles {
                 job.threads
             )));
         }
-        let extents = (0..job.threads).map(|thread| WalkExtent { start: thread * part, ..extent(job, each) });
         Ok(CaseFiles {
-            extents: extents.collect(),
+            extents: extents(job, each, part),
             files: vec![vec![Arc::clone(&filled.file)]; job.threads as usize],
             warnings: filled.warnings.clone(),
             place: filled.storage_facts(cx.machine.storage.as_ref()),
@@ -122,7 +119,7 @@ impl CaseFiles {
         }
         let warnings = wanted.reduced.map(|why| DiskWarning::Small { bytes: each * job.threads, why });
         Ok(CaseFiles {
-            extents: vec![extent(job, each); job.threads as usize],
+            extents: extents(job, each, 0),
             files,
             warnings: warnings.into_iter().collect(),
             place: Achieved::default(),
@@ -132,8 +129,10 @@ impl CaseFiles {
     }
 }
 
-fn extent(job: &DiskTransfers, bytes: u64) -> WalkExtent {
-    WalkExtent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
+/// Returns an extent of `bytes` bytes for each thread, each `step` bytes after the one before.
+fn extents(job: &DiskTransfers, bytes: u64, step: u64) -> Vec<WalkExtent> {
+    let (unit, largest) = (job.unit(), job.blocks.largest());
+    (0..job.threads).map(|thread| WalkExtent { start: thread * step, bytes, unit, largest }).collect()
 }
 
 /// Returns the bytes of the file per thread, a multiple of the unit of block offsets. Fails if a
