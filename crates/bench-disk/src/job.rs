@@ -115,8 +115,9 @@ fn refused_engine(job: &DiskTransfers) -> Option<String> {
 }
 
 fn refused_layout(job: &DiskTransfers) -> Option<String> {
-    let (in_place, uses_up) = (is_in_place(job.operation), job.operation.uses_up());
+    let uses_up = job.operation.uses_up();
     let is_mixed = matches!(job.operation, DiskOperation::Mixed { .. });
+    let in_place = is_mixed || matches!(job.operation, DiskOperation::Read | DiskOperation::Write);
     first_reason(&[
         (
             job.shared && job.verify,
@@ -150,10 +151,6 @@ fn refused_layout(job: &DiskTransfers) -> Option<String> {
             &format!("--verify requires a --block that is a multiple of {SECTOR_BYTES} bytes, the sector"),
         ),
     ])
-}
-
-fn is_in_place(operation: DiskOperation) -> bool {
-    matches!(operation, DiskOperation::Read | DiskOperation::Write | DiskOperation::Mixed { .. })
 }
 
 /// Returns an error line if `group` has only a random `pattern` and `job` appends; else `None`.

@@ -78,13 +78,10 @@ fn crossing(links: &[(&Disk, &DeviceLink)], shares: Shares, counted: DemandUnit)
     let sum = if links.len() > 1 { "Σ disks: " } else { "" };
     let formula =
         format!("({sum}line rate × lanes × line coding ÷ 8){}{}", counted.suffix(), shares.suffix());
-    inputs.extend(block_input(counted));
+    if let DemandUnit::Transfers { block } = counted {
+        inputs.push(Input::new("block", block, "B", "the case"));
+    }
     Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, all / counted.bytes(), &formula, inputs)
-}
-
-fn block_input(counted: DemandUnit) -> Option<Input> {
-    let DemandUnit::Transfers { block } = counted else { return None };
-    Some(Input::new("block", block, "B", "the case"))
 }
 
 /// Returns the sum of the makers' ratings of `disks`, in units of `counted` per second, for loads

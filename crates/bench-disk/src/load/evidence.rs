@@ -31,12 +31,6 @@ pub(super) enum RereadResult {
     Failed(String),
 }
 
-impl RereadResult {
-    fn is_wrong(&self) -> bool {
-        matches!(self, RereadResult::Same | RereadResult::Else(_))
-    }
-}
-
 impl fmt::Display for RereadResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -78,12 +72,13 @@ impl fmt::Display for SectorEvidence {
             None => {}
         }
         f.write_str("no write of plimsoll's was under way there: ")?;
+        let is_wrong = |read: &RereadResult| matches!(read, RereadResult::Same | RereadResult::Else(_));
         f.write_str(match (again, other) {
             (RereadResult::Right, RereadResult::Right | RereadResult::Failed(_)) | (RereadResult::Failed(_), RereadResult::Right) => {
                 "what is stored is right, so the first read went wrong (memory, driver or device), or another program \
                  changed the data for a moment; see dmesg"
             }
-            (again, other) if again.is_wrong() != other.is_wrong() => {
+            (again, other) if is_wrong(again) != is_wrong(other) => {
                 "the page cache and the device disagree, which the kernel or another program that writes to the device \
                  can cause; see dmesg"
             }

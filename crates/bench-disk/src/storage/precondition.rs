@@ -58,8 +58,7 @@ fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64)
     let (noise, tally) = (TestData::new(cx.options.seed, "precondition"), TransferTally::default());
     let mut load = load::create_load(opened.engine, source, noise, LoadOptions::default(), tally);
     let is_exact = matches!(requested_size(job), RequestedSize::Exactly(_));
-    let cap_ns = if is_exact { u64::MAX } else { PATIENCE_NS };
-    let cap_ns = load::left_ns(cx.options.until).min(cap_ns);
+    let cap_ns = load::left_ns(cx.options.until).min(if is_exact { u64::MAX } else { PATIENCE_NS });
     let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;
     let done = load.count(Portion::Transfers { transfers, cap_ns }, TransferTally::default())?;
     filled.file.sync()?;
