@@ -75,48 +75,40 @@ pub fn judge(intervals: &[CommandInterval], cache: u64) -> SteadyVerdict {
     SteadyVerdict { answer, line, spans, share }
 }
 
-/// Judges all runs of a command together: differences from the baseline, then the runs, then
-/// figures of the probe that got worse.
+/// Judges all runs of a command together, in one line: differences from the baseline, which are
+/// empty without one, then the runs, then figures of the probe that got worse.
 pub fn summary(
     runs: &[SteadyVerdict],
-    baseline: Option<(&str, &[FactDifference], &[LevelLoss])>,
+    (baseline, differences, losses): (&str, &[FactDifference], &[LevelLoss]),
     levels: &[LevelLoss],
-) -> SteadyVerdict {
-    let spans: Vec<DisturbedSpan> = runs.iter().flat_map(|run| run.spans.clone()).collect();
-    let share = runs.iter().map(|run| run.share).sum::<f64>() / runs.len().max(1) as f64;
-    let verdict = |answer, line| SteadyVerdict { answer, line, spans: spans.clone(), share };
-    if let Some((name, differences, losses)) = baseline
-        && let Some(line) = other_machine(name, differences, losses)
-    {
-        return verdict(SteadyAnswer::AnotherMachine, line);
+) -> (SteadyAnswer, String) {
+    if let Some(line) = other_machine(baseline, differences, losses) {
+        return (SteadyAnswer::AnotherMachine, line);
     }
-    let count = |answer| runs.iter().filter(|run| run.answer == answer).count();
-    let (disturbed, unknown) = (count(SteadyAnswer::Disturbed), count(SteadyAnswer::Unknown));
-    let first = |answer| runs.iter().find(|run| run.answer == answer).map_or("", |run| run.line.as_str());
-    let of = |n: usize, answer| match runs.len() {
-        1 => first(answer).to_owned(),
-        all => format!("{n} of {all} repetitions: {}", first(answer)),
+    let of = |answer| {
+        let mut own = runs.iter().filter(|run| run.answer == answer);
+        let line = &own.next()?.line;
+        let text = match runs.len() {
+            1 => line.clone(),
+            all => format!("{} of {all} repetitions: {line}", 1 + own.count()),
+        };
+        Some((answer, text))
     };
-    if disturbed > 0 {
-        return verdict(SteadyAnswer::Disturbed, of(disturbed, SteadyAnswer::Disturbed));
-    }
-    if let Some(worst) = worst(levels) {
+    let slower = |worst: &LevelLoss| {
         let line = format!(
             "disturbed by {} between the two probes: {} was {} worse after the command than before",
             Disturbance::Level.words(),
             worst.name,
             percent(worst.loss, 2)
         );
-        return verdict(SteadyAnswer::Disturbed, line);
-    }
-    if unknown > 0 {
-        return verdict(SteadyAnswer::Unknown, of(unknown, SteadyAnswer::Unknown));
-    }
-    match runs.len() {
-        0 => verdict(SteadyAnswer::Unknown, "unknown: nothing was observed".to_owned()),
-        1 => verdict(SteadyAnswer::HeldStill, first(SteadyAnswer::HeldStill).to_owned()),
-        all => verdict(SteadyAnswer::HeldStill, format!("held still in all {all} repetitions")),
-    }
+        (SteadyAnswer::Disturbed, line)
+    };
+    let found = of(SteadyAnswer::Disturbed).or_else(|| worst(levels).map(slower));
+    found.or_else(|| of(SteadyAnswer::Unknown)).unwrap_or_else(|| match runs {
+        [] => (SteadyAnswer::Unknown, "unknown: nothing was observed".to_owned()),
+        [run] => (SteadyAnswer::HeldStill, run.line.clone()),
+        all => (SteadyAnswer::HeldStill, format!("held still in all {} repetitions", all.len())),
+    })
 }
 
 fn worst(levels: &[LevelLoss]) -> Option<&LevelLoss> {

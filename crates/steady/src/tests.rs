@@ -197,13 +197,13 @@ fn facts(kernel: &str) -> Fingerprint {
 fn another_machine_is_named_by_what_differs() {
     let held = verdict(&quiet(2.0));
     let differences = facts("6.2").differences(&facts("6.1"));
-    let all = summary(std::slice::from_ref(&held), Some(("main", &differences, &[])), &[]);
-    assert_eq!(all.answer, SteadyAnswer::AnotherMachine);
-    assert_eq!(all.line, "another machine than the baseline main: kernel 6.1 there, 6.2 here");
+    let (answer, line) = summary(std::slice::from_ref(&held), ("main", &differences, &[]), &[]);
+    assert_eq!(answer, SteadyAnswer::AnotherMachine);
+    assert_eq!(line, "another machine than the baseline main: kernel 6.1 there, 6.2 here");
     assert_ne!(facts("6.1").testbed(), facts("6.2").testbed());
     assert!(facts("6.1").testbed().starts_with("a-chip-r-9-2-0ghz-2cpu-"));
-    let same = summary(&[held], Some(("main", &facts("6").differences(&facts("6")), &[])), &[]);
-    assert_eq!(same.answer, SteadyAnswer::HeldStill);
+    let same = summary(&[held], ("main", &facts("6").differences(&facts("6")), &[]), &[]);
+    assert_eq!(same.0, SteadyAnswer::HeldStill);
 }
 
 #[test]
@@ -221,17 +221,17 @@ fn a_level_counts_beyond_its_noise_only() {
     assert_eq!(level(10.0, Some(20.0)).change(), None);
     let change = level(10.0, Some(5.0)).change().unwrap();
     assert!((change.loss - 0.5).abs() < 1e-12);
-    let all = summary(&[verdict(&quiet(2.0))], None, &[change]);
-    assert_eq!(all.answer, SteadyAnswer::Disturbed);
-    assert!(all.line.contains("was 50 % worse after the command than before"), "{}", all.line);
+    let (answer, line) = summary(&[verdict(&quiet(2.0))], ("", &[], &[]), &[change]);
+    assert_eq!(answer, SteadyAnswer::Disturbed);
+    assert!(line.contains("was 50 % worse after the command than before"), "{line}");
 }
 
 #[test]
 fn several_runs_are_counted() {
     let runs = [verdict(&quiet(2.0)), verdict(&disturbed(2.0, 0.0, 1.0, competitor))];
-    let all = summary(&runs, None, &[]);
-    assert!(all.line.starts_with("1 of 2 repetitions: disturbed 50 % of the time"), "{}", all.line);
-    assert_eq!(summary(&[], None, &[]).answer, SteadyAnswer::Unknown);
+    let (_, line) = summary(&runs, ("", &[], &[]), &[]);
+    assert!(line.starts_with("1 of 2 repetitions: disturbed 50 % of the time"), "{line}");
+    assert_eq!(summary(&[], ("", &[], &[]), &[]).0, SteadyAnswer::Unknown);
 }
 
 proptest::proptest! {

@@ -130,20 +130,19 @@ fn decide(document: &mut SteadyDocument, baseline: Option<&(String, SteadyDocume
     // A command that hardly ran cannot have been slowed down.
     let levels = document.levels.iter().filter(|_| ran >= MIN_RUN * time);
     let levels: Vec<LevelLoss> = levels.filter_map(ProbeLevel::change).collect();
-    let compared = baseline.map(|(name, other)| {
+    let mut losses: Vec<LevelLoss> = Vec::new();
+    if let Some((name, other)) = baseline {
         document.differences = document.machine.differences(&other.machine);
         let usual = |level: &ProbeLevel| {
             let there = other.levels.iter().find(|there| there.name == level.name)?;
             level.change_from(there.before?)
         };
-        let losses: Vec<LevelLoss> = document.levels.iter().filter_map(usual).collect();
+        losses = document.levels.iter().filter_map(usual).collect();
         document.baseline = Some(name.clone());
-        (name.as_str(), losses)
-    });
-    let differences = document.differences.clone();
-    let compared = compared.as_ref().map(|(name, losses)| (*name, &differences[..], &losses[..]));
-    let verdict = summary(&verdicts, compared, &levels);
-    (document.answer, document.line, document.share) = (verdict.answer, verdict.line, verdict.share);
+    }
+    let name = document.baseline.as_deref().unwrap_or_default();
+    (document.answer, document.line) = summary(&verdicts, (name, &document.differences, &losses), &levels);
+    document.share = verdicts.iter().map(|run| run.share).sum::<f64>() / verdicts.len().max(1) as f64;
 }
 
 /// Returns the bytes of the largest cache of one core, on level 2; [`USUAL_CACHE`] if unknown.
