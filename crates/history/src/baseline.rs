@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use plimsoll_compare::lasting::{self, MetricSeries};
 use plimsoll_model::case::Case;
@@ -148,9 +148,9 @@ impl Store {
 /// Returns a series per case and metric. Each value has the index of its run in `candidates` and
 /// the result: the median, if the run measured the case several times.
 fn metric_series(index: &Index, candidates: &[&RunFacts]) -> Vec<MetricSeries> {
-    let mut all: HashMap<usize, Vec<(usize, f64)>> = HashMap::new();
+    let mut all: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
     for (run, facts) in candidates.iter().enumerate() {
-        let mut values: HashMap<usize, Vec<f64>> = HashMap::new();
+        let mut values: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
         for &(series, median, _) in &facts.figures {
             values.entry(series).or_default().push(median);
         }
@@ -163,7 +163,5 @@ fn metric_series(index: &Index, candidates: &[&RunFacts]) -> Vec<MetricSeries> {
         let case: Case = known.case.parse().ok()?;
         Some(MetricSeries { case, metric: known.metric.clone(), better: known.better, figures })
     };
-    let mut numbers: Vec<_> = all.into_iter().collect();
-    numbers.sort_unstable_by_key(|(number, _)| *number);
-    numbers.into_iter().filter_map(one).collect()
+    all.into_iter().filter_map(one).collect()
 }

@@ -1,5 +1,6 @@
 //! Results over time.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use plimsoll_model::case::Pattern;
@@ -85,24 +86,19 @@ impl Store {
     pub fn trends(&self, asked: &TrendQuery) -> Result<Vec<MetricTrend>, StoreError> {
         let index = self.index()?;
         let wanted: Vec<bool> = index.series.iter().map(|series| asked.is_about(series)).collect();
-        let mut places: Vec<Vec<usize>> = vec![Vec::new(); wanted.len()];
+        let mut places: HashMap<(usize, &str, Option<&str>), usize> = HashMap::new();
         let mut found: Vec<MetricTrend> = Vec::new();
         for run in index.runs.iter().map(|run| &run.facts).filter(|run| asked.is_of(run)) {
             let began = Arc::new(RunStart { id: run.id.clone(), started: run.started.clone() });
             for &(number, median, of_limit) in run.figures.iter().filter(|figure| wanted[figure.0]) {
-                let point = TrendPoint { run: began.clone(), median, of_limit };
-                let same =
-                    |place: &&usize| found[**place].machine == run.machine && found[**place].host == run.host;
-                match places[number].iter().find(same) {
-                    Some(&place) => found[place].points.push(point),
-                    None => {
-                        places[number].push(found.len());
-                        let IndexedSeries { case, metric, unit, better, .. } = index.series[number].clone();
-                        let (machine, host) = (run.machine.clone(), run.host.clone());
-                        let points = vec![point];
-                        found.push(MetricTrend { machine, host, case, metric, unit, better, points });
-                    }
-                }
+                let key = (number, run.machine.as_str(), run.host.as_deref());
+                let place = *places.entry(key).or_insert_with(|| {
+                    let IndexedSeries { case, metric, unit, better, .. } = index.series[number].clone();
+                    let (machine, host, points) = (run.machine.clone(), run.host.clone(), Vec::new());
+                    found.push(MetricTrend { machine, host, case, metric, unit, better, points });
+                    found.len() - 1
+                });
+                found[place].points.push(TrendPoint { run: began.clone(), median, of_limit });
             }
         }
         found.sort_by(|a, b| (&a.host, &a.machine).cmp(&(&b.host, &b.machine)));
