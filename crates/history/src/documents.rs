@@ -14,7 +14,7 @@ use plimsoll_result::document::Run;
 use plimsoll_system::leftover::Registry;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 
@@ -108,10 +108,6 @@ impl UnreadDocument {
             Self::Refused(e) => StoreError::not_readable(file, &e),
         }
     }
-
-    pub(super) fn is_missing(&self) -> bool {
-        matches!(self, Self::Refused(e) if e.kind() == io::ErrorKind::NotFound)
-    }
 }
 
 impl From<io::Error> for UnreadDocument {
@@ -147,14 +143,23 @@ pub(super) fn regular(path: &Path) -> Result<File, UnreadDocument> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(damaged("it is not a regular file")) }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DocumentFile {
-    /// Path below [`RUNS_DIRECTORY`].
-    pub(super) file: String,
-    pub(super) size: u64,
-    /// Time of the last change in s and ns.
-    pub(super) modified: (i64, i64),
+/// Opens a regular file of the history; `None` if it is missing.
+pub(super) fn open_existing(path: &Path) -> Result<Option<File>, StoreError> {
+    match regular(path) {
+        Err(UnreadDocument::Refused(e)) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some).map_err(|unread| unread.of_file(path)),
+    }
 }
+
+/// Size of a file in bytes, and time of its last change in s and ns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileStamp {
+    size: u64,
+    modified: (i64, i64),
+}
+
+/// Path below [`RUNS_DIRECTORY`] and stamp.
+pub(super) type DocumentFile = (String, FileStamp);
 
 #[derive(Debug, Default)]
 pub(super) struct Listing {
@@ -193,7 +198,7 @@ impl Listing {
             } else if name.ends_with(SUFFIX) {
                 self.entries.extend(entry.metadata().ok().map(|about| {
                     let modified = (about.mtime(), about.mtime_nsec());
-                    DocumentFile { file, size: about.len(), modified }
+                    (file, FileStamp { size: about.len(), modified })
                 }));
             } else if kind.is_symlink() && path.is_dir() {
                 let why = "it is a symbolic link; put the directory itself in its place";

@@ -17,16 +17,16 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::CaseCounts;
-use super::documents::{self, DocumentFile, Listing, RUNS_DIRECTORY, UnreadDocument, replace_atomically};
+use super::documents::{self, DocumentFile, FileStamp, Listing, RUNS_DIRECTORY, UnreadDocument};
 use super::error::StoreError;
 use super::unfinished;
 use plimsoll_units::text::shown_path;
 
 /// Format version of the index file; other versions are ignored.
-const FORM: &str = "plimsoll.index/1";
+const FORM: &str = "plimsoll.index/2";
 
 /// Properties common to all values of a metric of a case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct IndexedSeries {
     pub(super) case: String,
     pub(super) metric: String,
@@ -92,18 +92,8 @@ struct Stored {
     files: BTreeMap<String, IndexedFile>,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
-struct IndexedFile {
-    size: u64,
-    modified: (i64, i64),
-    found: Result<RunFacts, String>,
-}
-
-impl IndexedFile {
-    fn is_of(&self, entry: &DocumentFile) -> bool {
-        (self.size, self.modified) == (entry.size, entry.modified)
-    }
-}
+/// Stamp of a document when it was read, and its facts or why it is damaged.
+type IndexedFile = (FileStamp, Result<RunFacts, String>);
 
 impl Index {
     pub(super) fn load(directory: &Path, registry: &Registry) -> Result<Self, StoreError> {
@@ -113,25 +103,25 @@ impl Index {
         let number_known = known.len();
         let mut files = BTreeMap::new();
         let mut fresh = Vec::new();
-        for entry in entries {
-            match known.remove(&entry.file).filter(|file| file.is_of(&entry)) {
-                Some(file) => drop(files.insert(entry.file, file)),
-                None => fresh.push(entry),
+        for (file, stamp) in entries {
+            match known.remove(&file).filter(|(known, _)| *known == stamp) {
+                Some(found) => drop(files.insert(file, found)),
+                None => fresh.push((file, stamp)),
             }
         }
         let is_current = fresh.is_empty() && files.len() == number_known;
         let runs = directory.join(RUNS_DIRECTORY);
-        for (entry, read) in read_all(&runs, fresh) {
+        for ((file, stamp), read) in read_all(&runs, fresh) {
             let found = match read {
                 Ok(read) => Ok(numbers.facts(read)),
                 Err(UnreadDocument::Damaged(why)) => Err(why),
                 // The document may be sound: it is read again next time.
                 Err(UnreadDocument::Refused(e)) => {
-                    problems.push(StoreError::not_readable(&runs.join(&entry.file), &e));
+                    problems.push(StoreError::not_readable(&runs.join(&file), &e));
                     continue;
                 }
             };
-            files.insert(entry.file, IndexedFile { size: entry.size, modified: entry.modified, found });
+            files.insert(file, (stamp, found));
         }
         let stored = Stored { form: FORM.to_owned(), series: numbers.series, files };
         if !is_current {
@@ -149,7 +139,7 @@ impl Index {
     fn add_stored(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();
-        for (file, IndexedFile { found, .. }) in stored.files {
+        for (file, (_, found)) in stored.files {
             let path = runs.join(file);
             let found = found.map_err(|why| self.problems.push(StoreError::damaged(&path, why)));
             let Ok(facts) = found else { continue };
@@ -206,8 +196,8 @@ fn stored(directory: &Path) -> Stored {
         let mut text = Vec::new();
         io::Read::read_to_end(&mut BufReader::new(file), &mut text).ok()?;
         let stored: Stored = serde_json::from_slice(&text).ok()?;
-        let figures = |file: &IndexedFile| {
-            file.found.iter().flat_map(|facts| &facts.figures).all(|f| f.0 < stored.series.len())
+        let figures = |(_, found): &IndexedFile| {
+            found.iter().flat_map(|facts| &facts.figures).all(|f| f.0 < stored.series.len())
         };
         (stored.form == FORM && stored.files.values().all(figures)).then_some(stored)
     };
@@ -216,37 +206,30 @@ fn stored(directory: &Path) -> Stored {
 
 fn keep(directory: &Path, stored: &Stored, registry: &Registry) -> io::Result<()> {
     let text = serde_json::to_vec(stored)?;
-    replace_atomically(&path_of(directory), registry, |mut file| file.write_all(&text))
+    documents::replace_atomically(&path_of(directory), registry, |mut file| file.write_all(&text))
 }
 
 struct SeriesNumbers {
     series: Vec<IndexedSeries>,
-    by_name: HashMap<(String, String), Vec<usize>>,
+    /// Number of each series; the rank, which may change, is 0 here.
+    numbers: HashMap<IndexedSeries, usize>,
 }
 
 impl SeriesNumbers {
     fn of(series: Vec<IndexedSeries>) -> Self {
-        let mut by_name: HashMap<_, Vec<usize>> = HashMap::new();
-        for (number, one) in series.iter().enumerate() {
-            by_name.entry((one.case.clone(), one.metric.clone())).or_default().push(number);
-        }
-        Self { series, by_name }
+        let unranked = series.iter().map(|one| IndexedSeries { rank: 0, ..one.clone() });
+        let numbers = unranked.zip(0..).collect();
+        Self { series, numbers }
     }
 
     fn number(&mut self, series: IndexedSeries) -> usize {
-        let numbers = self.by_name.entry((series.case.clone(), series.metric.clone())).or_default();
-        let same = |number: &&usize| {
-            let known = &self.series[**number];
-            (known.unit, known.better) == (series.unit, series.better)
-        };
-        if let Some(&number) = numbers.iter().find(same) {
-            let rank = &mut self.series[number].rank;
-            *rank = series.rank.min(*rank);
-            return number;
+        let unranked = IndexedSeries { rank: 0, ..series.clone() };
+        let number = *self.numbers.entry(unranked).or_insert(self.series.len());
+        match self.series.get_mut(number) {
+            Some(known) => known.rank = known.rank.min(series.rank),
+            None => self.series.push(series),
         }
-        numbers.push(self.series.len());
-        self.series.push(series);
-        self.series.len() - 1
+        number
     }
 
     fn facts(&mut self, (mut facts, figures): Outline) -> RunFacts {
@@ -268,7 +251,7 @@ fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Resul
     let found = Mutex::new(Vec::new());
     let work = || {
         while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let text = documents::read_unpacked(&runs.join(&entry.file));
+            let text = documents::read_unpacked(&runs.join(&entry.0));
             let read = text.and_then(|text| outline(&text).map_err(UnreadDocument::Damaged));
             if let Ok(mut found) = found.lock() {
                 found.push((entry.clone(), read));
@@ -282,7 +265,7 @@ fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Resul
         work();
     });
     let mut found = found.into_inner().unwrap_or_default();
-    found.sort_unstable_by(|a, b| a.0.file.cmp(&b.0.file));
+    found.sort_unstable_by(|a, b| a.0.0.cmp(&b.0.0));
     found
 }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::RunRemarks;
-use super::documents::{regular, replace_atomically};
+use super::documents::{open_existing, replace_atomically};
 use super::error::StoreError;
 
 const MAX_BYTES: u64 = 64 << 20;
@@ -46,10 +46,7 @@ impl Remarks {
     /// Reads the remarks below `directory`; empty if missing. Fails if unreadable or damaged.
     pub(super) fn read(directory: &Path) -> Result<Self, StoreError> {
         let path = path_of(directory);
-        let file = match regular(&path) {
-            Err(unread) if unread.is_missing() => return Ok(Self::default()),
-            opened => opened.map_err(|unread| unread.of_file(&path))?,
-        };
+        let Some(file) = open_existing(&path)? else { return Ok(Self::default()) };
         let text = plimsoll_units::text::read_small_file(file, MAX_BYTES)
             .map_err(|why| StoreError::damaged(&path, why))?;
         serde_json::from_str(&text)

@@ -12,7 +12,7 @@ use plimsoll_system::wall::ClockStep;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::documents::{self, create_private_dir, regular, replace_atomically};
+use super::documents::{self, create_private_dir, open_existing, replace_atomically};
 use super::error::StoreError;
 
 const UNFINISHED: &str = "unfinished";
@@ -129,10 +129,7 @@ pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
 
 /// Reads a journal as a partial run; `None` if it does not exist, because the run just ended.
 pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
-    let file = match regular(path) {
-        Err(unread) if unread.is_missing() => return Ok(None),
-        opened => opened.map_err(|unread| unread.of_file(path))?,
-    };
+    let Some(file) = open_existing(path)? else { return Ok(None) };
     let mut lines = BufReader::new(file.take(MAX_BYTES));
     let (mut run, mut text, mut unused) = (None::<Run>, Vec::new(), 0);
     loop {

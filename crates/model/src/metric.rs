@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use plimsoll_units::quantity::Unit;
 
 /// Direction of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// Higher is better.
