@@ -91,7 +91,7 @@ impl Store {
         candidates: &[&RunFacts],
         count: usize,
     ) -> Result<lasting::Earlier, StoreError> {
-        let floors = self.floors(&run.machine.id)?;
+        let floors = self.floors(&run.machine.id);
         let series = metric_series(self.index()?, candidates);
         let count = count.min(MOST_BASELINE);
         Ok(lasting::baseline(&series, candidates.len(), count, floors.as_ref()))

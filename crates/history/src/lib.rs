@@ -114,20 +114,24 @@ pub struct RunSummary {
 }
 
 /// Tags and note of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRemarks {
     /// Tags in alphabetical order.
-    pub tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags: BTreeSet<String>,
     /// Note of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Whether the run came by `history import`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
 }
 
 impl RunRemarks {
     /// Returns tags, then note, such as `before-upgrade, fast · a note`; `None` without either.
     pub fn line(&self) -> Option<String> {
-        let tags = (!self.tags.is_empty()).then(|| self.tags.join(", "));
-        let parts: Vec<String> = tags.into_iter().chain(self.note.clone()).collect();
-        (!parts.is_empty()).then(|| parts.join(" · "))
+        let tags = self.tags.iter().cloned().reduce(|tags, tag| tags + ", " + &tag);
+        tags.into_iter().chain(self.note.clone()).reduce(|tags, note| tags + " · " + &note)
     }
 }
 
@@ -305,11 +309,7 @@ impl Store {
         Ok(self.remarks().on_run(&self.wanted(run)?.facts.id))
     }
 
-    fn remark<T>(
-        &mut self,
-        run: &str,
-        change: impl FnOnce(&mut remarks::StoredRemark) -> T,
-    ) -> Result<T, StoreError> {
+    fn remark<T>(&mut self, run: &str, change: impl FnOnce(&mut RunRemarks) -> T) -> Result<T, StoreError> {
         let id = self.wanted(run)?.facts.id.clone();
         self.change(|remarks| change(remarks.runs.entry(id).or_default()))
     }
@@ -407,8 +407,8 @@ impl Store {
     }
 
     /// Returns the stored noise floors of the machine with ID `machine`; `None` without any.
-    pub fn floors(&self, machine: &str) -> Result<Option<Floors>, StoreError> {
-        Ok(self.remarks().noise.iter().find(|floors| floors.machine == machine).cloned())
+    pub fn floors(&self, machine: &str) -> Option<Floors> {
+        self.remarks().noise.iter().find(|floors| floors.machine == machine).cloned()
     }
 
     fn no_such(&self, wanted: &str) -> StoreError {

@@ -1,6 +1,6 @@
 //! Tags, notes, imports, noise floors and proven CPUs, in one atomically replaced `notes.json`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Remarks {
-    pub(super) runs: BTreeMap<String, StoredRemark>,
+    pub(super) runs: BTreeMap<String, RunRemarks>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) noise: Vec<Floors>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -31,16 +31,6 @@ pub(super) struct Remarks {
 
 /// When each CPU of a host last computed all correctly in a gate, in seconds since 1970.
 pub type ProvenCpus = BTreeMap<usize, u64>;
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct StoredRemark {
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub(super) tags: BTreeSet<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) note: Option<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) imported: bool,
-}
 
 impl Remarks {
     /// Reads the remarks below `directory`; empty if missing. Fails if unreadable or damaged.
@@ -65,15 +55,14 @@ impl Remarks {
         let _lock = lock_directory(directory).map_err(failed)?;
         let mut remarks = Self::read(directory)?;
         let result = change(&mut remarks);
-        remarks.runs.retain(|_, remark| *remark != StoredRemark::default());
+        remarks.runs.retain(|_, remark| *remark != RunRemarks::default());
         let text = serde_json::to_vec_pretty(&remarks).map_err(|e| failed(e.into()))?;
         replace_atomically(&path, registry, |mut file| file.write_all(&text)).map_err(failed)?;
         Ok(result)
     }
 
     pub(super) fn on_run(&self, id: &str) -> RunRemarks {
-        let remark = self.runs.get(id).cloned().unwrap_or_default();
-        RunRemarks { tags: remark.tags.into_iter().collect(), note: remark.note }
+        self.runs.get(id).cloned().unwrap_or_default()
     }
 
     pub(super) fn has(&self, id: &str, tag: &str) -> bool {

@@ -70,8 +70,7 @@ impl<'a> LazyHistory<'a> {
         };
         let machines: BTreeSet<&str> =
             sides.iter().flat_map(|side| &side.runs).map(|run| run.machine.id.as_str()).collect();
-        let found = machines.into_iter().filter_map(|id| store.floors(id).transpose());
-        Ok(found.collect::<Result<_, _>>()?)
+        Ok(machines.into_iter().filter_map(|id| store.floors(id)).collect())
     }
 
     /// Returns, in order, one side per name: run, tag, file, or at most one baseline or table.

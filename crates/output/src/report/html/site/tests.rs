@@ -28,7 +28,11 @@ fn entry(n: usize) -> RunSummary {
         nodes: 1,
         status: RunStatus::Complete,
         counts: CaseCounts { ok: 3, ..CaseCounts::default() },
-        remarks: RunRemarks { tags: vec!["nightly".to_owned()], note: Some(HOSTILE.to_owned()) },
+        remarks: RunRemarks {
+            tags: ["nightly".to_owned()].into(),
+            note: Some(HOSTILE.to_owned()),
+            imported: false,
+        },
     }
 }
 
@@ -120,8 +124,8 @@ fn of_a_redacted_site_what_the_history_and_the_user_call_things_is_left_out() {
     let mut entries: Vec<RunSummary> = (0..24).map(entry).collect();
     for line in &mut entries {
         (line.plan, line.host) = ("secret plan".to_owned(), Some("secret host".to_owned()));
-        line.remarks =
-            RunRemarks { tags: vec!["secret-tag".to_owned()], note: Some("secret note".to_owned()) };
+        line.remarks.tags = ["secret-tag".to_owned()].into();
+        line.remarks.note = Some("secret note".to_owned());
     }
     let run = fixture::run();
     let open = machine(&of(&entries, &run, false));
