@@ -94,11 +94,11 @@ impl BucketDetector {
         let Some(longest) = longest.reduce(f64::max) else { return false };
         self.tried += 1;
         let Some(time) = time_of_proof(longest, most) else { return false };
-        let mut bases = [None, None];
-        for round in 0..REFILL_PAUSES {
+        let mut bases = [Some(0.0); 2];
+        for _ in 0..REFILL_PAUSES {
             std::thread::sleep(PAUSE);
             let Ok(timelines) = transfer(nanos(time)) else { return false };
-            bases = proven_base_rates(&steps, &timelines, (round > 0).then_some(bases));
+            bases = proven_base_rates(&steps, &timelines, bases);
             if bases == [None, None] {
                 break;
             }
@@ -184,20 +184,16 @@ fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
     (time >= MIN_BURST_SECONDS.max(2.0 * burst).min(MAX_BURST_SECONDS)).then(|| Duration::from_secs_f64(time))
 }
 
-/// Returns each direction's base rate, bit/s; `None` unless this transfer proves it, as did the
-/// transfer before, if any (`before`: its result).
+/// Returns each direction's base rate, bit/s: the larger of this transfer's and that of the one
+/// `before`; `None` unless both prove it.
 fn proven_base_rates(
     steps: &[Option<Bucket>; 2],
     timelines: &[ArrivalTimeline],
-    before: Option<[Option<f64>; 2]>,
+    before: [Option<f64>; 2],
 ) -> [Option<f64>; 2] {
     let one = |index: usize| {
         let again: Vec<ArrivalStretch> = to_stretches(timelines.get(index)?, 0.0).collect();
-        let base = proven_base_rate(&steps[index]?, &again)?;
-        match before {
-            Some(before) => Some(base.max(before[index]?)),
-            None => Some(base),
-        }
+        Some(proven_base_rate(&steps[index]?, &again)?.max(before[index]?))
     };
     [one(0), one(1)]
 }
@@ -326,12 +322,8 @@ mod tests {
     fn finds(rounds: usize, mut next: impl FnMut(bool) -> ArrivalTimeline) -> bool {
         let first: Vec<ArrivalStretch> = to_stretches(&next(true), 0.0).collect();
         let steps = [find_bucket(&[first]), None];
-        let mut bases = steps[0].map(|step| [Some(step.base), None]);
-        for round in 0..rounds {
-            bases =
-                bases.map(|bases| proven_base_rates(&steps, &[next(false)], (round > 0).then_some(bases)));
-        }
-        bases.is_some_and(|bases| bases[0].is_some())
+        let proven = |bases: [Option<f64>; 2], _| proven_base_rates(&steps, &[next(false)], bases);
+        steps[0].is_some() && (0..rounds).fold([Some(0.0); 2], proven)[0].is_some()
     }
 
     #[test]
