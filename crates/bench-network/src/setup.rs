@@ -25,9 +25,9 @@ pub struct NetworkSetup {
 
 impl NetworkSetup {
     /// Creates the setup of a case from its parameters `job`: with the server that `job` names and
-    /// the key in `cx`, or else with a private server process on this machine. Fails if that
-    /// process is needed and this program's own file, which it runs, is not found.
-    pub fn from_job(job: &NetworkJob, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+    /// the key in `cx`, or else with a private server process on this machine, and with the CPUs
+    /// of both `ends`. Fails if this program's own file, which that process runs, is not found.
+    pub fn from_job(job: &NetworkJob, ends: EndPlacement, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
         let setup = match job.server.clone() {
             Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) => {
@@ -35,19 +35,9 @@ impl NetworkSetup {
                 let placement = EndPlacement::on_separate_cpus(cx.machine);
                 Self { place, placement, machine: None }
             }
-            None => Self::private(super::own_program()?, EndPlacement::on_two_cores(cx.machine)),
+            None => Self::private(super::own_program()?, ends),
         };
         Ok(Self { machine: Some(cx.machine.clone()), ..setup })
-    }
-
-    /// Sets the CPUs of both ends if the server is private; else returns the setup unchanged.
-    #[must_use]
-    pub fn with_placement(mut self, placement: EndPlacement) -> Self {
-        if let ServerLocation::Private { cpus, .. } = &mut self.place {
-            *cpus = placement.far.clone();
-            self.placement = placement;
-        }
-        self
     }
 
     /// Creates a setup with a private server: a process of `program`, on the CPUs `placement.far`.

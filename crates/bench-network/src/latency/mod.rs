@@ -125,11 +125,12 @@ impl Benchmark for NetworkLatency {
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let job: NetworkJob = parsed.read()?;
-        let mut setup = NetworkSetup::from_job(&job, cx)?;
-        if job.trip.is_some() {
-            let asked = job.place.as_ref().map(|place| end_cpus::ordered_placement(cx.machine, place));
-            setup = setup.with_placement(asked.unwrap_or_else(|| EndPlacement::together(cx.machine)));
-        }
+        let placement = match &job.place {
+            _ if job.trip.is_none() => EndPlacement::on_two_cores(cx.machine),
+            Some(order) => end_cpus::ordered_placement(cx.machine, order),
+            None => EndPlacement::together(cx.machine),
+        };
+        let setup = NetworkSetup::from_job(&job, placement, cx)?;
         Ok(Box::new(RoundTrips::new(&setup, &job, seed(cx, case))?))
     }
 }

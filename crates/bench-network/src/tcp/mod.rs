@@ -98,7 +98,7 @@ impl Benchmark for Tcp {
         if let Some(ServerAddress::Iperf3(address)) = job.server.clone() {
             return Ok(Box::new(super::iperf3::Client::new(&address, job, false, seed, cx.machine)?));
         }
-        let setup = NetworkSetup::from_job(&job, cx)?.with_placement(EndPlacement::together(cx.machine));
+        let setup = NetworkSetup::from_job(&job, EndPlacement::together(cx.machine), cx)?;
         Ok(Box::new(Streams::new(&setup, &job, seed)?))
     }
 }
@@ -160,7 +160,7 @@ impl Streams {
             let outcome =
                 self.case.session.transfer(&work, &self.message, &all.starting_at(usize::from(near)))?;
             let ways = ways(&work, &outcome);
-            self.case.watch.note(began, &timelines(&ways));
+            self.case.watch.note(began, &ways.iter().map(|one| &one.received.timeline).collect::<Vec<_>>());
             let carried: f64 = ways.iter().map(TcpDirection::bits_per_second).sum();
             if carried > best.0 {
                 best = (carried, (near, far));
@@ -216,10 +216,6 @@ impl TcpDirection<'_> {
             && arrived == received.bytes
             && self.nanos() > 0
     }
-}
-
-fn timelines<'a>(ways: &[TcpDirection<'a>]) -> Vec<&'a ArrivalTimeline> {
-    ways.iter().map(|direction| &direction.received.timeline).collect()
 }
 
 /// Returns the reports per direction; none if the server's is missing.
@@ -289,7 +285,7 @@ impl StreamTransfers for Streams {
         watch.detect_bucket(session.welcome.max_nanos, |nanos| {
             let work = TcpOrder { amount: OrderedAmount::Nanos(nanos), omit: 0, ..self.work.clone() };
             let outcome = session.transfer(&work, &self.message, &placement.near)?;
-            Ok(timelines(&ways(&work, &outcome)).into_iter().cloned().collect())
+            Ok(ways(&work, &outcome).iter().map(|one| one.received.timeline.clone()).collect())
         })
     }
 }

@@ -21,7 +21,7 @@ use crate::setup::{NetworkSetup, candidates, streaming, with_options};
 use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
 use crate::warning::NetworkWarning;
 use crate::{CPU_METRIC, GOODPUT, LOSS, MESSAGES_METRIC, check_echoes, message_sizes, random_bytes, seed};
-use crate::{JITTER, STREAM, amount, fit_a_datagram, new_sample};
+use crate::{EndPlacement, JITTER, STREAM, amount, fit_a_datagram, new_sample};
 use plimsoll_bench_api::Curve;
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::prelude::*;
@@ -129,7 +129,8 @@ impl Benchmark for Udp {
         if let Some(ServerAddress::Iperf3(address)) = job.server.clone() {
             return Ok(Box::new(super::iperf3::Client::new(&address, job, true, seed, cx.machine)?));
         }
-        Ok(Box::new(Datagrams::new(&NetworkSetup::from_job(&job, cx)?, &job, seed)?))
+        let setup = NetworkSetup::from_job(&job, EndPlacement::on_two_cores(cx.machine), cx)?;
+        Ok(Box::new(Datagrams::new(&setup, &job, seed)?))
     }
 }
 
