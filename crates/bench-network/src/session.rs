@@ -69,7 +69,7 @@ impl ServerSession {
     pub fn open(place: &ServerLocation, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         // Each stream needs a descriptor.
         raise_descriptors();
-        let (mut process, key, addresses) = match place {
+        let (process, key, addresses) = match place {
             ServerLocation::Private { program, cpus } => {
                 let key = SharedKey::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
                 let mut process = ServerProcess::start(program, &key, cpus)?;
@@ -78,39 +78,37 @@ impl ServerSession {
             }
             ServerLocation::Server { address, key } => (None, key.clone(), address.resolve(from)?),
         };
-        let (address, stream) = connect_to_first(&addresses, from)?;
-        let session = open_session(stream, &key, None).map_err(|why| {
-            let end = process.as_mut().map(ServerProcess::end).unwrap_or_default();
-            CannotMeasure::server_failed(format!(
-                "cannot open a session with the server at {address}{end}: {why}"
-            ))
-        })?;
-        Ok(Self::with(session, address, key, from, process))
+        Self::connected(&addresses, from, key, process, None)
     }
 
-    fn with(
-        (channel, welcome): (Channel, Welcome),
-        address: SocketAddr,
-        key: SharedKey,
+    /// Opens a session with the first of `addresses` that answers; `other`: the first session, if
+    /// this is a second one.
+    fn connected(
+        addresses: &[SocketAddr],
         from: Option<IpAddr>,
-        process: Option<ServerProcess>,
-    ) -> Self {
+        key: SharedKey,
+        mut process: Option<ServerProcess>,
+        other: Option<Hex128>,
+    ) -> Result<Self, CannotMeasure> {
+        let (address, stream) = connect_to_first(addresses, from)?;
+        let (channel, welcome) = open_session(stream, &key, other).map_err(|why| {
+            let what = other.map_or("a session with the server at", |_| "a second session with");
+            let end = process.as_mut().map(ServerProcess::end).unwrap_or_default();
+            CannotMeasure::server_failed(format!("cannot open {what} {address}{end}: {why}"))
+        })?;
         let ledger = CounterSource::on_route(address);
         let (streams, server_links) = (Vec::new(), Vec::new());
-        ServerSession { channel, address, key, welcome, streams, process, from, ledger, server_links }
+        Ok(ServerSession { channel, address, key, welcome, streams, process, from, ledger, server_links })
     }
 
     /// Opens another session with the same server, to use both. Fails if another server answers.
     pub fn second_session(&self) -> Result<Self, CannotMeasure> {
-        let failed = |why: String| {
-            CannotMeasure::server_failed(format!("cannot open a second session with {}: {why}", self.address))
-        };
-        let (address, stream) = connect_to_first(&[self.address], self.from)?;
-        let session = open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
-        if session.1.server != self.welcome.server {
-            return Err(PathFault::SeveralServers.of_server(address));
+        let first = Some(self.welcome.session);
+        let second = Self::connected(&[self.address], self.from, self.key.clone(), None, first)?;
+        match second.welcome.server == self.welcome.server {
+            true => Ok(second),
+            false => Err(PathFault::SeveralServers.of_server(self.address)),
         }
-        Ok(Self::with(session, address, self.key.clone(), self.from, None))
     }
 
     /// Ends this session's failed connection and opens a new session with the server.
