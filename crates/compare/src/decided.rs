@@ -120,15 +120,10 @@ impl FailOnResult {
         let blind: Vec<&ComparedMetric> =
             compared.iter().filter(|c| c.verdict == DifferenceVerdict::Inconclusive).collect();
         let interrupted = uncompared.iter().filter(|one| one.kind == UncomparedKind::Interrupted).count();
-        let doubts = blind.iter().filter_map(|c| c.doubt);
-        let mut causes: Vec<UnjudgedMetrics> = Vec::new();
-        for doubt in doubts.chain(std::iter::repeat_n(Undecided::Interrupted, interrupted)) {
-            match causes.iter_mut().find(|known| known.doubt == doubt) {
-                Some(known) => known.count += 1,
-                None => causes.push(UnjudgedMetrics { doubt, count: 1 }),
-            }
-        }
-        causes.sort_by_key(|cause| cause.doubt);
+        let mut doubts: Vec<Undecided> = blind.iter().filter_map(|c| c.doubt).collect();
+        doubts.extend(std::iter::repeat_n(Undecided::Interrupted, interrupted));
+        doubts.sort_unstable();
+        let cause = |same: &[Undecided]| UnjudgedMetrics { doubt: same[0], count: same.len() };
         let without_figure = std::iter::repeat_n(None, interrupted);
         let unseen: Option<Vec<f64>> = blind.iter().map(|c| unseen(c)).chain(without_figure).collect();
         Self {
@@ -136,7 +131,7 @@ impl FailOnResult {
             failed: regressions(compared, fail_on).count(),
             of: compared.iter().filter(|c| c.verdict != DifferenceVerdict::Informative).count() + interrupted,
             blind: blind.len() + interrupted,
-            causes,
+            causes: doubts.chunk_by(|a, b| a == b).map(cause).collect(),
             up_to: unseen.and_then(|all| all.into_iter().reduce(f64::max)),
         }
     }

@@ -118,17 +118,20 @@ pub(crate) struct Series<'a> {
     clock_hz: f64,
 }
 
+/// Returns the median, of an even number of values the upper one; `None` without values.
+fn median(all: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut all: Vec<f64> = all.collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied()
+}
+
 impl<'a> Series<'a> {
     pub(crate) fn new(intervals: &'a [CommandInterval], cache: u64) -> Self {
-        let median = |mut all: Vec<f64>| {
-            all.sort_by(f64::total_cmp);
-            all.get(all.len() / 2).copied().unwrap_or(0.0)
-        };
         Self {
             intervals,
             cache,
-            pace: median(intervals.iter().map(|one| one.to - one.from).collect()),
-            clock_hz: median(intervals.iter().filter_map(|one| one.clock_hz).collect()),
+            pace: median(intervals.iter().map(|one| one.to - one.from)).unwrap_or(0.0),
+            clock_hz: median(intervals.iter().filter_map(|one| one.clock_hz)).unwrap_or(0.0),
         }
     }
 
@@ -265,9 +268,7 @@ impl<'a> Series<'a> {
             self.effect(cause, &sums, (one.from + one.to) / 2.0)
         };
         let raw: Vec<f64> = part.iter().map(raw).collect();
-        let mut sorted: Vec<f64> = raw.iter().copied().filter(|effect| *effect > 0.0).collect();
-        sorted.sort_by(f64::total_cmp);
-        let enough = sorted.get(sorted.len() / 2)? / 2.0;
+        let enough = median(raw.iter().copied().filter(|effect| *effect > 0.0))? / 2.0;
         let from = raw.iter().position(|effect| *effect >= enough)?;
         let to = raw.iter().rposition(|effect| *effect >= enough)?;
         let part = part.get(from..=to)?;
