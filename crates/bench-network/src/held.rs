@@ -30,7 +30,8 @@ pub(super) struct RateBounds {
     interface: String,
     /// Rates that arrived, upload first.
     came: [Vec<f64>; 2],
-    warm: bool,
+    /// Whether a first sample, which is a warm-up, has ended.
+    pub(super) warm: bool,
 }
 
 struct RateBound {
@@ -72,7 +73,7 @@ impl RateBounds {
         self.came.iter_mut().zip(came).for_each(|(rates, rate)| rates.push(rate));
     }
 
-    /// Ends a sample. Discards the rates of the first one, which is a warm-up.
+    /// Ends a sample. Discards the rates of the first one.
     pub(super) fn end_sample(&mut self) {
         if !self.warm {
             self.forget();

@@ -25,8 +25,8 @@ pub struct NetworkSetup {
 
 impl NetworkSetup {
     /// Creates the setup of a case from its parameters `job`: with the server that `job` names and
-    /// the key in `cx`, or else with a private server process on this machine, and with the CPUs
-    /// of both `ends`. Fails if this program's own file, which that process runs, is not found.
+    /// the key in `cx`, or else with a private server process on this machine and the CPUs `ends`.
+    /// Fails if that process is needed and this program's own file, which it runs, is not found.
     pub fn from_job(job: &NetworkJob, ends: EndPlacement, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
         let setup = match job.server.clone() {

@@ -117,16 +117,8 @@ impl Streams {
         let &NetworkJob { message, streams, direction, sending, receiving, .. } = job;
         let mut case = StreamCase::open(setup, job)?;
         case.session.join(streams, &job.sockets)?;
-        let work = TcpOrder {
-            streams,
-            message,
-            direction,
-            amount: OrderedAmount::Messages(u64::from(streams)),
-            omit: nanos(job.omit),
-            sending,
-            place: 0,
-            receiving,
-        };
+        let usual = TcpOrder::new(streams, message, direction, OrderedAmount::Messages(streams.into()));
+        let work = TcpOrder { omit: nanos(job.omit), sending, receiving, ..usual };
         // Random, so that no device on the path can compress it.
         let message = random_bytes(message as usize, seed);
         let mut streams = Streams { case, work, message };

@@ -142,7 +142,6 @@ pub struct Datagrams {
     work: UdpOrder,
     filler: Vec<u8>,
     searches: bool,
-    warm: bool,
     searches_done: usize,
     unfinished: usize,
     unproved: usize,
@@ -165,7 +164,6 @@ impl Datagrams {
             work: UdpOrder { streams, datagram, direction, amount, rate, tag: 0 },
             filler: random_bytes(datagram as usize, seed),
             searches,
-            warm: false,
             searches_done: 0,
             unfinished: 0,
             unproved: 0,
@@ -405,7 +403,7 @@ impl Prepared for Datagrams {
     }
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let warms_up = !std::mem::replace(&mut self.warm, true);
+        let warms_up = !self.case.held.warm;
         let sample = match self.searches {
             true if warms_up => self.transfer_at(amount, None).map(|((sample, ..), _)| sample),
             true => self.searched(amount),
