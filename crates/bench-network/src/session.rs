@@ -19,6 +19,7 @@ use plimsoll_server::traffic::{LostTransfer, PinnedCpus, TransferEnd, TransferMe
 use plimsoll_server::wire::handshake::HandshakeError;
 use plimsoll_server::wire::{Channel, Echoed, EndReport, Hex128, Join, RESULTS, WireError};
 use plimsoll_server::wire::{HANDSHAKE, Message, SharedKey, Sockets, TcpOrder, UdpOrder, Welcome};
+use plimsoll_units::text::{shown, shown_within};
 
 /// Longest total wait while the server works for other clients.
 const QUEUE: Duration = Duration::from_secs(90);
@@ -81,8 +82,7 @@ impl ServerSession {
         Self::connected(&addresses, from, key, process, None)
     }
 
-    /// Opens a session with the first of `addresses` that answers; `other`: the first session, if
-    /// this is a second one.
+    /// Opens a session with the first of `addresses` that answers, beside the session `other`.
     fn connected(
         addresses: &[SocketAddr],
         from: Option<IpAddr>,
@@ -164,7 +164,7 @@ impl ServerSession {
                 return Err(LostTransfer::OtherServer);
             }
             Message::NoSession { .. } => return Err(LostTransfer::NoSession),
-            Message::Refused(why) => return Err(LostTransfer::Refused(plimsoll_units::text::shown(&why))),
+            Message::Refused(why) => return Err(LostTransfer::Refused(shown(&why))),
             _ => return Err(WireError::OutOfTurn.into()),
         }
         let stream = channel.into_stream();
@@ -198,10 +198,7 @@ impl ServerSession {
                         QUEUE.as_secs()
                     )));
                 }
-                Ok(Message::Refused(why)) => {
-                    let why = plimsoll_units::text::shown_within(&why, 300);
-                    return Err(self.refusal(&why));
-                }
+                Ok(Message::Refused(why)) => return Err(self.refusal(&shown_within(&why, 300))),
                 Ok(message) => return Ok(message),
                 Err(e) => return Err(self.lost("a request", &e.into())),
             }
@@ -439,7 +436,7 @@ fn open_session(
         Message::Busy { seconds } => {
             Err(format!("it has as many sessions as it allows (--max-sessions); try again in {seconds} s"))
         }
-        Message::Refused(why) => Err(plimsoll_units::text::shown_within(&why, 300)),
+        Message::Refused(why) => Err(shown_within(&why, 300)),
         _ => Err(WireError::OutOfTurn.to_string()),
     }
 }

@@ -1,6 +1,8 @@
 //! Placement of both ends of a round trip, which decides what is measured: a wake-up takes a few µs
 //! on an awake CPU and tens of µs across idle ones.
 
+use std::collections::BTreeSet;
+
 use crate::EndPlacement;
 use crate::fact::{PLACEMENT, PLACEMENTS};
 use plimsoll_bench_api::ThreadOrder as Order;
@@ -59,12 +61,9 @@ pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static 
 /// Returns the placement on the CPUs of `order`, each taken once: the client's threads use them
 /// from the first on, the server's from the second on (one CPU serves both ends).
 pub(super) fn ordered_placement(machine: &Machine, order: &Order) -> EndPlacement {
-    let mut cpus: Vec<usize> = Vec::new();
-    for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
-        if !cpus.contains(&cpu) {
-            cpus.push(cpu);
-        }
-    }
+    let mut cpus = order.cpus(machine, machine.cpu.allowed.len());
+    let mut known = BTreeSet::new();
+    cpus.retain(|cpu| known.insert(*cpu));
     let near = PinnedCpus(cpus);
     EndPlacement { far: near.starting_at(1), near }
 }
