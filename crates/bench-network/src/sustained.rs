@@ -148,15 +148,15 @@ impl BucketDetector {
 
     pub(super) fn record_facts(&self, facts: &mut Facts) {
         for (index, found) in self.found.iter().enumerate() {
-            let Some(Bucket { burst, base, tokens: held, until }) = *found else { continue };
+            let Some(bucket) = *found else { continue };
             let word = match (self.direction, index) {
                 (Direction::Up, _) | (Direction::Both, 0) => "up",
                 (Direction::Down, _) | (Direction::Both, _) => "down",
             };
-            let warning = NetworkWarning::TokenBucket { direction: word, burst, base, held, until };
-            facts.warnings.push(warning.into());
+            facts.warnings.push(NetworkWarning::TokenBucket { direction: word, bucket }.into());
             let fact = if word == "up" { TOKEN_BUCKET_UP } else { TOKEN_BUCKET_DOWN };
-            let (burst_rate, base_rate, burst_bytes, until_s) = (burst, base, held / 8.0, until);
+            let Bucket { burst: burst_rate, base: base_rate, tokens, until: until_s } = bucket;
+            let burst_bytes = tokens / 8.0;
             facts.achieved.set(&fact, TokenBucket { burst_rate, base_rate, burst_bytes, until_s });
         }
         if self.spoilt > 0 {

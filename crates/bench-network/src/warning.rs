@@ -5,6 +5,7 @@ use std::fmt;
 use crate::lost_link::LostLink;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::warning::Warn;
+use plimsoll_stats::Bucket;
 use plimsoll_units::quantity::significant;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -12,11 +13,9 @@ pub(super) enum NetworkWarning {
     EndsShareCpu {
         cpu: usize,
     },
-    /// Datagrams that are not part of the measurement came to its ports.
     ForeignDatagrams {
         count: u64,
     },
-    /// Not all messages were moved in the time of a sample.
     VolumeCut {
         moved: u64,
         wanted: u64,
@@ -27,19 +26,15 @@ pub(super) enum NetworkWarning {
         searches: usize,
         all: usize,
     },
-    /// A token bucket (`up` or `down`): burst and base rate, bits above the base rate, seconds.
+    /// A token bucket (`up` or `down`), in bits and seconds.
     TokenBucket {
         direction: &'static str,
-        burst: f64,
-        base: f64,
-        held: f64,
-        until: f64,
+        bucket: Bucket,
     },
     /// The burst of a token bucket lasts through this number of samples.
     BurstInSample {
         samples: usize,
     },
-    /// The link of an interface was lost while the case ran.
     LinkFlapped(LostLink),
     /// A rate limit below the link, which the result shows or has refuted.
     Held {
@@ -98,13 +93,13 @@ impl fmt::Display for NetworkWarning {
                 f,
                 "not converged: the time of {searches} of {all} searches ended before the lossless rate was known to 1 %, so the figure is a lower bound; use a longer --sample-time"
             ),
-            Self::TokenBucket { direction, burst, base, held, until } => write!(
+            Self::TokenBucket { direction, bucket: Bucket { burst, base, tokens, until } } => write!(
                 f,
                 "token bucket on the path ({direction}): burst of {} for {} s ({} above the base rate), then {}; the figure is the \
                  base rate",
                 bits(*burst),
                 significant(*until, 2),
-                Quantity { value: held / 8.0, unit: Unit::Byte },
+                Quantity { value: tokens / 8.0, unit: Unit::Byte },
                 bits(*base)
             ),
             Self::BurstInSample { samples } => write!(

@@ -44,14 +44,11 @@ pub(crate) enum PathFault {
     NoConnection {
         port: u16,
     },
-    /// Connections of one session reach different servers.
     SeveralServers,
-    /// Connections of one session come from different addresses.
     SeveralAddresses,
     LinkLost(LostLink),
     /// The server answers again and no other fault was found.
     Interrupted,
-    /// A newly started server answers.
     Restarted,
 }
 
