@@ -85,7 +85,7 @@ pub fn summary(
     if let Some(line) = other_machine(baseline, differences, losses) {
         return (SteadyAnswer::AnotherMachine, line);
     }
-    let of = |answer| {
+    let of = |answer: SteadyAnswer| {
         let mut own = runs.iter().filter(|run| run.answer == answer);
         let line = &own.next()?.line;
         let text = match runs.len() {
