@@ -389,64 +389,61 @@ fn kinds(s: &Survey, info: &cpuinfo::CpuInfo, online: &CpuSet) -> Vec<CoreKind> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Fault, Fixture};
+    use crate::fixture::Fixture;
 
-    fn discover(tree: &str) -> Result<Cpu, Fault> {
-        let fixture = Fixture::unpack(tree)?;
-        Ok(Cpu::discover(&mut Survey::new(&fixture.root)))
+    fn discover(tree: &str) -> Cpu {
+        let fixture = Fixture::unpack(tree).unwrap();
+        Cpu::discover(&mut Survey::new(&fixture.root))
     }
 
     #[test]
-    fn kinds_of_core_are_told_apart() -> Result<(), Fault> {
+    fn kinds_of_core_are_told_apart() {
         let online = "sys/devices/system/cpu/online = 0-7\n";
         let hybrid = format!("{online}sys/devices/cpu_core/cpus = 0-3\nsys/devices/cpu_atom/cpus = 4-7,9\n");
         let names = |cpu: &Cpu| -> Vec<String> {
             cpu.kinds.iter().map(|kind| format!("{} {}", kind.name, kind.cpus)).collect()
         };
-        assert_eq!(names(&discover(&hybrid)?), ["cpu_core 0-3", "cpu_atom 4-7"]);
+        assert_eq!(names(&discover(&hybrid)), ["cpu_core 0-3", "cpu_atom 4-7"]);
         let midr = "regs/identification/midr_el1";
         let arm = format!(
             "{online}sys/devices/system/cpu/cpu[0-5]/{midr} = 0x00000000412fd050\n\
              sys/devices/system/cpu/cpu[6-7]/{midr} = 0x00000000413fd0c1\n"
         );
-        let arm = discover(&arm)?;
+        let arm = discover(&arm);
         assert_eq!(names(&arm), ["midr 0x00000000412fd050 0-5", "midr 0x00000000413fd0c1 6-7"]);
-        let id = arm.arm.ok_or("no id")?;
+        let id = arm.arm.unwrap();
         assert_eq!((id.implementer, id.part), (0x41, 0xd05));
         assert_eq!((id.variant, id.revision, id.midr), (2, 0, Some(0x412f_d050)));
-        assert_eq!(names(&discover(online)?), [""; 0]);
-        Ok(())
+        assert_eq!(names(&discover(online)), [""; 0]);
     }
 
     #[test]
-    fn offline_and_forbidden_cpus_do_not_count() -> Result<(), Fault> {
+    fn offline_and_forbidden_cpus_do_not_count() {
         let topology = "sys/devices/system/cpu/cpu[0-3]/topology";
         let cpu = discover(&format!(
             "sys/devices/system/cpu/present = 0-3\nsys/devices/system/cpu/online = 0-2\n\
              proc/self/status = Cpus_allowed_list:\\t1,3\n{topology}/physical_package_id = {{n/2}}\n\
              {topology}/core_id = 0\nsys/devices/system/cpu/cpu3/online = 0\n"
-        ))?;
+        ));
         assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(2), Some(2), 3));
         assert_eq!(cpu.allowed, CpuSet::single(1));
         assert_eq!(cpu.logical.iter().filter(|cpu| cpu.online).count(), 3);
-        assert_eq!(cpu.cores_of(&"0-1".parse()?), Some(1));
-        Ok(())
+        assert_eq!(cpu.cores_of(&"0-1".parse().unwrap()), Some(1));
     }
 
     #[test]
-    fn in_a_container_whose_file_system_numbers_cpus_anew_the_affinity_counts() -> Result<(), Fault> {
+    fn in_a_container_whose_file_system_numbers_cpus_anew_the_affinity_counts() {
         let cpu = discover(
             "sys/devices/system/cpu/online = 0-1\nproc/self/status = Cpus_allowed_list:\\t4,7\n\
              sys/devices/system/cpu/cpu[0-7]/topology/core_id = {n}\n\
              sys/devices/system/cpu/cpu[0-7]/topology/physical_package_id = 0\n",
-        )?;
+        );
         // 0 and 1 are other names of 4 and 7.
-        assert_eq!((cpu.allowed, cpu.cores, cpu.threads), ("4,7".parse()?, Some(2), 2));
-        Ok(())
+        assert_eq!((cpu.allowed, cpu.cores, cpu.threads), ("4,7".parse().unwrap(), Some(2), 2));
     }
 
     #[test]
-    fn mixed_arm_cores_are_told_apart_by_cpuinfo_where_the_register_is_not_shown() -> Result<(), Fault> {
+    fn mixed_arm_cores_are_told_apart_by_cpuinfo_where_the_register_is_not_shown() {
         let core = |id: u32, part: &str| {
             format!(
                 "proc/cpuinfo = processor\\t: {id}\nproc/cpuinfo = CPU implementer\\t: 0x41\n\
@@ -455,10 +452,9 @@ mod tests {
             )
         };
         let tree = core(0, "0xd87") + &core(1, "0xd87") + &core(2, "0xd85");
-        let cpu = discover(&format!("sys/devices/system/cpu/online = 0-2\n{tree}"))?;
+        let cpu = discover(&format!("sys/devices/system/cpu/online = 0-2\n{tree}"));
         let part = |number: usize| cpu.arm_of(number).map(|arm| arm.part);
         assert_eq!([0, 1, 2].map(part), [Some(0xd87), Some(0xd87), Some(0xd85)]);
         assert_eq!(cpu.kinds.len(), 2);
-        Ok(())
     }
 }

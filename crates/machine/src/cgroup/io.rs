@@ -106,16 +106,16 @@ fn stated_limits(root: &Root, version: Version, dir: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Fault, Fixture};
+    use crate::fixture::Fixture;
 
     #[test]
-    fn the_tightest_of_all_groups_counts_where_groups_hold_those_below_them() -> Result<(), Fault> {
+    fn the_tightest_of_all_groups_counts_where_groups_hold_those_below_them() {
         let v1 = "proc/self/mountinfo = 30 1 0:26 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
                   proc/self/cgroup = 3:blkio:/a\n\
                   sys/fs/cgroup/blkio/a/blkio.throttle.read_bps_device = 254:0 50000000\\n8:16 x\\nnone 3\n\
                   sys/fs/cgroup/blkio/blkio.throttle.read_bps_device = 254:0 40000000\n\
                   sys/fs/cgroup/blkio/a/blkio.throttle.write_iops_device = 254:0 100\n";
-        let fixture = Fixture::unpack(v1)?;
+        let fixture = Fixture::unpack(v1).unwrap();
         let expected = IoLimit {
             device: "254:0".to_owned(),
             read_bytes: Some(50_000_000),
@@ -127,8 +127,7 @@ mod tests {
                   proc/self/cgroup = 0::/a\n\
                   sys/fs/cgroup/a/io.max = 254:0 rbps=60000000 wbps=max riops=max wiops=100\n\
                   sys/fs/cgroup/io.max = 254:0 rbps=50000000 wbps=max riops=max wiops=200\n";
-        assert_eq!(limits(&Fixture::unpack(v2)?.root), [expected]);
-        assert_eq!(limits(&Fixture::unpack("")?.root), []);
-        Ok(())
+        assert_eq!(limits(&Fixture::unpack(v2).unwrap().root), [expected]);
+        assert_eq!(limits(&Fixture::unpack("").unwrap().root), []);
     }
 }

@@ -208,7 +208,7 @@ fn parse_size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Fault, Fixture};
+    use crate::fixture::Fixture;
 
     fn tree(cpus: &str, index: u8, level: u8, size: &str, shared: &str) -> String {
         let dir = format!("sys/devices/system/cpu/cpu[{cpus}]/cache/index{index}");
@@ -217,11 +217,11 @@ mod tests {
         )
     }
 
-    fn last_level(tree: &str, allowed: &str) -> Result<Option<u64>, Fault> {
-        let fixture = Fixture::unpack(tree)?;
-        let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
+    fn last_level(tree: &str, allowed: &str) -> Option<u64> {
+        let fixture = Fixture::unpack(tree).unwrap();
+        let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse().unwrap());
         let cpu = Cpu { caches, ..Cpu::default() };
-        Ok(cpu.last_level_of(&allowed.parse()?).map(|(bytes, _)| bytes >> 10))
+        cpu.last_level_of(&allowed.parse().unwrap()).map(|(bytes, _)| bytes >> 10)
     }
 
     #[test]
@@ -240,47 +240,43 @@ mod tests {
     }
 
     #[test]
-    fn only_the_caches_of_allowed_cpus_count_each_once() -> Result<(), Fault> {
+    fn only_the_caches_of_allowed_cpus_count_each_once() {
         let two = tree("0-3", 0, 3, "16384K", "0-3") + &tree("4-7", 0, 3, "16384K", "4-7");
-        assert_eq!(last_level(&two, "0-7")?, Some(32768));
-        assert_eq!(last_level(&two, "1-2")?, Some(16384));
-        assert_eq!(last_level(&two, "3-4")?, Some(32768));
-        assert_eq!(last_level(&two, "0-8")?, None);
-        Ok(())
+        assert_eq!(last_level(&two, "0-7"), Some(32768));
+        assert_eq!(last_level(&two, "1-2"), Some(16384));
+        assert_eq!(last_level(&two, "3-4"), Some(32768));
+        assert_eq!(last_level(&two, "0-8"), None);
     }
 
     #[test]
-    fn each_cpus_own_highest_level_is_its_last() -> Result<(), Fault> {
+    fn each_cpus_own_highest_level_is_its_last() {
         let mixed = tree("0-3", 0, 2, "512K", "{n}")
             + &tree("0-3", 1, 3, "8M", "0-3")
             + &tree("4-5", 0, 2, "512K", "4-5")
             + &tree("6-7", 0, 2, "512K", "6-7");
-        assert_eq!(last_level(&mixed, "0-7")?, Some(8192 + 512 + 512));
-        Ok(())
+        assert_eq!(last_level(&mixed, "0-7"), Some(8192 + 512 + 512));
     }
 
     #[test]
-    fn level_2_counts_beside_a_further_level_and_each_cache_once() -> Result<(), Fault> {
+    fn level_2_counts_beside_a_further_level_and_each_cache_once() {
         let text = tree("0-1", 0, 2, "512K", "0-1")
             + &tree("2-3", 0, 2, "512K", "2-3")
             + &tree("4-7", 0, 2, "256K", "{n}")
             + &tree("0-3", 1, 3, "8M", "0-3")
             + &tree("4-5", 1, 3, "8M", "4-5");
-        let fixture = Fixture::unpack(&text)?;
-        let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
+        let fixture = Fixture::unpack(&text).unwrap();
+        let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse().unwrap());
         let cpu = Cpu { caches, ..Cpu::default() };
-        let kib = |cpus: &str| Ok::<_, Fault>(cpu.level_2_of(&cpus.parse()?) >> 10);
-        assert_eq!([kib("0")?, kib("0-1")?, kib("0,2")?], [512, 512, 1024]);
-        assert_eq!(kib("0-7")?, 1024 + 512, "those of CPUs 6 and 7 are their last level");
-        Ok(())
+        let kib = |cpus: &str| cpu.level_2_of(&cpus.parse().unwrap()) >> 10;
+        assert_eq!([kib("0"), kib("0-1"), kib("0,2")], [512, 512, 1024]);
+        assert_eq!(kib("0-7"), 1024 + 512, "those of CPUs 6 and 7 are their last level");
     }
 
     #[test]
-    fn sharing_that_contradicts_itself_is_not_known() -> Result<(), Fault> {
+    fn sharing_that_contradicts_itself_is_not_known() {
         let odd = tree("0-3", 0, 3, "16384K", "0-3") + &tree("4-7", 0, 3, "16384K", "3-7");
-        assert_eq!(last_level(&odd, "0-7")?, None);
-        assert_eq!(last_level(&odd, "0-3")?, Some(16384));
-        Ok(())
+        assert_eq!(last_level(&odd, "0-7"), None);
+        assert_eq!(last_level(&odd, "0-3"), Some(16384));
     }
 
     #[test]

@@ -315,7 +315,7 @@ fn mapping(line: &[u8]) -> Option<(String, Option<FileOrDevice>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Fault, Fixture};
+    use crate::fixture::Fixture;
 
     fn watched(thing: FileOrDevice, name: &str, writers_only: bool) -> WatchedFile {
         let shown_on = BlindOverlays::default();
@@ -323,10 +323,10 @@ mod tests {
     }
 
     /// Watches `/srv/disk.img` of the tree.
-    fn image(fixture: &Fixture, writers_only: bool) -> Result<WatchedFile, Fault> {
+    fn image(fixture: &Fixture, writers_only: bool) -> WatchedFile {
         let path = "/srv/disk.img";
-        let thing = FileOrDevice::at(&fixture.root, Path::new(path)).ok_or("no file")?;
-        Ok(watched(thing, path, writers_only))
+        let thing = FileOrDevice::at(&fixture.root, Path::new(path)).unwrap();
+        watched(thing, path, writers_only)
     }
 
     #[test]
@@ -353,87 +353,85 @@ mod tests {
     }
 
     #[test]
-    fn the_threads_of_a_process_are_looked_at_too() -> Result<(), Fault> {
+    fn the_threads_of_a_process_are_looked_at_too() {
         let process = "srv/disk.img = bytes\nsrv/log = x\nproc/77/comm = server\nproc/77/fd/\n\
             proc/77/task/77/fd/\nproc/77/task/78/fd/4 -> /srv/log\nproc/78/maps = x\n";
-        let found = |more: &str| -> Result<_, Fault> {
-            let fixture = Fixture::unpack(&format!("{process}{more}"))?;
-            let seen = find_holder(&fixture.root, &[image(&fixture, false)?]);
+        let found = |more: &str| {
+            let fixture = Fixture::unpack(&format!("{process}{more}")).unwrap();
+            let seen = find_holder(&fixture.root, &[image(&fixture, false)]);
             assert_eq!(seen.unseen, 0);
-            Ok((seen.holder.map(|(opener, _)| opener.process), thread_with_maps(&fixture.root, 77)))
+            (seen.holder.map(|(opener, _)| opener.process), thread_with_maps(&fixture.root, 77))
         };
-        assert_eq!(found("")?, (None, 78));
-        assert_eq!(found("proc/77/task/78/fd/3 -> /srv/disk.img\n")?, (Some(77), 78));
-        Ok(())
+        assert_eq!(found(""), (None, 78));
+        assert_eq!(found("proc/77/task/78/fd/3 -> /srv/disk.img\n"), (Some(77), 78));
     }
 
     #[test]
-    fn a_file_that_is_registered_with_a_ring_is_held() -> Result<(), Fault> {
-        let found = |paths: &str| -> Result<_, Fault> {
+    fn a_file_that_is_registered_with_a_ring_is_held() {
+        let found = |paths: &str| {
             let fixture = Fixture::unpack(&format!(
                 "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/5 -> anon_inode:[io_uring]\n\
                  proc/77/fdinfo/5 = flags:\\t02000002\\nUserFiles:\\t1\\n    0: {paths}\\nUserBufs:\\t0\nproc/77/maps = x\n"
-            ))?;
-            let watched = [image(&fixture, true)?];
-            Ok(find_holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process))
+            ))
+            .unwrap();
+            let watched = [image(&fixture, true)];
+            find_holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process)
         };
-        assert_eq!(found("/srv/disk.img")?, Some(77));
-        assert_eq!(found("disk.img")?, Some(77), "kernels before 6.7 give the name alone");
-        assert_eq!(found("/elsewhere/disk.img")?, Some(77), "it is seen from there alone");
-        assert_eq!(found("/srv/other.img")?, None);
-        Ok(())
+        assert_eq!(found("/srv/disk.img"), Some(77));
+        assert_eq!(found("disk.img"), Some(77), "kernels before 6.7 give the name alone");
+        assert_eq!(found("/elsewhere/disk.img"), Some(77), "it is seen from there alone");
+        assert_eq!(found("/srv/other.img"), None);
     }
 
     #[test]
-    fn rings_of_all_threads_are_looked_at_and_a_busy_one_is_named() -> Result<(), Fault> {
-        let seen = |ring: &str, exempt: Vec<u32>| -> Result<_, Fault> {
+    fn rings_of_all_threads_are_looked_at_and_a_busy_one_is_named() {
+        let seen = |ring: &str, exempt: Vec<u32>| {
             let fixture = Fixture::unpack(&format!(
                 "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/task/77/fd/\nproc/77/maps = x\n\
                  proc/77/task/78/fd/5 -> anon_inode:[io_uring]\n{ring}"
-            ))?;
-            let watched = WatchedFile { exempt, ..image(&fixture, true)? };
-            Ok(find_holder(&fixture.root, &[watched]))
+            ))
+            .unwrap();
+            let watched = WatchedFile { exempt, ..image(&fixture, true) };
+            find_holder(&fixture.root, &[watched])
         };
         let server = Opener { process: 77, name: "server".to_owned() };
         let held = OpenerSearch { holder: Some((server.clone(), 0)), ..OpenerSearch::default() };
         for path in ["/srv/disk.img", "disk.img", "/elsewhere/disk.img"] {
             let ring = format!("proc/77/task/78/fdinfo/5 = UserFiles:\\t1\\n    0: {path}\\nUserBufs:\\t0\n");
-            assert_eq!(seen(&ring, Vec::new())?, held, "{path}");
-            assert_eq!(seen(&ring, vec![77])?, OpenerSearch::default(), "{path}");
+            assert_eq!(seen(&ring, Vec::new()), held, "{path}");
+            assert_eq!(seen(&ring, vec![77]), OpenerSearch::default(), "{path}");
         }
         let unlisted = OpenerSearch { unlisted: Some(server), ..OpenerSearch::default() };
         for info in ["flags:\\t02000002", "UserFiles:\\t1\\nUserBufs:\\t0"] {
             let ring = format!("proc/77/task/78/fdinfo/5 = {info}\n");
-            assert_eq!(seen(&ring, Vec::new())?, unlisted, "{info}");
-            assert_eq!(seen(&ring, vec![77])?, OpenerSearch::default(), "{info}");
+            assert_eq!(seen(&ring, Vec::new()), unlisted, "{info}");
+            assert_eq!(seen(&ring, vec![77]), OpenerSearch::default(), "{info}");
         }
-        assert_eq!(seen("", Vec::new())?, unlisted, "it cannot be read");
-        Ok(())
+        assert_eq!(seen("", Vec::new()), unlisted, "it cannot be read");
     }
 
     #[test]
-    fn a_process_with_very_many_open_files_is_looked_at_to_the_last() -> Result<(), Fault> {
-        let fixture =
-            Fixture::unpack("srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/maps = x\n")?;
-        let path = |below: &str| fixture.root.resolve(below).map(|_| fixture.dir.path().join(below));
-        let open = path("proc/77/fd")?;
+    fn a_process_with_very_many_open_files_is_looked_at_to_the_last() {
+        let tree = "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/maps = x\n";
+        let fixture = Fixture::unpack(tree).unwrap();
+        let open = fixture.dir.path().join("proc/77/fd");
         for number in 10_000..30_000 {
-            std::os::unix::fs::symlink("/dev/null", open.join(number.to_string()))?;
+            std::os::unix::fs::symlink("/dev/null", open.join(number.to_string())).unwrap();
         }
-        let watched = [image(&fixture, false)?];
+        let watched = [image(&fixture, false)];
         assert_eq!(find_holder(&fixture.root, &watched), OpenerSearch::default());
-        std::os::unix::fs::symlink("/srv/disk.img", open.join("9"))?;
-        std::os::unix::fs::symlink("/srv/disk.img", open.join("99999"))?;
-        std::fs::remove_file(open.join("9"))?;
+        std::os::unix::fs::symlink("/srv/disk.img", open.join("9")).unwrap();
+        std::os::unix::fs::symlink("/srv/disk.img", open.join("99999")).unwrap();
+        std::fs::remove_file(open.join("9")).unwrap();
         assert_eq!(find_holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process), Some(77));
-        std::fs::remove_file(open.join("99999"))?;
-        std::fs::OpenOptions::new().write(true).open(path("proc/77/maps")?)?.set_len(MAPS_CAP + 1)?;
+        std::fs::remove_file(open.join("99999")).unwrap();
+        let maps = std::fs::File::create(fixture.dir.path().join("proc/77/maps")).unwrap();
+        maps.set_len(MAPS_CAP + 1).unwrap();
         assert_eq!(find_holder(&fixture.root, &watched).unseen, 1);
-        Ok(())
     }
 
     #[test]
-    fn another_run_of_the_same_program_is_a_user() -> Result<(), Fault> {
+    fn another_run_of_the_same_program_is_a_user() {
         let process = |id: u32, parent: u32, program: &str| {
             format!("proc/{id}/stat = {id} (a) b) S {parent} 1 1\nproc/{id}/exe -> ../../bin/{program}\n")
         };
@@ -447,13 +445,12 @@ mod tests {
             process(30, 10, "plimsoll"),
             process(31, 30, "plimsoll"),
         ];
-        let fixture = Fixture::unpack(&tree.concat())?;
+        let fixture = Fixture::unpack(&tree.concat()).unwrap();
         for own in [20, 21] {
             let run = OwnProcesses::here(&fixture.root, own);
             let ours = [10, 20, 21, 22, 23, 30, 31].map(|process| run.has(&fixture.root, process));
             assert_eq!(ours, [false, true, true, true, false, false, false], "{own}");
         }
-        Ok(())
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::fixture::{Fault as Wrong, Fixture};
+use crate::fixture::Fixture;
 use fixture::made;
 
 /// A server by the kernel's Documentation
@@ -57,13 +57,13 @@ proc/net/dev =   eth0:  100       1    1    2    0     0          0         0   
 ";
 
 #[test]
-fn a_server_is_read() -> Result<(), Wrong> {
-    let fixture = Fixture::unpack(SERVER)?;
+fn a_server_is_read() {
+    let fixture = Fixture::unpack(SERVER).unwrap();
     let health = Health::read(&fixture.root);
     assert_eq!(health.microcode, ["0x5003604"]);
     let mds = "Mitigation: Clear CPU buffers; SMT vulnerable";
     assert_eq!(health.mitigations, BTreeMap::from([("mds".to_owned(), mds.to_owned())]));
-    let throttled = health.counters.throttled.as_ref().ok_or("not counted")?;
+    let throttled = health.counters.throttled.as_ref().unwrap();
     assert_eq!(throttled.cores, BTreeMap::from([("0:1".to_owned(), 1)]));
     assert_eq!(throttled.packages, BTreeMap::from([("0".to_owned(), 7)]));
     let names: Vec<String> = health.sensors.iter().map(Sensor::name).collect();
@@ -73,21 +73,20 @@ fn a_server_is_read() -> Result<(), Wrong> {
     assert_eq!(zones, ["package-0", "dram"]);
     assert_eq!(health.counters.interfaces.len(), 1);
     assert_eq!((health.faults(), health.missing.len()), (Vec::new(), 0));
-    let json = serde_json::to_string(&health)?;
-    assert_eq!(serde_json::from_str::<Health>(&json)?, health);
-    Ok(())
+    let json = serde_json::to_string(&health).unwrap();
+    assert_eq!(serde_json::from_str::<Health>(&json).unwrap(), health);
 }
 
 #[test]
-fn what_happens_between_two_readings_is_told() -> Result<(), Wrong> {
-    let fixture = Fixture::unpack(SERVER)?;
+fn what_happens_between_two_readings_is_told() {
+    let fixture = Fixture::unpack(SERVER).unwrap();
     let probe = CounterFiles::new(&fixture.root);
     let before = Health::read(&fixture.root);
     assert!(Health::read(&fixture.root).counters.since(&before.counters).is_empty());
-    fixture.write("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", b"4\n")?;
-    fixture.write("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", b"9\n")?;
-    fixture.write("sys/devices/system/edac/mc/mc1/ce_count", b"3\n")?;
-    fixture.write("sys/class/powercap/intel-rapl:0/energy_uj", b"671150\n")?;
+    fixture.write("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", b"4\n").unwrap();
+    fixture.write("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", b"9\n").unwrap();
+    fixture.write("sys/devices/system/edac/mc/mc1/ce_count", b"3\n").unwrap();
+    fixture.write("sys/class/powercap/intel-rapl:0/energy_uj", b"671150\n").unwrap();
     let change = Health::read(&fixture.root).counters.since(&before.counters);
     assert_eq!((change.throttled(), change.memory_errors()), (4, [3, 0]));
     let packages = change.throttled.map(|throttled| throttled.packages);
@@ -98,15 +97,14 @@ fn what_happens_between_two_readings_is_told() -> Result<(), Wrong> {
     assert_eq!((energy.packages_j, energy.memory_j), (Some(1.0), Some(0.0)));
     let kept = before.into_stored();
     assert!(kept.counters.energy.is_empty() && kept.sensors.len() == 3);
-    Ok(())
 }
 
 #[test]
-fn faults_have_a_code_and_a_short_sentence() -> Result<(), Wrong> {
-    let fixture = Fixture::unpack(SERVER)?;
-    fixture.write("sys/devices/system/edac/mc/mc0/ue_count", b"18446744073709551615\n")?;
-    fixture.write("sys/class/hwmon/hwmon0/temp1_input", b"100000\n")?;
-    fixture.write("smart/nvme0", &made(0b1010, 350, 130, u64::MAX))?;
+fn faults_have_a_code_and_a_short_sentence() {
+    let fixture = Fixture::unpack(SERVER).unwrap();
+    fixture.write("sys/devices/system/edac/mc/mc0/ue_count", b"18446744073709551615\n").unwrap();
+    fixture.write("sys/class/hwmon/hwmon0/temp1_input", b"100000\n").unwrap();
+    fixture.write("smart/nvme0", &made(0b1010, 350, 130, u64::MAX)).unwrap();
     let faults = Health::read(&fixture.root).faults();
     let stated: Vec<String> = faults.iter().map(|fault| format!("{}: {fault}", fault.code())).collect();
     let expected = [
@@ -117,7 +115,6 @@ fn faults_have_a_code_and_a_short_sentence() -> Result<(), Wrong> {
         "too-hot: coretemp Package id 0: 100 °C; critical from 100 °C",
     ];
     assert_eq!(stated, expected);
-    Ok(())
 }
 
 #[test]
@@ -146,7 +143,7 @@ fn no_sentence_is_longer_than_80_characters() {
 }
 
 #[test]
-fn a_saved_machine_has_the_health_of_the_machine() -> Result<(), Wrong> {
+fn a_saved_machine_has_the_health_of_the_machine() {
     let port = "sys/devices/pci0000:40/0000:40:01.1";
     let link = format!(
         "sys/bus/pci/devices/0000:41:00.0 -> ../../../../{port}/0000:41:00.0\n{port}/0000:41:00.0/serial = SECRET\n\
@@ -155,41 +152,39 @@ fn a_saved_machine_has_the_health_of_the_machine() -> Result<(), Wrong> {
          {port}/0000:41:00.0/current_link_speed = 8.0 GT/s PCIe\n{port}/0000:41:00.0/current_link_width = 4\n\
          sys/class/hwmon/hwmon0/device/serial = SECRET\n"
     );
-    let fixture = Fixture::unpack(&format!("{SERVER}{link}"))?;
+    let fixture = Fixture::unpack(&format!("{SERVER}{link}")).unwrap();
     let mut page = made(0, 300, 20, 0);
     page[400..406].copy_from_slice(b"SECRET");
-    fixture.write("smart/nvme1", &page)?;
+    fixture.write("smart/nvme1", &page).unwrap();
     let mut health = Health::read(&fixture.root);
     assert_eq!((health.links.len(), health.drives.len()), (1, 1));
-    let dir = tempfile::tempdir()?;
+    let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("saved.tar.gz");
-    crate::saved::save(&fixture.root, &fixture.machine(), &place)?;
-    let saved = crate::saved::open(&place)?;
+    crate::saved::save(&fixture.root, &fixture.machine(), &place).unwrap();
+    let saved = crate::saved::open(&place).unwrap();
     health.counters.interfaces.clear();
     assert_eq!(Health::read(&saved), health);
     assert!(!saved.exists(format!("{port}/0000:41:00.0/serial")));
-    assert!(!String::from_utf8_lossy(&saved.bytes(Path::new("smart/nvme1"), 512)?).contains("SECRET"));
-    Ok(())
+    let page = saved.bytes(Path::new("smart/nvme1"), 512).unwrap();
+    assert!(!String::from_utf8_lossy(&page).contains("SECRET"));
 }
 
 #[test]
-fn a_system_that_shows_nothing_is_healthy() -> Result<(), Wrong> {
-    let health = Health::read(&Fixture::unpack("proc/\nsys/\n")?.root);
+fn a_system_that_shows_nothing_is_healthy() {
+    let health = Health::read(&Fixture::unpack("proc/\nsys/\n").unwrap().root);
     assert!(health.is_empty() && health.faults().is_empty());
-    assert_eq!(serde_json::to_string(&health)?, "{}");
-    Ok(())
+    assert_eq!(serde_json::to_string(&health).unwrap(), "{}");
 }
 
 #[test]
-fn garbage_is_no_fault() -> Result<(), Wrong> {
-    let fixture = Fixture::unpack(&SERVER.replace(" = ", " = \\x1b[31m"))?;
+fn garbage_is_no_fault() {
+    let fixture = Fixture::unpack(&SERVER.replace(" = ", " = \\x1b[31m")).unwrap();
     let health = Health::read(&fixture.root);
     assert_eq!(health.faults(), []);
-    assert!(!serde_json::to_string(&health)?.contains("\\u001b["));
+    assert!(!serde_json::to_string(&health).unwrap().contains("\\u001b["));
     for name in ["garbage", "epyc-7543-nps4", "xeon-gold-6230-2s", "nvme-and-raid", "graviton2-container"] {
-        let _ = Health::read(&Fixture::open(name)?.root).faults();
+        let _ = Health::read(&Fixture::open(name).unwrap().root).faults();
     }
-    Ok(())
 }
 
 #[test]
@@ -206,16 +201,16 @@ fn this_machine_is_read() {
 }
 
 #[test]
-fn many_cores_are_read_by_package_for_each_case() -> Result<(), Wrong> {
+fn many_cores_are_read_by_package_for_each_case() {
     let fixture = Fixture::unpack(
         "sys/devices/system/cpu/cpu[0-99]/topology/physical_package_id = {n/50}\n\
          sys/devices/system/cpu/cpu[0-99]/topology/core_id = {n%50}\n\
          sys/devices/system/cpu/cpu[0-99]/thermal_throttle/core_throttle_count = 1\n\
          sys/devices/system/cpu/cpu[0-99]/thermal_throttle/package_throttle_count = 2\n",
-    )?;
-    let of_case = CounterFiles::new(&fixture.root).counters().throttled.ok_or("not counted")?;
+    )
+    .unwrap();
+    let of_case = CounterFiles::new(&fixture.root).counters().throttled.unwrap();
     assert_eq!((of_case.cores.len(), of_case.packages.len()), (0, 2));
-    let whole = Health::read(&fixture.root).counters.throttled.ok_or("not counted")?;
+    let whole = Health::read(&fixture.root).counters.throttled.unwrap();
     assert_eq!((whole.cores.len(), whole.packages.len()), (100, 2));
-    Ok(())
 }

@@ -61,44 +61,41 @@ impl StateSnapshot {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Fault, Fixture};
+    use crate::fixture::Fixture;
     use crate::{CpuSet, StateWatch};
 
     #[test]
-    fn shares_are_of_the_time_that_passed_on_these_cpus() -> Result<(), Fault> {
-        let fixture = Fixture::open("graviton2-container")?;
+    fn shares_are_of_the_time_that_passed_on_these_cpus() {
+        let fixture = Fixture::open("graviton2-container").unwrap();
         let watch = StateWatch::new(&fixture.root);
         let before = watch.snapshot();
-        fixture.write(
-            "proc/stat",
-            b"cpu  0 0 0 0 0 0 0 0 0 0\n\
-              cpu0 22109 0 6933 157263 1119 0 66 30 0 0\n\
-              cpu1 22059 0 6933 157343 1109 0 66 10 0 0\n\
-              cpu2 22059 0 6933 157243 1000 0 66 10 0 0\n",
-        )?;
-        fixture.write("sys/fs/cgroup/cpu.stat", b"nr_periods 20\nnr_throttled 5\nthrottled_usec 400000\n")?;
-        fixture.write("proc/vmstat", b"pswpin 3\npswpout 4\n")?;
+        let ticks = b"cpu  0 0 0 0 0 0 0 0 0 0\n\
+            cpu0 22109 0 6933 157263 1119 0 66 30 0 0\n\
+            cpu1 22059 0 6933 157343 1109 0 66 10 0 0\n\
+            cpu2 22059 0 6933 157243 1000 0 66 10 0 0\n";
+        fixture.write("proc/stat", ticks).unwrap();
+        let throttling = b"nr_periods 20\nnr_throttled 5\nthrottled_usec 400000\n";
+        fixture.write("sys/fs/cgroup/cpu.stat", throttling).unwrap();
+        fixture.write("proc/vmstat", b"pswpin 3\npswpout 4\n").unwrap();
         let after = watch.snapshot();
-        let on = |cpus: &str| cpus.parse::<CpuSet>().map(|cpus| before.until(&after, &cpus));
-        let first = on("0")?;
+        let on = |cpus: &str| before.until(&after, &cpus.parse().unwrap());
+        let first = on("0");
         assert_eq!((first.steal_share, first.busy_share), (Some(0.2), Some(0.5)));
-        assert_eq!(on("0-1")?.steal_share, Some(0.1));
-        assert_eq!(on("2")?.steal_share, None);
-        assert_eq!(on("7")?.steal_share, None);
+        assert_eq!(on("0-1").steal_share, Some(0.1));
+        assert_eq!(on("2").steal_share, None);
+        assert_eq!(on("7").steal_share, None);
         assert_eq!(first.throttled_s, Some(0.25));
         assert_eq!(first.pages_swapped, Some(7));
         assert!(first.elapsed_s >= 0.0);
         assert_eq!(first.cpu_pressure, Some(0.0));
-        Ok(())
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_known() -> Result<(), Fault> {
-        let fixture = Fixture::unpack("")?;
+    fn what_cannot_be_read_is_not_known() {
+        let fixture = Fixture::unpack("").unwrap();
         let watch = StateWatch::new(&fixture.root);
         let change = watch.snapshot().until(&watch.snapshot(), &CpuSet::single(0));
         assert_eq!((change.steal_share, change.io_pressure), (None, None));
         assert_eq!((change.throttled_s, change.pages_swapped), (None, None));
-        Ok(())
     }
 }
