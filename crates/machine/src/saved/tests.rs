@@ -163,19 +163,24 @@ fn packed(path: &str, kind: EntryType, size: u64, content: &[u8]) -> Vec<u8> {
     let mut bytes = header.as_bytes().to_vec();
     bytes.extend_from_slice(content);
     bytes.resize(bytes.len().next_multiple_of(512) + 1024, 0);
+    zipped([bytes])
+}
+
+fn zipped(blocks: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    io::Write::write_all(&mut gzip, &bytes).unwrap();
+    blocks.into_iter().for_each(|block| io::Write::write_all(&mut gzip, &block).unwrap());
     gzip.finish().unwrap()
+}
+
+fn stated(bytes: &[u8]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("machine.tar.gz");
+    fs::write(&place, bytes).unwrap();
+    open(&place).err().map(|e| e.to_string()).unwrap_or_default()
 }
 
 #[test]
 fn hostile_archives_are_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("machine.tar.gz");
-    let stated = |bytes: &[u8]| -> String {
-        fs::write(&place, bytes).unwrap();
-        open(&place).err().map(|e| e.to_string()).unwrap_or_default()
-    };
     assert_eq!(stated(&packed("proc/cpuinfo", EntryType::Regular, 2, b"x\n")), "");
     assert!(stated(&packed("../evil", EntryType::Regular, 2, b"x\n")).contains("leads out of the archive"));
     assert!(stated(&packed("/etc/evil", EntryType::Regular, 2, b"x\n")).contains("leads out of the archive"));
@@ -196,36 +201,21 @@ fn hostile_archives_are_refused() {
     let cut = packed("proc/cpuinfo", EntryType::Regular, 2, b"x\n");
     assert!(!stated(&cut[..cut.len() / 2]).is_empty());
     assert!(open(Path::new("/")).is_err_and(|e| e.to_string().contains("not a saved machine")));
+    let dir = tempfile::tempdir().unwrap();
     assert!(open(dir.path()).is_err());
     assert!(open(&dir.path().join("missing")).is_err());
 }
 
 #[test]
 fn an_archive_that_unpacks_to_too_much_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("bomb.tar.gz");
-    let mut gzip = GzEncoder::new(fs::File::create(&place).unwrap(), Compression::fast());
     let header = packed_header("proc/stat", (256 << 20) - 512);
-    io::Write::write_all(&mut gzip, &header).unwrap();
-    let zeros = vec![0_u8; 1 << 20];
-    for _ in 0..258 {
-        io::Write::write_all(&mut gzip, &zeros).unwrap();
-    }
-    gzip.finish().unwrap();
-    let error = open(&place).err().map(|e| e.to_string()).unwrap_or_default();
+    let error = stated(&zipped(std::iter::once(header).chain((0..258).map(|_| vec![0; 1 << 20]))));
     assert!(error.contains("unpacks to more than 256 MiB"), "{error}");
 }
 
 #[test]
 fn an_archive_of_too_many_files_is_refused_and_none_is_written() {
-    let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("many.tar.gz");
-    let mut gzip = GzEncoder::new(fs::File::create(&place).unwrap(), Compression::fast());
-    for number in 0..=300_000 {
-        io::Write::write_all(&mut gzip, &packed_header(&format!("proc/{number}"), 0)).unwrap();
-    }
-    gzip.finish().unwrap();
-    let error = open(&place).err().map(|e| e.to_string()).unwrap_or_default();
+    let error = stated(&zipped((0..=300_000).map(|number| packed_header(&format!("proc/{number}"), 0))));
     assert!(error.contains("more than 300000 files and directories"), "{error}");
 }
 
