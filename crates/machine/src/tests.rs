@@ -85,57 +85,37 @@ fn this_machine_is_discovered_and_survives_json() {
 #[test]
 fn a_firecracker_vm() {
     let machine = checked("firecracker-zen4");
-    let cpu = &machine.cpu;
-    assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(1), Some(2), 2));
-    assert_eq!((cpu.family, cpu.model, cpu.stepping), (Some(25), Some(17), Some(1)));
-    assert_eq!(cpu.last_level_bytes(), Some(32 * MIB));
-    assert_eq!(machine.virtualisation.hypervisor.as_deref(), Some("Firecracker"));
-    assert_eq!((machine.cgroup.cpu_quota, machine.cgroup.memory), (None, None));
+    assert_eq!(machine.cpu.last_level_bytes(), Some(32 * MIB));
 }
 
 #[test]
 fn a_two_socket_xeon_in_a_job() {
     let machine = checked("xeon-gold-6230-2s");
     let cpu = &machine.cpu;
-    assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(2), Some(40), 80));
     // Ten cores of the first socket: one cache, and twenty CPUs on ten cores.
     assert_eq!(cpu.last_level_bytes(), Some(28160 * KIB));
     assert_eq!(cpu.cores_of(&cpu.allowed), Some(10));
-    assert_eq!((cpu.clock.base_hz, cpu.clock.max_hz), (Some(2_100_000_000), Some(3_900_000_000)));
     assert_eq!(machine.memory.node_of(45).map(|node| node.id), Some(0));
-    let limit = machine.cgroup.memory.as_ref().unwrap();
-    assert!(limit.group.ends_with("/job_42"));
-    assert_eq!(limit.available_bytes(), 64 * GIB - GIB / 2);
+    assert_eq!(machine.cgroup.memory.as_ref().unwrap().available_bytes(), 64 * GIB - GIB / 2);
     assert_eq!(machine.memory_available_bytes(), Some(64 * GIB - GIB / 2));
     assert_eq!(machine.cpu_capacity(), 20.0);
-    assert_eq!(machine.virtualisation.is_virtual, Some(false));
 }
 
 #[test]
 fn an_epyc_with_eight_last_level_caches_under_a_quota() {
     let machine = checked("epyc-7543-nps4");
-    let cpu = &machine.cpu;
-    assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(1), Some(32), 64));
-    assert_eq!(cpu.last_level_bytes(), Some(256 * MIB));
-    assert_eq!(cpu.cache_of(63, 3).map(|l3| l3.instances.len()), Some(8));
-    assert_eq!(machine.memory.nodes.len(), 4);
+    assert_eq!(machine.cpu.last_level_bytes(), Some(256 * MIB));
+    assert_eq!(machine.cpu.cache_of(63, 3).map(|l3| l3.instances.len()), Some(8));
     // The outer slice has the tighter quota, the inner one the lower memory.high.
     assert_eq!(machine.cpu_capacity(), 16.0);
-    let limit = machine.cgroup.memory.as_ref().unwrap();
-    assert_eq!((limit.limit_bytes, limit.available_bytes()), (100 * GIB, 99 * GIB));
-    assert_eq!(machine.cgroup.throttling.map(|t| (t.throttled_periods, t.throttled_us)), Some((10, 70_000)));
+    assert_eq!(machine.cgroup.memory.as_ref().unwrap().available_bytes(), 99 * GIB);
 }
 
 #[test]
 fn a_graviton_in_a_container() {
     let machine = checked("graviton2-container");
-    let arm = machine.cpu.arm.as_ref().unwrap();
-    assert_eq!((arm.implementer, arm.part), (0x41, 0xd0c));
-    assert_eq!((arm.variant, arm.revision), (3, 1));
     assert_eq!((machine.cpu_capacity(), machine.most_threads()), (2.5, 3));
     assert_eq!(machine.memory_available_bytes(), Some(4 * GIB - 500 * MIB));
-    assert_eq!(machine.virtualisation.container.as_deref(), Some("docker"));
-    assert_eq!(machine.virtualisation.hypervisor.as_deref(), Some("KVM (Amazon Nitro)"));
 }
 
 #[test]
@@ -214,9 +194,7 @@ fn files_in_memory_and_on_several_devices_are_named() {
 fn garbage_is_unknown_with_reasons() {
     let machine = checked("garbage");
     assert_eq!(machine.cpu.last_level_bytes(), None);
-    assert_eq!((machine.cpu.cores, machine.cpu.sockets), (None, None));
     assert_eq!(machine.memory_available_bytes(), None);
-    assert!(machine.unknown.len() > 20);
 }
 
 #[test]
