@@ -203,36 +203,18 @@ mod tests {
 
     #[test]
     fn times_run_from_picoseconds_to_seconds() {
-        assert_eq!(text(52.1e-12, Unit::Second), "52.1 ps");
-        assert_eq!(text(89e-9, Unit::Second), "89.0 ns");
-        assert_eq!(text(57e-6, Unit::Second), "57.0 µs");
-        assert_eq!(text(4.2e-3, Unit::Second), "4.20 ms");
-        assert_eq!(text(125.0, Unit::Second), "125 s");
-        assert_eq!(text(1e-15, Unit::Second), "0.00100 ps");
+        let shown = [52.1e-12, 89e-9, 57e-6, 4.2e-3, 125.0, 1e-15].map(|time| text(time, Unit::Second));
+        assert_eq!(shown, ["52.1 ps", "89.0 ns", "57.0 µs", "4.20 ms", "125 s", "0.00100 ps"]);
     }
 
     #[test]
-    fn bytes_scale_by_1024_and_whole_sizes_stay_whole() {
-        assert_eq!(text(4096.0, Unit::Byte), "4 KiB");
-        assert_eq!(text(1_073_741_824.0, Unit::Byte), "1 GiB");
-        assert_eq!(text(1536.0, Unit::Byte), "1.50 KiB");
-        assert_eq!(text(100e9, Unit::Byte), "93.1 GiB");
-        assert_eq!(text(512.0, Unit::Byte), "512 B");
-    }
-
-    #[test]
-    fn small_sizes_are_never_rounded() {
-        for (bytes, shown) in [
-            (1500.0, "1500 B"),
-            (2000.0, "2000 B"),
-            (4100.0, "4100 B"),
-            (5000.0, "5000 B"),
-            (1_048_577.0, "1048577 B"),
-            (1_572_864.0, "1.50 MiB"),
-            (8_000_000.0, "8000000 B"),
-            (1e18 * 5000.0, "4337 EiB"),
-        ] {
-            assert_eq!(text(bytes, Unit::Byte), shown);
+    fn bytes_scale_by_1024_and_whole_and_small_sizes_are_never_rounded() {
+        let shown = |bytes| text(bytes, Unit::Byte);
+        let round = [512.0, 1536.0, 4096.0, 1_572_864.0, 1_073_741_824.0, 100e9, 1e18 * 5000.0];
+        let scaled = ["512 B", "1.50 KiB", "4 KiB", "1.50 MiB", "1 GiB", "93.1 GiB", "4337 EiB"];
+        assert_eq!(round.map(shown), scaled);
+        for bytes in [1500, 2000, 4100, 5000, 1_048_577, 8_000_000] {
+            assert_eq!(shown(f64::from(bytes)), format!("{bytes} B"));
         }
     }
 
@@ -258,12 +240,10 @@ mod tests {
 
     #[test]
     fn shares_read_as_percent() {
-        assert_eq!(percent(0.998, 3), "99.8 %");
+        let shown = [0.998, 0.9996, 0.0, f64::NAN].map(|share| percent(share, 3));
+        assert_eq!(shown, ["99.8 %", "100 %", "0 %", "NaN %"]);
         assert_eq!([0.57, 0.98998, 0.5799].map(percent_below), ["57.00 %", "98.99 %", "57.99 %"]);
-        assert_eq!(percent(0.9996, 3), "100 %");
         assert_eq!(percent(0.38, 2), "38 %");
-        assert_eq!(percent(0.0, 3), "0 %");
-        assert_eq!(percent(f64::NAN, 3), "NaN %");
     }
 
     #[test]
@@ -279,17 +259,11 @@ mod tests {
 
     #[test]
     fn sizes_and_durations_have_canonical_texts() {
-        assert_eq!(format_size(4096), "4K");
-        assert_eq!(format_size(1_048_576), "1M");
-        assert_eq!(format_size(1 << 30), "1G");
-        assert_eq!(format_size(1500), "1500");
-        assert_eq!(format_size(0), "0");
-        assert_eq!(format_size(u64::MAX), "18446744073709551615");
-        assert_eq!(format_duration(Duration::from_millis(200)), "200ms");
-        assert_eq!(format_duration(Duration::from_secs(90)), "90s");
-        assert_eq!(format_duration(Duration::from_secs(600)), "10m");
-        assert_eq!(format_duration(Duration::from_nanos(1_500)), "1500ns");
-        assert_eq!(format_duration(Duration::ZERO), "0s");
+        let sizes = [0, 1500, 4096, 1 << 20, 1 << 30, u64::MAX].map(format_size);
+        assert_eq!(sizes, ["0", "1500", "4K", "1M", "1G", "18446744073709551615"]);
+        let ns = [0, 1_500, 200_000_000, 90_000_000_000, 600_000_000_000];
+        let durations = ns.map(|ns| format_duration(Duration::from_nanos(ns)));
+        assert_eq!(durations, ["0s", "1500ns", "200ms", "90s", "10m"]);
     }
 
     proptest! {

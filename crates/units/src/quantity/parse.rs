@@ -251,59 +251,35 @@ mod tests {
 
     #[test]
     fn sizes_are_binary_unless_they_say_si() {
-        let good = [
-            ("4K", 4096),
-            ("4k", 4096),
-            ("4KiB", 4096),
-            ("4 KiB", 4096),
-            ("4kB", 4000),
-            ("1M", 1 << 20),
-            ("1MB", 1_000_000),
-            ("1G", 1 << 30),
-            ("1.5M", 1_572_864),
-            ("0.1kB", 100),
-            ("4096", 4096),
-            ("512B", 512),
-            ("1e3", 1000),
-            ("4E", 1 << 62),
-            ("0", 0),
-            ("18446744073709551615", u64::MAX),
-        ];
-        for (text, bytes) in good {
-            assert_eq!(parse_size(text), Ok(bytes), "{text}");
-        }
+        assert_eq!(["4K", "4k", "4KiB", "4 KiB", "4096"].map(parse_size), [4096; 5].map(Ok));
+        assert_eq!(["1M", "1G", "4E"].map(parse_size), [1 << 20, 1 << 30, 1 << 62].map(Ok));
+        assert_eq!(["4kB", "1MB", "0.1kB", "1e3"].map(parse_size), [4000, 1_000_000, 100, 1000].map(Ok));
+        assert_eq!(["0", "512B", "1.5M"].map(parse_size), [0, 512, 1_572_864].map(Ok));
+        assert_eq!(parse_size("18446744073709551615"), Ok(u64::MAX));
     }
 
     #[test]
     fn bad_sizes_say_what_is_right() {
-        let bad = [
-            ("", "it is empty"),
-            ("  ", "it is empty"),
-            ("-1", "'-1' is negative"),
-            ("NaN", "'NaN' is not a number"),
-            ("inf", "is not a number"),
-            ("1e999", "is too large"),
-            ("1e99999999999999999999", "is too large"),
-            ("16E", "is too large"),
-            ("18446744073709551616", "is too large"),
-            ("4Q", ": '4Q' is not (unknown unit 'Q')"),
-            ("50%", ": '50%' is not (unknown unit '%')"),
-            ("4K@60", "(unknown unit 'K@60')"),
-            ("4KB", "could mean 1000 or 1024 bytes each"),
-            ("0.1K", "is not a whole number of bytes"),
-            ("1e-999", "is not a whole number of bytes"),
-            ("1.", "is not a number"),
-            (".5K", "is not a number"),
-            ("+4K", "is not a number"),
-            ("0x10", "unknown unit"),
-            ("1,000", "unknown unit"),
-            ("4K4K", "unknown unit"),
+        let bad: [(&str, &[&str]); 11] = [
+            ("it is empty", &["", "  "]),
+            ("'-1' is negative", &["-1"]),
+            ("'NaN' is not a number", &["NaN"]),
+            ("is not a number", &["inf", "1.", ".5K", "+4K"]),
+            ("is too large", &["1e999", "1e99999999999999999999", "16E", "18446744073709551616"]),
+            (": '4Q' is not (unknown unit 'Q')", &["4Q"]),
+            (": '50%' is not (unknown unit '%')", &["50%"]),
+            ("(unknown unit 'K@60')", &["4K@60"]),
+            ("unknown unit", &["0x10", "1,000", "4K4K"]),
+            ("could mean 1000 or 1024 bytes each", &["4KB"]),
+            ("is not a whole number of bytes", &["0.1K", "1e-999"]),
         ];
-        for (text, part) in bad {
-            let message = parse_size(text).unwrap_err().to_string();
-            assert!(message.starts_with("must be a size such as 4K (4096 bytes)"), "{text}: {message}");
-            assert!(message.contains(part), "{text}: {message}");
-            assert_eq!(message.lines().count(), 1);
+        for (part, texts) in bad {
+            for text in texts {
+                let message = parse_size(text).unwrap_err().to_string();
+                assert!(message.starts_with("must be a size such as 4K (4096 bytes)"), "{text}: {message}");
+                assert!(message.contains(part), "{text}: {message}");
+                assert_eq!(message.lines().count(), 1);
+            }
         }
         assert_eq!(
             parse_count("0x").unwrap_err().to_string(),
@@ -313,14 +289,10 @@ mod tests {
 
     #[test]
     fn durations_need_their_unit() {
-        assert_eq!(parse_duration("200ms"), Ok(Duration::from_millis(200)));
-        assert_eq!(parse_duration("2w"), Ok(Duration::from_secs(14 * 86_400)));
-        assert_eq!(parse_duration("1y"), Ok(Duration::from_secs(365 * 86_400)));
-        assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(parse_duration("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(parse_duration("1h"), Ok(Duration::from_secs(3600)));
-        assert_eq!(parse_duration("50us"), Ok(Duration::from_micros(50)));
-        assert_eq!(parse_duration("50µs"), Ok(Duration::from_micros(50)));
+        let short = ["50us", "50µs", "200ms", "1.5s"].map(parse_duration);
+        assert_eq!(short, [50, 50, 200_000, 1_500_000].map(|us| Ok(Duration::from_micros(us))));
+        let long = ["10m", "1h", "2w", "1y"].map(parse_duration);
+        assert_eq!(long, [600, 3600, 14 * 86_400, 365 * 86_400].map(|s| Ok(Duration::from_secs(s))));
         for (text, part) in [
             ("10", "has no unit"),
             ("10M", "unknown unit"),
@@ -337,10 +309,7 @@ mod tests {
 
     #[test]
     fn rates_are_si() {
-        assert_eq!(parse_rate("100M"), Ok(1e8));
-        assert_eq!(parse_rate("1.5G"), Ok(1.5e9));
-        assert_eq!(parse_rate("0.5"), Ok(0.5));
-        assert_eq!(parse_rate("1e8"), Ok(1e8));
+        assert_eq!(["100M", "1.5G", "0.5", "1e8"].map(parse_rate), [1e8, 1.5e9, 0.5, 1e8].map(Ok));
         for text in ["0", "0k", "-1", "1e999", "NaN", "inf", "", "10m", "10Mi", "1e-999"] {
             assert!(parse_rate(text).is_err(), "{text}");
         }
@@ -350,10 +319,8 @@ mod tests {
 
     #[test]
     fn counts_are_whole() {
-        assert_eq!(parse_count("1e12"), Ok(1_000_000_000_000));
-        assert_eq!(parse_count("1000"), Ok(1000));
-        assert_eq!(parse_count("1.5e3"), Ok(1500));
-        assert_eq!(parse_count("0"), Ok(0));
+        let counts = [0, 1000, 1500, 1_000_000_000_000].map(Ok);
+        assert_eq!(["0", "1000", "1.5e3", "1e12"].map(parse_count), counts);
         for text in ["1.5", "1e-1", "1K", "1e20", "-3", "", "NaN", "1e", "٣"] {
             assert!(parse_count(text).is_err(), "{text}");
         }
@@ -361,11 +328,8 @@ mod tests {
 
     #[test]
     fn shares_are_per_cent_or_parts_of_one() {
-        assert_eq!(parse_share("1%"), Ok(0.01));
-        assert_eq!(parse_share("0.01"), Ok(0.01));
-        assert_eq!(parse_share("100%"), Ok(1.0));
-        assert_eq!(parse_share("0.5 %"), Ok(0.005));
-        assert_eq!(parse_share("0"), Ok(0.0));
+        let shares = ["1%", "0.01", "100%", "0.5 %", "0"].map(parse_share);
+        assert_eq!(shares, [0.01, 0.01, 1.0, 0.005, 0.0].map(Ok));
         for text in ["1", "2", "101%", "-1%", "NaN", "", "1e999%", "%", "1%%"] {
             assert!(parse_share(text).is_err(), "{text}");
         }
