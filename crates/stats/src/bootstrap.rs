@@ -78,11 +78,8 @@ fn resampled_median(sorted: &[f64], ranks: &mut [u32]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::samples;
     use proptest::prelude::*;
-
-    fn samples(points: &[f64]) -> Samples {
-        Samples::new(points.to_vec()).unwrap()
-    }
 
     fn seed(n: u64) -> Seed {
         Seed::new(n, "test", "value")

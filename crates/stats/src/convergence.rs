@@ -143,48 +143,44 @@ impl StopRule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::samples;
 
     const BUDGET: Duration = Duration::from_secs(10);
     const BOUND: Budget = Budget { time: BUDGET, whose: EndedBy::Budget };
     const RULE: StopRule = StopRule::Converge { precision: 0.01, budget: BOUND };
 
-    fn steady(n: usize) -> Samples {
-        Samples::new((0..n).map(|i| 100.0 + 0.01 * (i % 3) as f64).collect()).unwrap()
+    fn steady(n: usize) -> Vec<f64> {
+        (0..n).map(|i| 100.0 + 0.01 * (i % 3) as f64).collect()
+    }
+
+    fn noisy(n: usize) -> Vec<f64> {
+        (0..n).map(|i| 100.0 + 40.0 * (i * 7 % 5) as f64).collect()
+    }
+
+    fn decide(rule: StopRule, points: &[f64], used: Duration) -> Option<SamplingOutcome> {
+        rule.decide(&samples(points), Seed::new(0, "case", "metric"), used)
     }
 
     #[test]
     fn rounds_end_when_the_last_five_are_steady_or_there_are_enough() {
-        let decide = |values: &[f64], most: Option<usize>| {
-            let rule = StopRule::Steady { most: most.and_then(NonZeroUsize::new), budget: BOUND };
-            let samples = Samples::new(values.to_vec()).unwrap();
-            rule.decide(&samples, Seed::new(1, "case", "rate"), Duration::ZERO)
-        };
+        let rule = |most| StopRule::Steady { most, budget: BOUND };
+        let within = |points: &[f64], most| decide(rule(NonZeroUsize::new(most)), points, Duration::ZERO);
         let falling: Vec<f64> = (0..25).map(|i| 1000.0 * 0.8_f64.powi(i)).collect();
-        assert_eq!(decide(&[100.0; 4], None), None);
-        assert_eq!(decide(&[100.0; 5], None), Some(SamplingOutcome::Steady));
-        assert_eq!(decide(&falling[..24], None), None);
+        assert_eq!(within(&[100.0; 4], 0), None);
+        assert_eq!(within(&[100.0; 5], 0), Some(SamplingOutcome::Steady));
+        assert_eq!(within(&falling[..24], 0), None);
         assert!(matches!(
-            decide(&falling, None),
+            within(&falling, 0),
             Some(SamplingOutcome::NotSteady { reached: Some(_), by: EndedBy::RoundCap })
         ));
         assert!(matches!(
-            decide(&falling[..3], Some(3)),
+            within(&falling[..3], 3),
             Some(SamplingOutcome::NotSteady { reached: None, by: EndedBy::Samples })
         ));
-        let rule = StopRule::Steady { most: None, budget: BOUND };
-        let samples = Samples::new(falling[..6].to_vec()).unwrap();
-        let late = rule.decide(&samples, Seed::new(1, "case", "rate"), BUDGET);
+        let late = decide(rule(None), &falling[..6], BUDGET);
         assert!(matches!(late, Some(SamplingOutcome::NotSteady { by: EndedBy::Budget, .. })));
         let settled = [&falling[..10], &[100.0; 5]].concat();
-        assert_eq!(decide(&settled, None), Some(SamplingOutcome::Steady));
-    }
-
-    fn noisy(n: usize) -> Samples {
-        Samples::new((0..n).map(|i| 100.0 + 40.0 * (i * 7 % 5) as f64).collect()).unwrap()
-    }
-
-    fn decide(rule: StopRule, samples: &Samples, used: Duration) -> Option<SamplingOutcome> {
-        rule.decide(samples, Seed::new(0, "case", "metric"), used)
+        assert_eq!(within(&settled, 0), Some(SamplingOutcome::Steady));
     }
 
     #[test]
@@ -199,9 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn steady_samples_stop_at_the_least_number() {
+    fn steady_samples_stop_at_the_least_number_also_where_all_are_zero() {
         assert_eq!(decide(RULE, &steady(5), BUDGET / 2), None);
         assert_eq!(decide(RULE, &steady(6), BUDGET / 2), Some(SamplingOutcome::Converged));
+        assert_eq!(decide(RULE, &[0.0; 6], Duration::ZERO), Some(SamplingOutcome::Converged));
     }
 
     #[test]
@@ -222,11 +219,5 @@ mod tests {
         let alone = decide(RULE, &steady(1), BUDGET * 2);
         assert_eq!(alone, Some(SamplingOutcome::NotConverged { half_width: None, by: EndedBy::Budget }));
         assert_eq!(decide(RULE, &steady(6), BUDGET * 2), Some(SamplingOutcome::Converged));
-    }
-
-    #[test]
-    fn all_zero_samples_converge() {
-        let zeros = Samples::new(vec![0.0; 6]).unwrap();
-        assert_eq!(decide(RULE, &zeros, Duration::ZERO), Some(SamplingOutcome::Converged));
     }
 }

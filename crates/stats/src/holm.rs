@@ -38,14 +38,12 @@ mod tests {
             let corrected = holm(&p);
             for (a, b) in p.iter().zip(&corrected) {
                 prop_assert!(b >= a && *b <= 1.0);
+                prop_assert!(*b <= (a * p.len() as f64).min(1.0) + 1e-15);
             }
             for i in 0..p.len() {
                 for j in 0..p.len() {
                     prop_assert!(p[i] > p[j] || corrected[i] <= corrected[j]);
                 }
-            }
-            for (a, b) in p.iter().zip(&corrected) {
-                prop_assert!(*b <= (a * p.len() as f64).min(1.0) + 1e-15);
             }
         }
     }

@@ -46,25 +46,16 @@ pub fn lag1_autocorrelation(samples: &Samples) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::samples;
     use proptest::prelude::*;
 
-    fn samples(points: &[f64]) -> Samples {
-        Samples::new(points.to_vec()).unwrap()
-    }
-
     #[test]
-    fn one_wild_sample_is_one_outlier() {
+    fn one_wild_sample_is_one_outlier_also_among_equal_ones() {
         assert_eq!(outlier_count(&samples(&[10.0, 10.1, 9.9, 10.2, 9.8, 50.0])), 1);
         assert_eq!(outlier_count(&samples(&[10.0, 10.1, 9.9, 10.2, 9.8])), 0);
         assert_eq!(outlier_count(&samples(&[1.0; 20])), 0);
         assert_eq!(outlier_count(&samples(&[1.0])), 0);
-    }
-
-    #[test]
-    fn a_spike_among_equal_samples_is_an_outlier() {
-        let mut points = vec![1.0; 19];
-        points.push(2.0);
-        assert_eq!(outlier_count(&samples(&points)), 1);
+        assert_eq!(outlier_count(&samples(&[&[1.0; 19][..], &[2.0]].concat())), 1);
     }
 
     #[test]

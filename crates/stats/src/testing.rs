@@ -2,6 +2,12 @@
 
 use proptest::prelude::*;
 
+use crate::Samples;
+
+pub(crate) fn samples(points: &[f64]) -> Samples {
+    Samples::new(points.to_vec()).unwrap()
+}
+
 pub(crate) fn finite() -> impl Strategy<Value = f64> {
     prop_oneof![
         any::<f64>().prop_filter("finite", |x| x.is_finite()),

@@ -203,17 +203,22 @@ fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::samples;
     use proptest::prelude::*;
 
     fn seed() -> Seed {
         Seed::new(1, "cpu.peak", "usl")
     }
 
+    fn load((threads, rates): (u32, Vec<f64>)) -> LoadPoint {
+        LoadPoint { threads, rates: samples(&rates) }
+    }
+
     fn loads(n: u64, threads: &[u32], law: &LawCoefficients, noise: f64) -> Vec<LoadPoint> {
         let mut generator = Seed::new(n, "noise", "value").generator();
         let mut off = || 1.0 + noise * (f64::from(generator.next_u32()) / 2_147_483_648.0 - 1.0);
         let mut rates = |n| (0..15).map(|_| law.rate(f64::from(n)) * off()).collect::<Vec<f64>>();
-        threads.iter().map(|&n| LoadPoint { threads: n, rates: Samples::new(rates(n)).unwrap() }).collect()
+        threads.iter().map(|&n| load((n, rates(n)))).collect()
     }
 
     fn near(a: f64, b: f64, tolerance: f64) -> bool {
@@ -240,8 +245,7 @@ mod tests {
             [(1, 64.9), (18, 995.9), (36, 1652.4), (72, 1853.2), (108, 1828.9), (144, 1775.0), (216, 1702.2)];
         let quadratic = LawCoefficients { lambda: 64.9, sigma: 0.01705, kappa: 7.892e-5 };
         let absolute = LawCoefficients { lambda: 89.995, sigma: 0.02773, kappa: 1.044e-4 };
-        let load = |&(threads, rate)| LoadPoint { threads, rates: Samples::new(vec![rate]).unwrap() };
-        let found = Usl::fit(&measured.iter().map(load).collect::<Vec<_>>(), seed()).unwrap();
+        let found = Usl::fit(&measured.map(|(threads, rate)| load((threads, vec![rate]))), seed()).unwrap();
         for published in [quadratic, absolute] {
             let misses = measured.iter().map(|(n, rate)| (published.rate(f64::from(*n)) / rate - 1.0).abs());
             assert!(found.misfit < 0.6 * misses.fold(0.0, f64::max), "{found:?}");
@@ -273,10 +277,7 @@ mod tests {
 
     #[test]
     fn perfect_and_superlinear_scaling_cost_nothing() {
-        let rows = |power: f64| -> Vec<LoadPoint> {
-            let rate = |n: u32| Samples::new(vec![f64::from(n).powf(power); 6]).unwrap();
-            [1, 2, 4, 8].map(|threads| LoadPoint { threads, rates: rate(threads) }).into()
-        };
+        let rows = |power: f64| [1, 2, 4, 8].map(|n| load((n, vec![f64::from(n).powf(power); 6])));
         for power in [1.0, 1.1] {
             let found = Usl::fit(&rows(power), seed()).unwrap();
             assert!(found.sigma.value < 1e-12 && found.kappa.value < 1e-12, "{found:?}");
@@ -299,10 +300,7 @@ mod tests {
         fn whatever_the_rates_the_coefficients_are_sane(
             rows in prop::collection::vec((any::<u32>(), prop::collection::vec(1e-300f64..1e300, 1..7)), 0..7),
         ) {
-            let loads: Vec<LoadPoint> = rows
-                .into_iter()
-                .map(|(threads, rates)| LoadPoint { threads, rates: Samples::new(rates).unwrap() })
-                .collect();
+            let loads: Vec<LoadPoint> = rows.into_iter().map(load).collect();
             if let Some(found) = Usl::fit(&loads, seed()) {
                 prop_assert!(found.lambda.value > 0.0 && found.sigma.value >= 0.0 && found.kappa.value >= 0.0);
                 prop_assert!(found.misfit.is_finite());
