@@ -83,16 +83,8 @@ pub fn seal(transport: &mut TransportState, message: &[u8]) -> Result<Vec<u8>, F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::SharedKey;
-    use crate::wire::handshake::{Initiator, respond};
+    use crate::wire::fixture::ends;
     use proptest::prelude::*;
-
-    fn ends() -> (TransportState, TransportState) {
-        let key = SharedKey::open();
-        let (near, first) = Initiator::new(&key).unwrap();
-        let answer = respond(&key, &first).unwrap();
-        (near.finish(&answer.message).unwrap(), answer.transport.unwrap())
-    }
 
     #[test]
     fn lengths_out_of_range_are_refused_at_once() {

@@ -99,16 +99,13 @@ pub fn respond(key: &SharedKey, message: &[u8; LENGTH]) -> Result<HandshakeAnswe
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::message_of_version;
+    use super::super::fixture::{ends, message_of_version};
     use super::*;
     use proptest::prelude::*;
 
     #[test]
     fn both_ends_agree_and_seal() {
-        let key = SharedKey::random().unwrap();
-        let (near, first) = Initiator::new(&key).unwrap();
-        let answer = respond(&key, &first).unwrap();
-        let (mut near, mut far) = (near.finish(&answer.message).unwrap(), answer.transport.unwrap());
+        let (mut near, mut far) = ends();
         let (mut sealed, mut opened) = ([0; 64], [0; 64]);
         let n = near.write_message(b"hello", &mut sealed).unwrap();
         let m = far.read_message(&sealed[..n], &mut opened).unwrap();

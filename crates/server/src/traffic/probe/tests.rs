@@ -90,17 +90,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn every_fate_is_counted_as_what_it_is() {
-    let fates = [
-        Fate::Echo,
-        Fate::Twice,
-        Fate::Foreign,
-        Fate::Lose,
-        Fate::Change,
-        Fate::Hold,
-        Fate::Echo,
-        Fate::Slow,
-    ];
-    let mut path = Fated::new(&fates);
+    use Fate::{Change, Echo, Foreign, Hold, Lose, Slow, Twice};
+    let mut path = Fated::new(&[Echo, Twice, Foreign, Lose, Change, Hold, Echo, Slow]);
     let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, manner(80, SOON), &NEVER).unwrap();
     assert_eq!((trips.sent, trips.lost, trips.returned()), (80, 50, 30));
     // The second copy, the held and the slow one; the changed one; the foreign one.

@@ -111,16 +111,13 @@ fn a_course_and_a_shaping_that_cannot_be_are_refused() {
 fn bad_content_is_refused() {
     let good = serde_json::to_string(&Message::Tcp(tcp())).unwrap();
     assert!(Message::parse(good.as_bytes()).is_ok());
+    let streams = r#"0 -1 257 1,"streams":1 1.5 NaN 1e999 "1" 1,"file":"/etc/passwd""#;
+    for value in streams.split(' ') {
+        let bad = good.replace("\"streams\":1", &format!("\"streams\":{value}"));
+        assert_ne!(bad, good, "{value}");
+        refused(&bad);
+    }
     for (from, to) in [
-        ("\"streams\":1", "\"streams\":0"),
-        ("\"streams\":1", "\"streams\":-1"),
-        ("\"streams\":1", "\"streams\":257"),
-        ("\"streams\":1", "\"streams\":1,\"streams\":1"),
-        ("\"streams\":1", "\"streams\":1.5"),
-        ("\"streams\":1", "\"streams\":NaN"),
-        ("\"streams\":1", "\"streams\":1e999"),
-        ("\"streams\":1", "\"streams\":\"1\""),
-        ("\"streams\":1", "\"streams\":1,\"file\":\"/etc/passwd\""),
         ("131072", "1048577"),
         ("131072", "18446744073709551616"),
         ("200000000", "86400000000001"),
@@ -133,16 +130,8 @@ fn bad_content_is_refused() {
         assert_ne!(bad, good, "{from}");
         refused(&bad);
     }
-    for text in [
-        "",
-        "null",
-        "[]",
-        "\"shell\"",
-        "{\"open\":{\"beside\":1}}",
-        "\"open\" \"open\"",
-        "\u{0}",
-        "{\"refused\":\"a\u{1}",
-    ] {
+    let texts = "|null|[]|\"shell\"|{\"open\":{\"beside\":1}}|\"open\" \"open\"|\u{0}|{\"refused\":\"a\u{1}";
+    for text in texts.split('|') {
         refused(text);
     }
     refused(&("[".repeat(10_000) + &"]".repeat(10_000)));
