@@ -309,17 +309,10 @@ mod tests {
     #[test]
     fn time_in_ticks_is_not_fine() {
         let us = Duration::from_micros;
-        assert_eq!(
-            [is_precise(us(199), us(200)), is_precise(us(3), us(399))],
-            [Some(true); 2],
-            "alone, and preempted"
-        );
-        assert_eq!(
-            [is_precise(us(0), us(200)), is_precise(us(10_000), us(200))],
-            [Some(false); 2],
-            "between ticks, one"
-        );
-        assert_eq!([is_precise(us(10_000), us(12_000)), is_precise(us(0), us(400))], [None; 2], "held up");
+        let precise = |times: [(u64, u64); 2]| times.map(|(thread, wall)| is_precise(us(thread), us(wall)));
+        assert_eq!(precise([(199, 200), (3, 399)]), [Some(true); 2], "alone, and preempted");
+        assert_eq!(precise([(0, 200), (10_000, 200)]), [Some(false); 2], "between ticks, one");
+        assert_eq!(precise([(10_000, 12_000), (0, 400)]), [None; 2], "held up");
     }
 
     #[test]

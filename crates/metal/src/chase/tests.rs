@@ -24,8 +24,7 @@ proptest! {
     ) {
         let stride = lines * LINE_BYTES;
         let group = per_group.map(|per_group| per_group * stride);
-        let mut chase =
-            Chase::new(ChaseShape { bytes: nodes * stride + 8, stride, group, pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
+        let mut chase = Chase::new(ChaseShape { group, seed, ..shape(nodes * stride + 8, stride) }).unwrap();
         prop_assert_eq!(chase.nodes(), nodes as u64);
         chase.verify().unwrap();
         let offsets = walked(&mut chase);
@@ -37,9 +36,8 @@ proptest! {
     #[test]
     fn a_group_is_left_only_when_all_of_it_was_visited(nodes in 2_usize..600, per_group in 1_usize..80, seed: u64) {
         let group = per_group * 256;
-        let bytes = nodes * 256;
-        let mut chase =
-            Chase::new(ChaseShape { bytes, stride: 256, group: Some(group), pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
+        let grouped = ChaseShape { group: Some(group), seed, ..shape(nodes * 256, 256) };
+        let mut chase = Chase::new(grouped).unwrap();
         let groups: Vec<usize> = walked(&mut chase).iter().map(|offset| offset / group).collect();
         // The walk starts behind the first node, so its group may be seen at both ends.
         let mut changes = groups.windows(2).filter(|pair| pair[0] != pair[1]).count();
@@ -59,9 +57,7 @@ proptest! {
         chase.walk(first + second);
         prop_assert_eq!(chase.at[0], apart);
     }
-}
 
-proptest! {
     #[test]
     fn several_cycles_share_the_nodes_and_are_walked_together(
         nodes in 20_usize..600, chases in 1_usize..=MOST_CHASES, steps in 0_u64..300, seed: u64,
@@ -105,10 +101,8 @@ fn the_seed_decides_the_order() {
 
 #[test]
 fn nodes_lie_on_all_lines_of_their_strides() {
-    let lines: HashSet<usize> = walked(&mut Chase::new(shape(1 << 20, 256)).unwrap())
-        .iter()
-        .map(|offset| offset % 256 / LINE_BYTES)
-        .collect();
+    let offsets = walked(&mut Chase::new(shape(1 << 20, 256)).unwrap());
+    let lines: HashSet<usize> = offsets.iter().map(|offset| offset % 256 / LINE_BYTES).collect();
     assert_eq!(lines.len(), 4);
 }
 

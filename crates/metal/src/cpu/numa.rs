@@ -119,14 +119,9 @@ mod tests {
     fn a_node_that_is_not_there_is_refused_and_nothing_is_done() {
         for node in [777, 1 << 20] {
             let mut done = false;
-            let error = on_node(node, || done = true).unwrap_err();
-            assert!(
-                !done
-                    && error
-                        .to_string()
-                        .starts_with(&format!("cannot allocate memory on NUMA node {node}: ")),
-                "{error}"
-            );
+            let error = on_node(node, || done = true).unwrap_err().to_string();
+            let named = format!("cannot allocate memory on NUMA node {node}: ");
+            assert!(!done && error.starts_with(&named), "{error}");
         }
     }
 

@@ -209,9 +209,7 @@ fn a_wrong_number_is_named() {
 }
 
 #[test]
-fn rows_are_unique_and_whole() {
-    let names: HashSet<&str> = kernels().map(|kernel| kernel.name).collect();
-    assert_eq!(names.len(), kernels().count());
+fn rows_are_whole() {
     for kernel in kernels() {
         let name = kernel.name;
         let plain = format!("{}_{}_{}", kernel.op, kernel.element, kernel.isa);
@@ -299,13 +297,10 @@ fn operations_are_derived_from_the_parts() {
     if Isa::Avx512.available() == Err(Absence::Architecture(Isa::Avx512)) {
         return;
     }
-    let of_avx512 = |op, element| operations(op, element, Isa::Avx512).unwrap() / 24;
-    assert_eq!(of_avx512(Op::FMA, Element::F64), 16);
-    assert_eq!(of_avx512(Op::MIX, Element::F32), 16);
-    assert_eq!(of_avx512(Op::SQRT, Element::F64), 8);
-    assert_eq!(of_avx512(Op::ADD, Element::I8), 64);
-    assert_eq!(of_avx512(Op::DOT, Element::I8), 128);
-    assert_eq!(of_avx512(Op::DOT, Element::Bf16), 64);
+    let of_avx512 = |(op, element)| operations(op, element, Isa::Avx512).unwrap() / 24;
+    let float = [(Op::FMA, Element::F64), (Op::MIX, Element::F32), (Op::SQRT, Element::F64)];
+    let whole = [(Op::ADD, Element::I8), (Op::DOT, Element::I8), (Op::DOT, Element::Bf16)];
+    assert_eq!([float, whole].map(|three| three.map(of_avx512)), [[16, 16, 8], [64, 128, 64]]);
     assert_eq!(operations(Op::MUL, Element::I8, Isa::Avx512), None);
     assert_eq!(operations(Op::FMA, Element::I32, Isa::Avx2), None);
 }

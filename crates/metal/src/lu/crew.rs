@@ -272,10 +272,8 @@ mod tests {
 
     #[test]
     fn threads_that_share_cpus_share_no_work() {
-        assert_eq!(
-            [Crew::new(8, false).parts(), Crew::new(8, true).parts(), Crew::new(300, true).parts()],
-            [1, 8, 16]
-        );
+        let parts = [(8, false), (8, true), (300, true)].map(|(n, alone)| Crew::new(n, alone).parts());
+        assert_eq!(parts, [1, 8, 16]);
     }
 
     #[test]

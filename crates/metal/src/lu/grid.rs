@@ -78,9 +78,7 @@ mod tests {
 
     #[test]
     fn units_are_whole_tiles_both_ways() {
-        assert_eq!(
-            [common_multiple(24, 8), common_multiple(12, 4), common_multiple(8, 6), common_multiple(4, 4)],
-            [24, 12, 24, 4]
-        );
+        let units = [(24, 8), (12, 4), (8, 6), (4, 4)].map(|(a, b)| common_multiple(a, b));
+        assert_eq!(units, [24, 12, 24, 4]);
     }
 }

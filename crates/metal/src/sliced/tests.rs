@@ -4,6 +4,7 @@ use super::*;
 use crate::affinity;
 use crate::isa::Isa;
 use crate::kernel::{Element, Op, find};
+use crate::team::testing::team;
 
 fn kernel_load() -> KernelLoad {
     KernelLoad::new(find(Op::FMA, Element::F64, Isa::best()).unwrap().load().unwrap())
@@ -116,12 +117,8 @@ fn a_panicking_load_is_an_error_and_nobody_waits_for_it() {
         }
         fn settle(&mut self, _: u64) {}
     }
-    let cpus: Vec<usize> = affinity::allowed().unwrap().into_iter().cycle().take(2).collect();
-    let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |member| Fuse {
-        lit: member.index == 0,
-        ..Fuse::default()
-    })
-    .unwrap();
+    let fuse = |index| Fuse { lit: index == 0, ..Fuse::default() };
+    let mut sliced = Sliced::prepare(team(2), |member| fuse(member.index)).unwrap();
     let error = sliced.measure(SliceEnd::Elapsed(Duration::from_millis(200))).unwrap_err().to_string();
     assert!(error.contains("burnt"), "{error}");
 }
@@ -143,8 +140,7 @@ proptest! {
 
 #[test]
 fn every_thread_does_its_ration_and_settles_all_it_ran() {
-    let cpus: Vec<usize> = affinity::allowed().unwrap().into_iter().cycle().take(3).collect();
-    let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |_| Tally::default()).unwrap();
+    let mut sliced = Sliced::prepare(team(3), |_| Tally::default()).unwrap();
     let before: Vec<u64> = sliced.loads().map(|load| load.turns).collect();
     let outcome = sliced.measure(SliceEnd::Turns(1_000_000));
     assert!(matches!(outcome, Ok(_) | Err(SlicedError::AllDisturbed { .. })), "{outcome:?}");
