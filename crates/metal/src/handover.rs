@@ -241,8 +241,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(5);
 
     fn two_cpus(test: &str) -> Option<[usize; 2]> {
-        let mut cpus = crate::affinity::allowed().unwrap().into_iter();
-        let pair = Some([cpus.next()?, cpus.next()?]);
+        let pair = crate::affinity::allowed().unwrap().first_chunk::<2>().copied();
         if pair.is_none() {
             writeln!(std::io::stderr(), "SKIPPED {test}: needs two CPUs").unwrap();
         }

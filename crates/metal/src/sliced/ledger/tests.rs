@@ -8,10 +8,14 @@ const TURNS: u64 = 50_000;
 const SPREAD: f64 = 0.02;
 /// Undisturbed cycles per turn.
 const COST: f64 = 16.0;
+const ONE: f64 = TURNS as f64 * COST / HZ;
 
 fn slice(times: f64) -> Slice {
-    let seconds = TURNS as f64 * COST / HZ * times;
-    Slice { turns: TURNS, seconds, before: Some(HZ), after: Some(HZ), switched: false }
+    Slice { turns: TURNS, seconds: ONE * times, before: Some(HZ), after: Some(HZ), switched: false }
+}
+
+fn is(seconds: f64, slices: f64) -> bool {
+    (seconds / ONE - slices).abs() < 1e-6
 }
 
 fn ledger(slices: &[Slice]) -> SliceLedger {
@@ -45,25 +49,24 @@ fn moments_without_the_sharer_of_the_core_do_not_count() {
 fn slices_with_an_unsure_clock_that_fit_no_cost_have_a_cause() {
     let sure = slice(1.0);
     let two = |lower: f64, times: f64| Slice { after: Some(HZ * lower), ..slice(times) };
-    let one = TURNS as f64 * COST / HZ;
     let of = |slices: &[Slice]| {
         let books = ledger(&[&[sure; 3], slices].concat());
         assert_eq!((books.all().slices, books.kept().slices), (3 + slices.len() as u64, 3));
         let ExcludedTime { clock, other, taken, .. } = books.excluded();
-        [clock / one, other / one, taken / one]
+        [clock / ONE, other / ONE, taken / ONE]
     };
-    let is = |found: [f64; 3], wanted: [f64; 3]| {
+    let are = |found: [f64; 3], wanted: [f64; 3]| {
         assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-6), "{found:?}");
     };
     // Above the level at either clock: 1 / 0.96 = 1.042 and a margin of one per cent.
-    is(of(&[two(0.96, 1.07)]), [0.0, 1.07, 1.07 - 1.0 / 0.98]);
+    are(of(&[two(0.96, 1.07)]), [0.0, 1.07, 1.07 - 1.0 / 0.98]);
     // Below it at either clock, or without a clock.
-    is(of(&[two(0.96, 0.97)]), [0.97, 0.0, 0.0]);
-    is(of(&[Slice { before: None, ..sure }]), [1.0, 0.0, 0.0]);
+    are(of(&[two(0.96, 0.97)]), [0.97, 0.0, 0.0]);
+    are(of(&[Slice { before: None, ..sure }]), [1.0, 0.0, 0.0]);
     // No step of one clock: the higher one counts, it is unknown, or both costs are high.
-    is(of(&[two(0.85, 1.05)]), [1.05, 0.0, 0.0]);
-    is(of(&[two(0.5, 2.0)]), [2.0, 0.0, 0.0]);
-    is(of(&[two(0.5, 2.5)]), [0.0, 2.5, 1.5]);
+    are(of(&[two(0.85, 1.05)]), [1.05, 0.0, 0.0]);
+    are(of(&[two(0.5, 2.0)]), [2.0, 0.0, 0.0]);
+    are(of(&[two(0.5, 2.5)]), [0.0, 2.5, 1.5]);
     // A preemption between two clocks takes no time of the other slices.
     let switched = Slice { switched: true, ..two(0.96, 160.0) };
     let [clock, other, taken] = of(&[vec![switched; 2], vec![two(0.96, 1.07); 40]].concat());
@@ -71,26 +74,25 @@ fn slices_with_an_unsure_clock_that_fit_no_cost_have_a_cause() {
         clock.abs() < 1e-6 && (other - 42.8).abs() < 1e-6 && (taken - 40.0 * 0.0496).abs() < 0.01,
         "{taken}"
     );
-    is(of(&[two(0.96, 1000.0)]), [0.0, 1000.0, 1000.0 - 1.0 / 0.98]);
-    is(of(&[Slice { seconds: 0.0, ..two(0.96, 1.0) }]), [0.0, 0.0, 0.0]);
+    are(of(&[two(0.96, 1000.0)]), [0.0, 1000.0, 1000.0 - 1.0 / 0.98]);
+    are(of(&[Slice { seconds: 0.0, ..two(0.96, 1.0) }]), [0.0, 0.0, 0.0]);
 }
 
 #[test]
 fn dear_slices_of_two_clocks_belong_to_the_second_cost() {
-    let one = TURNS as f64 * COST / HZ;
     let two = |times: f64| Slice { after: Some(HZ * 0.96), ..slice(times) };
     let steady = [vec![slice(1.0); 60], vec![slice(1.4); 20]].concat();
     // At the second cost, halfway, and above it.
     let slices = [steady.clone(), vec![two(1.42), two(1.2), two(1.9)]].concat();
     let excluded = ledger(&slices).excluded();
-    assert!((excluded.second / one - (20.0 * 1.4 + 1.42)).abs() < 1e-6, "{excluded:?}");
-    assert!((excluded.other / one - 3.1).abs() < 1e-6 && excluded.clock.abs() < 1e-12, "{excluded:?}");
+    assert!((excluded.second / ONE - (20.0 * 1.4 + 1.42)).abs() < 1e-6, "{excluded:?}");
+    assert!((excluded.other / ONE - 3.1).abs() < 1e-6 && excluded.clock.abs() < 1e-12, "{excluded:?}");
     let longer = 3.1 - 2.0 / 0.98;
-    assert!((excluded.taken / one - longer).abs() < 1e-6, "{excluded:?} {longer}");
+    assert!((excluded.taken / ONE - longer).abs() < 1e-6, "{excluded:?} {longer}");
     assert!((excluded.second_cost.unwrap() - 1.4).abs() < 1e-9, "{excluded:?}");
     assert!((excluded.second_work - 21.0 / 83.0).abs() < 1e-9, "{excluded:?}");
     let few = ledger(&[vec![slice(1.0); 60], vec![slice(1.4); 3], vec![two(1.2); 10]].concat()).excluded();
-    assert!(few.second_cost.is_none() && (few.other / one - (3.0 * 1.4 + 12.0)).abs() < 1e-6, "{few:?}");
+    assert!(few.second_cost.is_none() && (few.other / ONE - (3.0 * 1.4 + 12.0)).abs() < 1e-6, "{few:?}");
 }
 
 #[test]
@@ -212,8 +214,6 @@ fn what_is_excluded_has_its_causes() {
     slices.extend((0..7).map(|i| slice(2.0 + f64::from(i) * 0.3)));
     let books = ledger(&slices);
     let excluded = books.excluded();
-    let one = TURNS as f64 * COST / HZ;
-    let is = |seconds: f64, slices: f64| (seconds / one - slices).abs() < 1e-6;
     assert!(is(excluded.switched, 39.0) && is(excluded.clock, 4.5), "{excluded:?}");
     assert!(is(excluded.second, 28.0) && is(excluded.other, 20.3), "{excluded:?}");
     assert!(is(excluded.taken, 13.3), "{excluded:?}");
@@ -226,8 +226,6 @@ fn what_is_excluded_has_its_causes() {
 
 #[test]
 fn others_who_use_the_same_memory_make_slices_dearer_by_any_amount() {
-    let one = TURNS as f64 * COST / HZ;
-    let is = |seconds: f64, slices: f64| (seconds / one - slices).abs() < 1e-6;
     let scattered: Vec<Slice> = (0..40).map(|i| slice(1.5 + f64::from(i) * 0.25)).collect();
     let time = (0..40).map(|i| 1.5 + f64::from(i) * 0.25).sum::<f64>();
     let of = |more: &[Slice], shares| {
@@ -244,7 +242,7 @@ fn others_who_use_the_same_memory_make_slices_dearer_by_any_amount() {
     for after in [1.0, 0.96, 0.5] {
         let both = of(&[scattered.clone(), stolen(after)].concat(), true);
         assert!(is(both.second, time) && is(both.contended, time - 40.0), "{after}: {both:?}");
-        assert!(both.taken / one > 1950.0 && both.taken / one < 2001.0, "{after}: {both:?}");
+        assert!(both.taken / ONE > 1950.0 && both.taken / ONE < 2001.0, "{after}: {both:?}");
     }
     let alone = of(&scattered, false);
     assert!(alone.second_cost.is_none() && is(alone.taken, time - 40.0), "{alone:?}");
@@ -256,10 +254,9 @@ fn others_who_use_the_same_memory_make_slices_dearer_by_any_amount() {
 fn a_short_interrupt_excludes_a_slice_and_takes_little_of_it() {
     let excluded =
         ledger(&[vec![slice(1.0); 90], vec![slice(1.07); 9], vec![slice(100.0)]].concat()).excluded();
-    let one = TURNS as f64 * COST / HZ;
     // Time above the last bin was taken entirely.
-    assert!((excluded.taken / one - (9.0 * 0.07 + 100.0)).abs() < 0.01, "{excluded:?}");
-    assert!((excluded.other / one - (9.0 * 1.07 + 100.0)).abs() < 0.01, "{excluded:?}");
+    assert!((excluded.taken / ONE - (9.0 * 0.07 + 100.0)).abs() < 0.01, "{excluded:?}");
+    assert!((excluded.other / ONE - (9.0 * 1.07 + 100.0)).abs() < 0.01, "{excluded:?}");
 }
 
 #[test]
