@@ -242,10 +242,8 @@ mod tests {
     #[test]
     fn only_the_caches_of_allowed_cpus_count_each_once() {
         let two = tree("0-3", 0, 3, "16384K", "0-3") + &tree("4-7", 0, 3, "16384K", "4-7");
-        assert_eq!(last_level(&two, "0-7"), Some(32768));
-        assert_eq!(last_level(&two, "1-2"), Some(16384));
-        assert_eq!(last_level(&two, "3-4"), Some(32768));
-        assert_eq!(last_level(&two, "0-8"), None);
+        let found = ["0-7", "1-2", "3-4", "0-8"].map(|allowed| last_level(&two, allowed));
+        assert_eq!(found, [Some(32768), Some(16384), Some(32768), None]);
     }
 
     #[test]
@@ -281,9 +279,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read_with_their_unit_and_bounded() {
-        assert_eq!(parse_size("32K"), Some(32 << 10));
-        assert_eq!(parse_size("1M"), Some(1 << 20));
-        assert_eq!(parse_size("64"), Some(64));
+        assert_eq!(["32K", "1M", "64"].map(parse_size), [32 << 10, 1 << 20, 64].map(Some));
         for text in ["", "0K", "K", "-1K", "1.5M", "99999999G", "32k", "18446744073709551615G", "3é"] {
             assert_eq!(parse_size(text), None, "{text}");
         }
