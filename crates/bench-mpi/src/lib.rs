@@ -22,10 +22,7 @@ const MAX_MESSAGE_BYTES: u64 = 16 << 20;
 
 /// One of the MPI benchmarks.
 #[derive(Debug)]
-pub struct Mpi {
-    descriptor: Descriptor,
-    metrics: &'static [Metric],
-}
+pub struct Mpi(Descriptor);
 
 const OVER_MPI: Descriptor =
     Descriptor { by_default: false, of_all_machines: true, limits, ..Descriptor::USUAL };
@@ -38,60 +35,52 @@ const TIME_METRICS: &[Metric] =
         .about("time of one call, until all ranks have returned")];
 
 /// `mpi.latency`: half the round-trip time of a message between two ranks.
-pub static MPI_LATENCY: Mpi = Mpi {
-    descriptor: Descriptor {
-        name: "mpi.latency",
-        about: "half a round trip of MPI_Send and MPI_Recv between machines, by the OSU micro-benchmarks",
-        keys: &["message"],
-        words: &[LabelPart::Word("MPI latency,"), LabelPart::Value("message"), BETWEEN_RANKS],
-        ..OVER_MPI
-    },
+pub static MPI_LATENCY: Mpi = Mpi(Descriptor {
+    name: "mpi.latency",
+    about: "half a round trip of MPI_Send and MPI_Recv between machines, by the OSU micro-benchmarks",
+    keys: &["message"],
+    words: &[LabelPart::Word("MPI latency,"), LabelPart::Value("message"), BETWEEN_RANKS],
     metrics: &[
         Metric::new("latency", Unit::Second, Better::Lower).about("half a round trip between two ranks")
     ],
-};
+    ..OVER_MPI
+});
 
 /// `mpi.bandwidth`: bytes per second of windows of messages from one rank to another.
-pub static MPI_BANDWIDTH: Mpi = Mpi {
-    descriptor: Descriptor {
-        name: "mpi.bandwidth",
-        about: "64 MPI_Isend at once and one answer between machines, by the OSU micro-benchmarks",
-        keys: &["message"],
-        words: &[LabelPart::Word("MPI bandwidth,"), LabelPart::Value("message"), BETWEEN_RANKS],
-        ..OVER_MPI
-    },
+pub static MPI_BANDWIDTH: Mpi = Mpi(Descriptor {
+    name: "mpi.bandwidth",
+    about: "64 MPI_Isend at once and one answer between machines, by the OSU micro-benchmarks",
+    keys: &["message"],
+    words: &[LabelPart::Word("MPI bandwidth,"), LabelPart::Value("message"), BETWEEN_RANKS],
     metrics: &[Metric::new("throughput", Unit::BytePerSecond, Better::Higher)
         .about("bytes per second from one rank to another")],
-};
+    ..OVER_MPI
+});
 
 /// `mpi.allreduce`: a sum over all ranks, returned to all of them.
-pub static ALLREDUCE: Mpi = Mpi {
-    descriptor: Descriptor {
-        name: "mpi.allreduce",
-        about: "MPI_Allreduce, a sum over all machines, by the OSU micro-benchmarks",
-        keys: &["type", "message"],
-        words: &[
-            LabelPart::Word("MPI all-reduce,"),
-            LabelPart::Value("type"),
-            LabelPart::Value("message"),
-            BETWEEN_RANKS,
-        ],
-        ..OVER_MPI
-    },
+pub static ALLREDUCE: Mpi = Mpi(Descriptor {
+    name: "mpi.allreduce",
+    about: "MPI_Allreduce, a sum over all machines, by the OSU micro-benchmarks",
+    keys: &["type", "message"],
+    words: &[
+        LabelPart::Word("MPI all-reduce,"),
+        LabelPart::Value("type"),
+        LabelPart::Value("message"),
+        BETWEEN_RANKS,
+    ],
     metrics: TIME_METRICS,
-};
+    ..OVER_MPI
+});
 
 /// `mpi.barrier`: a barrier over all ranks.
-pub static BARRIER: Mpi = Mpi {
-    descriptor: Descriptor {
-        name: "mpi.barrier",
-        about: "MPI_Barrier over all machines, by the OSU micro-benchmarks",
-        keys: &[],
-        words: &[LabelPart::Word("MPI barrier"), BETWEEN_RANKS],
-        ..OVER_MPI
-    },
+pub static BARRIER: Mpi = Mpi(Descriptor {
+    name: "mpi.barrier",
+    about: "MPI_Barrier over all machines, by the OSU micro-benchmarks",
+    keys: &[],
+    words: &[LabelPart::Word("MPI barrier"), BETWEEN_RANKS],
     metrics: TIME_METRICS,
-};
+    ..OVER_MPI
+});
 
 impl Mpi {
     /// Returns the message sizes in bytes that `group` requests, else powers of two up to 4 MiB;
@@ -145,11 +134,7 @@ fn limits(question: &Question<'_>) -> Vec<Limit> {
 
 impl Benchmark for Mpi {
     fn descriptor(&self) -> &Descriptor {
-        &self.descriptor
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        self.metrics
+        &self.0
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
