@@ -1,38 +1,12 @@
 use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::Cpu;
-use plimsoll_model::limit::median;
 use plimsoll_model::limit::microarchitecture::Core;
-
-/// Returns each sample's core clock and their median, in Hz. Fails if a sample has no clock.
-pub(super) fn clocks(question: &Question<'_>) -> Result<(Vec<f64>, f64), String> {
-    let each: Option<Vec<f64>> = question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-    let each = each.ok_or("the core clock could not be measured")?;
-    let median = median(each.clone()).ok_or("there is no sample with a clock")?;
-    Ok((each, median))
-}
-
-pub(super) fn clock_input(median: f64) -> Input {
-    let from = "measured between the slices of each sample, in work of the same kind; median";
-    Input::new("clock", median, "Hz", from)
-}
-
-/// Returns the type of core that all these CPUs have. Fails if it is unknown or mixed.
-pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, String> {
-    let mut cores = cpus.iter().map(|number| Core::of(machine, number));
-    let core = cores.next().ok_or("no CPU is known that the threads ran on")??;
-    for other in cores {
-        if other?.name != core.name {
-            let why =
-                "the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity";
-            return Err(why.to_owned());
-        }
-    }
-    Ok(core)
-}
+use plimsoll_units::quantity::format::significant;
 
 pub(super) struct Share {
     pub(super) cpus: f64,
-    pub(super) is_quota: bool,
+    /// Most threads on one core at a time.
+    pub(super) threads: usize,
     pub(super) name: &'static str,
     pub(super) from: String,
     /// Factor by which the number can be exceeded for a short time.
@@ -45,16 +19,37 @@ impl Share {
         match question.machine.cgroup.cpu_quota.as_ref().filter(|quota| quota.cpus() < cores) {
             Some(quota) => Self {
                 cpus: quota.cpus(),
-                is_quota: true,
+                threads: 1,
                 name: "CPUs of the quota",
                 from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
                 burst: Some(cores / quota.cpus()),
             },
             None => {
-                let from = format!("of CPUs {cpus}");
-                Self { cpus: cores, is_quota: false, name: "cores", from, burst: None }
+                let threads = max_threads_per_core(&question.machine.cpu, cpus);
+                Self { cpus: cores, threads, name: "cores", from: format!("of CPUs {cpus}"), burst: None }
             }
         }
+    }
+
+    /// Returns the limit at the clock of each sample if a core does `per_cycle`, which `formula`
+    /// computes from `inputs`.
+    pub(super) fn at_the_clock(
+        &self,
+        question: &Question<'_>,
+        per_cycle: f64,
+        formula: &str,
+        mut inputs: Vec<Input>,
+    ) -> Result<Limit, String> {
+        let (each, median) = question.clocks()?;
+        let per_cycle = per_cycle * self.cpus;
+        let from = "measured between the slices of each sample, in work of the same kind; median";
+        inputs.push(Input::new("clock", median, "Hz", from));
+        inputs.push(Input::new(self.name, self.cpus, "1", &self.from));
+        let formula = format!("{formula} × clock × {}", self.name);
+        let limit =
+            Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, per_cycle * median, &formula, inputs);
+        let per_sample = each.into_iter().map(|clock| per_cycle * clock).collect();
+        Ok(Limit { per_sample, burst: self.burst, ..limit })
     }
 }
 
@@ -63,4 +58,63 @@ pub(super) fn max_threads_per_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
     let of = |number| cpu.logical(number).map_or(1, |logical| logical.siblings.common(cpus).len());
     let hidden = cpu.hidden_siblings.iter().map(|siblings| siblings.common(cpus).len());
     cpus.iter().map(of).chain(hidden).max().unwrap_or(1).max(1)
+}
+
+/// Rate at which a core starts instructions of one kind.
+pub(super) struct UnitRate {
+    pub(super) core: Core,
+    pub(super) name: &'static str,
+    pub(super) bits: u32,
+    pub(super) per_cycle: f64,
+    /// Dependent chains on a core and their latency in cycles, if they limit the rate.
+    waiting: Option<(f64, f64)>,
+}
+
+impl UnitRate {
+    /// Creates the rate of units that start `started` instructions of `bits` bits per cycle;
+    /// `chained` is the number of dependent chains on a core, and their latency in cycles, if known.
+    pub(super) fn new(
+        core: Core,
+        name: &'static str,
+        bits: u32,
+        started: f64,
+        chained: Option<(f64, f64)>,
+    ) -> Self {
+        let waiting = chained.filter(|(chains, latency)| chains / latency < started);
+        let per_cycle = waiting.map_or(started, |(chains, latency)| chains / latency);
+        Self { core, name, bits, per_cycle, waiting }
+    }
+
+    pub(super) fn source(&self) -> String {
+        format!("{}, data/microarchitectures.toml: {}", self.core.name, self.core.source)
+    }
+
+    /// Returns the rate as a part of a limit's formula, and the inputs of that part.
+    pub(super) fn formula(&self) -> (String, Vec<Input>) {
+        let row = self.source();
+        match self.waiting {
+            Some((chains, latency)) => {
+                let chains = Input::new("chains", chains, "1", "of the threads of a core");
+                ("chains ÷ latency".to_owned(), vec![chains, Input::new("latency", latency, "cycles", &row)])
+            }
+            None => {
+                let name = format!("{} per cycle", self.name);
+                let input = Input::new(&name, self.per_cycle, "1/cycle", &row);
+                (name, vec![input])
+            }
+        }
+    }
+
+    /// Describes the chip's rate on which the limit rests, as the subject of "is wrong here".
+    pub(super) fn fact(&self) -> String {
+        let (name, core) = (self.name, &self.core.name);
+        match self.waiting {
+            Some((_, latency)) => {
+                format!("{} cycles from one of the {name} to the next ({core})", significant(latency, 3))
+            }
+            None => {
+                format!("{} {name} of {} bits per cycle ({core})", significant(self.per_cycle, 3), self.bits)
+            }
+        }
+    }
 }

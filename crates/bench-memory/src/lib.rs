@@ -14,7 +14,6 @@ mod findings;
 mod lap;
 mod latency;
 mod level;
-mod limit;
 mod loaded;
 mod numa;
 mod pages;

@@ -19,12 +19,11 @@ use plimsoll_metal::kernel::CoreRate;
 
 use super::THROUGHPUT_METRIC;
 use super::op::{CryptoInstructions, CryptoOp};
-use crate::limit::{Share, clock_input, clocks, core_of, max_threads_per_core};
+use crate::limit::{Share, UnitRate};
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::credits::credits;
 use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::limit::tightest_first;
-use plimsoll_units::quantity::format::significant;
 
 const AES: CoreRate = CoreRate::new("aes", "AES rounds");
 const CARRYLESS: CoreRate = CoreRate::new("carryless_multiply", "CLMUL");
@@ -96,24 +95,25 @@ fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> 
     let machine = question.machine;
     let cpus: CpuSet = cpus_of_case(machine, question.case).into_iter().collect();
     let share = Share::of(question, &cpus);
-    let threads = if share.is_quota { 1 } else { max_threads_per_core(&machine.cpu, &cpus) };
-    let units = CryptoUnits::of(question, op, needs, core_of(machine, &cpus)?, threads)?;
-    let (each, median) = clocks(question)?;
-    let of_a_cycle = block / needs.each * units.per_cycle * units.lanes * share.cpus;
-    let of_a_call = format!("{} of a call", needs.rate.name);
+    let means = CryptoInstructions::of(op, &machine.cpu);
+    let units = units(machine, &cpus, op, means, needs, share.threads)?;
+    let lanes = f64::from(units.bits / needs.lane_bits);
+    let of_a_call = format!("{} of a call", units.name);
     let mut inputs = vec![
         Input::new("block", block, "B", "the case"),
         Input::new(&of_a_call, needs.each, "1", "the definition of the algorithm"),
     ];
-    let (of_the_core, more) = units.formula();
+    let (mut of_the_core, more) = units.formula();
     inputs.extend(more);
-    inputs.extend([clock_input(median), Input::new(share.name, share.cpus, "1", &share.from)]);
-    let formula = format!("block ÷ {of_a_call} × {of_the_core} × clock × {}", share.name);
-    let mut limit =
-        Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, of_a_cycle * median, &formula, inputs);
-    limit.per_sample = each.into_iter().map(|clock| of_a_cycle * clock).collect();
-    limit.burst = share.burst;
-    limit.reason = units.means.is_none().then(|| {
+    if lanes > 1.0 {
+        of_the_core += " × lanes";
+        let by = means.map_or(String::new(), |means| format!(", {}", means.name));
+        inputs.push(Input::new("lanes", lanes, "1", &format!("vectors of {} bits{by}", units.bits)));
+    }
+    let formula = format!("block ÷ {of_a_call} × {of_the_core}");
+    let of_a_cycle = block / needs.each * units.per_cycle * lanes;
+    let mut limit = share.at_the_clock(question, of_a_cycle, &formula, inputs)?;
+    limit.reason = means.is_none().then(|| {
         let (core, op) = (&units.core.name, op.name());
         format!(
             "{core} has instructions for {op} which this system does not show: it is computed without them"
@@ -122,87 +122,38 @@ fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> 
     Ok(units.core.mark(limit).resting_on(units.fact()))
 }
 
-struct CryptoUnits {
-    core: Core,
-    rate: CoreRate,
+/// Returns the rate of the instructions that an operation needs on a core of `cpus`, all of one
+/// kind, with `threads` threads on it; `means` are the special ones that the machine shows.
+fn units(
+    machine: &Machine,
+    cpus: &CpuSet,
+    op: CryptoOp,
     means: Option<CryptoInstructions>,
-    bits: u32,
-    lanes: f64,
-    per_cycle: f64,
-    /// Dependent chains on a core and their latency in cycles, if they limit the rate.
-    waiting: Option<(f64, f64)>,
-}
-
-impl CryptoUnits {
-    fn of(
-        question: &Question<'_>,
-        op: CryptoOp,
-        needs: &Needs,
-        core: Core,
-        threads: usize,
-    ) -> Result<Self, String> {
-        let cpu = &question.machine.cpu;
-        let means = CryptoInstructions::of(op, cpu);
-        if op == CryptoOp::ChaCha && means.is_none() {
-            let why =
-                "its code for these processors computes in general registers too, of which no rate is listed";
-            return Err(why.to_owned());
-        }
-        let bits = means.map_or(128, |means| means.bits);
-        let started = core.per_cycle(needs.rate, bits, cpu).map_err(|why| match means {
-            Some(_) => why,
-            None => format!("this processor shows no instructions for {}, and {why}", op.name()),
-        })?;
-        // Arm has instructions of four rounds; two of them are independent.
-        let abreast = if cpu.arm.is_some() { 2 } else { 1 };
-        let latency = core.number(SHA256_LATENCY).filter(|_| needs.chained);
-        let chained = latency.map(|latency| ((threads * abreast) as f64, latency));
-        let waiting = chained.filter(|(chains, latency)| chains / latency < started);
-        let per_cycle = waiting.map_or(started, |(chains, latency)| chains / latency);
-        let lanes = f64::from(bits / needs.lane_bits);
-        Ok(Self { core, rate: needs.rate, means, bits, lanes, per_cycle, waiting })
+    needs: &Needs,
+    threads: usize,
+) -> Result<UnitRate, String> {
+    let core = Core::of_all(machine, &cpus.iter().collect::<Vec<_>>())?;
+    if op == CryptoOp::ChaCha && means.is_none() {
+        let why =
+            "its code for these processors computes in general registers too, of which no rate is listed";
+        return Err(why.to_owned());
     }
-
-    fn formula(&self) -> (String, Vec<Input>) {
-        let row = format!("{}, data/microarchitectures.toml: {}", self.core.name, self.core.source);
-        let (mut text, mut inputs) = match self.waiting {
-            Some((chains, latency)) => {
-                let chains = Input::new("chains", chains, "1", "of the threads of a core");
-                ("chains ÷ latency".to_owned(), vec![chains, Input::new("latency", latency, "cycles", &row)])
-            }
-            None => {
-                let name = format!("{} per cycle", self.rate.name);
-                let input = Input::new(&name, self.per_cycle, "1/cycle", &row);
-                (name, vec![input])
-            }
-        };
-        if self.lanes > 1.0 {
-            text += " × lanes";
-            let by = self.means.map_or(String::new(), |means| format!(", {}", means.name));
-            inputs.push(Input::new("lanes", self.lanes, "1", &format!("vectors of {} bits{by}", self.bits)));
-        }
-        (text, inputs)
-    }
-
-    /// Describes the chip's rate on which the limit rests, as the subject of "is wrong here".
-    fn fact(&self) -> String {
-        let (name, core) = (self.rate.name, &self.core.name);
-        match self.waiting {
-            Some((_, latency)) => {
-                format!("{} cycles from one of the {name} to the next ({core})", significant(latency, 3))
-            }
-            None => {
-                format!("{} {name} of {} bits per cycle ({core})", significant(self.per_cycle, 3), self.bits)
-            }
-        }
-    }
+    let bits = means.map_or(128, |means| means.bits);
+    let started = core.per_cycle(needs.rate, bits, &machine.cpu).map_err(|why| match means {
+        Some(_) => why,
+        None => format!("this processor shows no instructions for {}, and {why}", op.name()),
+    })?;
+    // Arm has instructions of four rounds; two of them are independent.
+    let abreast = if machine.cpu.arm.is_some() { 2 } else { 1 };
+    let latency = core.number(SHA256_LATENCY).filter(|_| needs.chained);
+    let chained = latency.map(|latency| ((threads * abreast) as f64, latency));
+    Ok(UnitRate::new(core, needs.rate.name, bits, started, chained))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{chip, limits_of, samples};
-    use plimsoll_machine::Machine;
     use plimsoll_machine::cpu::ArmId;
 
     const X86: &[&str] = &["sse2", "ssse3", "sse4_1", "aes", "pclmulqdq"];

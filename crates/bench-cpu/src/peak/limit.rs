@@ -6,7 +6,7 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{ComputeKernel, CoreRate, Element, rate};
 
 use super::PER_CYCLE;
-use crate::limit::{Share, clock_input, clocks, core_of, max_threads_per_core};
+use crate::limit::{Share, UnitRate, max_threads_per_core};
 use crate::{KIND_CLOCK, RATE_METRIC, kernel_of, word_of};
 use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
@@ -49,20 +49,10 @@ fn derived(question: &Question<'_>) -> Result<Limit, String> {
         return mixed(question, kernel, &cpus);
     }
     let share = Share::of(question, &cpus);
-    let threads = if share.is_quota { 1 } else { max_threads_per_core(cpu, &cpus) };
-    let units = units(question.machine, &cpus, kernel, threads)?;
+    let units = units(question.machine, &cpus, kernel, share.threads)?;
     let core = &units.core;
-    let row = format!("{}, data/microarchitectures.toml: {}", core.name, core.source);
-    let mut limit = at_the_clock(question, kernel, &share, units.per_cycle, &row)?;
-    if let Some((chains, latency)) = units.few_chains {
-        // Chains ÷ latency replaces the instructions per cycle.
-        let started = format!("{} per cycle", units.name);
-        limit.formula = limit.formula.replacen(&started, "chains ÷ latency", 1);
-        limit.inputs.retain(|input| input.name != started);
-        limit.inputs.insert(0, Input::new("latency", latency, "cycles", &row));
-        limit.inputs.insert(0, Input::new("chains", chains, "1", "of the threads of a core"));
-    }
-    limit.reason = units.is_latency_unlisted.then(|| {
+    let mut limit = at_the_clock(question, kernel, &share, units.per_cycle, units.formula())?;
+    limit.reason = (kernel.chains && latency(kernel, core).is_none()).then(|| {
         format!(
             "the latency of {} of {} is not listed, so this is the limit of the units, however few the chains",
             units.name, core.name
@@ -72,7 +62,7 @@ fn derived(question: &Question<'_>) -> Result<Limit, String> {
         true => format!(", {} {}", significant(share.cpus, 3), share.name),
         false => String::new(),
     };
-    Ok(core.mark(limit).resting_on(fact(&units, kernel) + &cores))
+    Ok(core.mark(limit).resting_on(units.fact() + &cores))
 }
 
 fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Result<Limit, String> {
@@ -96,9 +86,9 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
         let unmeasured = || format!("the clock of cores of kind {} was not measured", kind.name);
         let clocks = clocks.ok_or_else(unmeasured)?;
         let cores = machine.cpu.cores_of(&here).unwrap_or(here.len()) as f64;
-        let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
+        let operations = units.per_cycle * f64::from(kernel.lanes) * operations(kernel);
         per_sample.iter_mut().zip(&clocks).for_each(|(sum, clock)| *sum += operations * cores * clock);
-        let row = format!("{}, data/microarchitectures.toml: {}", units.core.name, units.core.source);
+        let row = units.source();
         let name = |what: &str| format!("{what} of {}", units.core.name);
         let clock = median(clocks).unwrap_or(f64::NAN);
         inputs.extend([
@@ -106,7 +96,7 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
             Input::new(&name("clock"), clock, "Hz", "measured between the slices; median"),
             Input::new(&name("cores"), cores, "1", &format!("of CPUs {here}")),
         ]);
-        facts.push(fact(&units, kernel));
+        facts.push(units.fact());
         mark = mark.or(Some(units.core).filter(|core| core.note.is_some()));
     }
     let value = median(per_sample.clone()).ok_or("there is no sample with a clock")?;
@@ -118,45 +108,20 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
     Ok(mark.map_or(limit.clone(), |core| core.mark(limit)).resting_on(facts.join(" or ")))
 }
 
-fn fact(units: &PeakUnits, kernel: &ComputeKernel) -> String {
-    let (name, core) = (units.name, &units.core.name);
-    if let Some((_, latency)) = units.few_chains {
-        return format!("{} cycles from one of the {name} to the next ({core})", significant(latency, 3));
-    }
-    let per_cycle = significant(units.per_cycle, 3);
-    format!("{per_cycle} {name} of {} bits per cycle ({core})", kernel.vector_bits())
-}
-
 /// Returns the limit of cores that start `instructions` of the kernel per cycle, at the clock of
-/// each sample; `share` has the number of cores, `from` is the source of `instructions`.
+/// each sample; `share` has the number of cores, `rate` is `instructions` in the formula.
 fn at_the_clock(
     question: &Question<'_>,
     kernel: &ComputeKernel,
     share: &Share,
     instructions: f64,
-    from: &str,
+    (rate, mut inputs): (String, Vec<Input>),
 ) -> Result<Limit, String> {
-    let name = rate_of(kernel)?.name;
-    let operations = operations(kernel);
-    let (each, median) = clocks(question)?;
-    let lanes = f64::from(kernel.lanes);
-    let per_cycle = instructions * lanes * operations * share.cpus;
-    let times = if operations > 1.0 { format!("{operations} × ") } else { String::new() };
-    let mut limit = Limit::fixed(
-        LimitKind::Ceiling,
-        LimitSource::Derived,
-        per_cycle * median,
-        &format!("{name} per cycle × lanes × {times}clock × {}", share.name),
-        vec![
-            Input::new(&format!("{name} per cycle"), instructions, "1/cycle", from),
-            Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)),
-            clock_input(median),
-            Input::new(share.name, share.cpus, "1", &share.from),
-        ],
-    );
-    limit.per_sample = each.into_iter().map(|clock| per_cycle * clock).collect();
-    limit.burst = share.burst;
-    Ok(limit)
+    let (lanes, operations) = (f64::from(kernel.lanes), operations(kernel));
+    inputs.push(Input::new("lanes", lanes, "1", &format!("{} of {}", kernel.isa, kernel.element)));
+    let times = if operations > 1.0 { format!(" × {operations}") } else { String::new() };
+    let formula = format!("{rate} × lanes{times}");
+    share.at_the_clock(question, instructions * lanes * operations, &formula, inputs)
 }
 
 /// Returns the limit from the capability measured before the run, for chips without listed rates;
@@ -180,7 +145,9 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
     let share = Share::of(question, &cpus);
     let measured = significant(found.measured, 4);
     let from = format!("measured capability: {measured} on CPU {} before the run", found.cpu);
-    let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, &from).ok()?;
+    let name = format!("{} per cycle", rate.name);
+    let inputs = vec![Input::new(&name, found.per_cycle()?, "1/cycle", &from)];
+    let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, (name, inputs)).ok()?;
     let reason = Some("measured capability of these cores".to_owned());
     // Other load may have slowed the measurement before the run: a higher result refutes it.
     Some(Limit { source: LimitSource::Inferred, reason, ..limit }.resting_on(from))
@@ -198,19 +165,8 @@ pub struct PerCycle {
 pub fn per_cycle(machine: &Machine, number: usize, kernel: &ComputeKernel) -> Result<PerCycle, String> {
     compiled_by_us(kernel)?;
     let units = units(machine, &[number].into_iter().collect(), kernel, 1)?;
-    let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
+    let operations = units.per_cycle * f64::from(kernel.lanes) * operations(kernel);
     Ok(PerCycle { instructions: units.per_cycle, operations })
-}
-
-struct PeakUnits {
-    core: Core,
-    per_cycle: f64,
-    operations: f64,
-    name: &'static str,
-    /// Chains per core and the latency in cycles, if they limit the rate: each chain waits for
-    /// one latency (two if a step is two instructions).
-    few_chains: Option<(f64, f64)>,
-    is_latency_unlisted: bool,
 }
 
 fn kernel(case: &Case) -> Result<&'static ComputeKernel, String> {
@@ -232,8 +188,8 @@ fn units(
     cpus: &CpuSet,
     kernel: &ComputeKernel,
     threads: usize,
-) -> Result<PeakUnits, String> {
-    let core = core_of(machine, cpus)?;
+) -> Result<UnitRate, String> {
+    let core = Core::of_all(machine, &cpus.iter().collect::<Vec<_>>())?;
     let rate = rate_of(kernel)?;
     if kernel.isa == Isa::Sve && !rate.same_in_sve {
         return Err(format!("the rate of SVE {} of {} is not known", rate.name, core.name));
@@ -241,21 +197,18 @@ fn units(
     if kernel.is_scalar() && !rate.same_in_scalars {
         return Err(format!("the rate of scalar {} of {} is not known", rate.name, core.name));
     }
+    let bits = kernel.vector_bits();
     // A scalar occupies a 128-bit unit.
-    let started = core.per_cycle(rate, kernel.vector_bits().max(LEAST_VECTOR_BITS), &machine.cpu)?;
-    let rate_of_chain = kernel.rate().filter(|_| kernel.element != Element::F16);
-    let latency = rate_of_chain.filter(|_| kernel.chains).and_then(|rate| core.latency(rate));
+    let started = core.per_cycle(rate, bits.max(LEAST_VECTOR_BITS), &machine.cpu)?;
     let chains = f64::from(kernel.accumulators) * threads as f64;
-    let few_chains =
-        latency.map(|latency| (chains, latency)).filter(|(chains, latency)| chains / latency < started);
-    Ok(PeakUnits {
-        core,
-        per_cycle: few_chains.map_or(started, |(chains, latency)| chains / latency),
-        operations: operations(kernel),
-        name: rate.name,
-        few_chains,
-        is_latency_unlisted: kernel.chains && latency.is_none(),
-    })
+    let chained = latency(kernel, &core).map(|latency| (chains, latency));
+    Ok(UnitRate::new(core, rate.name, bits, started, chained))
+}
+
+/// Returns the cycles from a step of a chain to the next (of two instructions: two latencies).
+fn latency(kernel: &ComputeKernel, core: &Core) -> Option<f64> {
+    let rate = kernel.rate().filter(|_| kernel.chains && kernel.element != Element::F16)?;
+    core.latency(rate)
 }
 
 const LEAST_VECTOR_BITS: u32 = 128;

@@ -30,7 +30,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 /// Returns the limit, B/s, by loads from the caches of `level` at the clock of each sample; stores
 /// add their share. A nearer cache supplies at most its own size.
 fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
-    let Question { machine, case, samples, .. } = question;
+    let Question { machine, case, .. } = question;
     let MemoryStream { op, site, .. } = MemoryStream::of(case)?;
     if op.loads() == 0 {
         return Err("the cache's store bandwidth (bytes a cycle) is not in our tables".to_owned());
@@ -43,7 +43,7 @@ fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let cpus: CpuSet = cpus_of_case(machine, case).into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;
-    let (clocks, clock) = crate::limit::clocks(samples)?;
+    let (clocks, clock) = question.clocks()?;
     let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
     let mut inputs = vec![
         Input::new("bytes", bytes, "B/cycle", &width.from),

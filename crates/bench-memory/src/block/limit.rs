@@ -57,13 +57,11 @@ fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
 
 /// Returns the limit, B/s, by the cores' load and store ports at the clock of each sample.
 fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
-    let Question { machine, case, samples, .. } = question;
+    let Question { machine, case, .. } = question;
     let cpus = cpus_of_case(machine, case);
-    let first = cpus.first().copied().ok_or("no CPU is known that the threads ran on")?;
-    let core = Core::of(machine, first)?;
-    Core::of_one_kind(machine, &cpus)?;
+    let core = Core::of_all(machine, &cpus)?;
     let (name, per_cycle, unit) = per_cycle(question, &core)?;
-    let (clocks, clock) = crate::limit::clocks(samples)?;
+    let (clocks, clock) = question.clocks()?;
     let cpus: CpuSet = cpus.into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let block = block_bytes(question)?;

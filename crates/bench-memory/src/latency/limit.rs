@@ -19,7 +19,7 @@ pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
 
 /// Returns the documented load-to-use latency (s) at each sample's clock; fails beyond level 2.
 fn documented(question: &Question<'_>) -> Result<Limit, String> {
-    let Question { machine, case, samples, .. } = question;
+    let Question { machine, case, .. } = question;
     let size = MemorySite::of(case).size;
     let cpu = crate::first_cpu(machine, case);
     let level = answering_level(machine, cpu, size)?;
@@ -31,7 +31,7 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let cycles = cycles.ok_or_else(|| {
         format!("the level {level} latency of {} is not in data/microarchitectures.toml", core.name)
     })?;
-    let (clocks, clock) = crate::limit::clocks(samples)?;
+    let (clocks, clock) = question.clocks()?;
     let per_sample: Vec<f64> = clocks.iter().map(|hz| cycles / hz).collect();
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);

@@ -290,6 +290,14 @@ impl Question<'_> {
     pub fn condition(&self, row: &OwnCondition) -> Option<f64> {
         median(self.samples.iter().filter_map(|s| s.conditions.more.get(row)).collect())
     }
+
+    /// Returns each sample's core clock and their median, in Hz. Fails if a sample has no clock.
+    pub fn clocks(&self) -> Result<(Vec<f64>, f64), String> {
+        let each: Option<Vec<f64>> = self.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+        let each = each.ok_or("the core clock could not be measured")?;
+        let median = median(each.clone()).ok_or("there is no sample with a clock")?;
+        Ok((each, median))
+    }
 }
 
 /// Number of pairs of machines over which the figure is summed.

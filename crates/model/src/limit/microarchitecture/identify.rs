@@ -50,6 +50,13 @@ impl Core {
         Self::seen(&machine.cpu, machine.virtualisation.is_virtual == Some(true), number)
     }
 
+    /// Identifies the core that all `cpus` (kernel's numbers) have. Fails if it is unknown or mixed.
+    pub fn of_all(machine: &Machine, cpus: &[usize]) -> Result<Self, String> {
+        let first = cpus.first().ok_or("no CPU is known that the threads ran on")?;
+        let core = Self::of(machine, *first)?;
+        Self::of_one_kind(machine, cpus).map(|()| core)
+    }
+
     /// Fails unless all `cpus` (kernel's numbers) have the same kind of core, which may be unknown.
     pub fn of_one_kind(machine: &Machine, cpus: &[usize]) -> Result<(), String> {
         let kind = |cpu: &usize| Self::of(machine, *cpu).ok().map(|core| core.name);
