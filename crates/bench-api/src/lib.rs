@@ -5,7 +5,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Offer, Sample, SampleAmount, Writable};
 use plimsoll_model::view::{PlainFinding, RunView};
-use plimsoll_model::warning::Loss;
+use plimsoll_model::warning::{Loss, Warning};
 use plimsoll_model::words;
 use plimsoll_server::wire::SharedKey;
 use serde::de::DeserializeOwned;
@@ -423,6 +423,18 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
     match machine.most_threads() as u64 {
         0 | 1 => vec![1],
         most => vec![1, most],
+    }
+}
+
+/// Adds warnings to `facts` if threads, one on each of `cpus`, share CPUs or a smaller quota.
+pub fn note_threads(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
+    let (threads, cpus) = (cpus.len(), cpus.iter().collect::<BTreeSet<_>>().len());
+    if threads > cpus {
+        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus }.into());
+    }
+    let quota = machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
+    if let Some(cpus) = quota.filter(|quota| *quota < cpus as f64) {
+        facts.warnings.push(Warning::CpuQuota { cpus }.into());
     }
 }
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::dense::matrix::{Sequence, greater};
 use super::dense::{self, OrderTarget, caches, fits, isas};
 use super::fact::{CHAIN_DEPTH, KERNEL, ROWS};
+use super::how::note_threads;
 use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_units::text::shown;
@@ -153,7 +154,7 @@ impl<T: Real> GemmTeam<T> {
         let bytes = rows.saturating_mul(stride(rows)).saturating_mul(size_of::<T>());
         let matrix = || Buffer::new(bytes, Pages::Thp).map_err(CannotMeasure::environment);
         let mut facts = Facts::default();
-        dense::note_threads(&mut facts, machine, &team);
+        note_threads(&mut facts, machine, team.cpus());
         facts.achieved.set(&KERNEL, gemm.tile());
         let blocking = gemm.blocking();
         facts.achieved.set(&CHAIN_DEPTH, blocking.depth);

@@ -1,3 +1,5 @@
+use super::fact::CPUS;
+use super::warning::CpuWarning;
 use plimsoll_bench_api::fixed::{Scaling, scaling};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::cpu::CoreKind;
@@ -49,7 +51,18 @@ pub(super) fn clocks_of(kinds: &[CoreKind], clocks: &[(usize, Option<f64>)]) -> 
     known
 }
 
-pub(super) fn siblings(machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
+/// Records `cpus`, those of the threads, and warnings if threads share a CPU, a quota or a core.
+pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
+    let distinct: CpuSet = cpus.iter().copied().collect();
+    facts.achieved.set(&CPUS, distinct.iter().collect::<Vec<_>>());
+    plimsoll_bench_api::note_threads(facts, machine, cpus);
+    let shared = siblings(machine, &distinct);
+    if !shared.is_empty() {
+        facts.warnings.push(CpuWarning::SmtSiblings(shared).into());
+    }
+}
+
+fn siblings(machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
     let mut groups: Vec<CpuSet> = Vec::new();
     for cpu in cpus.iter() {
         let group = machine.cpu.logical(cpu).map(|logical| logical.siblings.common(cpus));

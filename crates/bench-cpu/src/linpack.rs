@@ -13,6 +13,7 @@ use super::RESIDUAL_UNSCALED;
 use super::dense::matrix::{Sequence, greater, residual};
 use super::dense::{self, DEFAULT_BLOCK_COLUMNS, MOST_ROWS, OrderTarget, fits, isas};
 use super::fact::{BYTES, NB};
+use super::how::note_threads;
 use super::warning::CpuWarning;
 use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
@@ -97,7 +98,7 @@ impl Benchmark for Linpack {
         let unlimited = cx.machine.cpu_capacity() >= team.count() as f64;
         let lu = Lu::new(system, &mut team, unlimited).map_err(CannotMeasure::environment)?;
         let mut facts = Facts::default();
-        dense::note_threads(&mut facts, cx.machine, &team);
+        note_threads(&mut facts, cx.machine, team.cpus());
         facts.achieved.set(&NB, system.block());
         facts.achieved.set(&BYTES, system.bytes(team.count()));
         job.note_size(&mut facts, cx.machine, system);

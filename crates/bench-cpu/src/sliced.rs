@@ -5,14 +5,13 @@ use plimsoll_metal::clock::named_maximum_hz;
 use plimsoll_metal::sliced::{SliceEnd, Sliced, SlicedError, SlicedLoad, TeamOutcome};
 use plimsoll_metal::team::{Team, TeamMember};
 
-use super::fact::CPUS;
-use super::how::{clocks_of, kinds, siblings};
+use super::how::{clocks_of, kinds, note_threads};
 use super::warning::CpuWarning;
 use plimsoll_bench_api::distances::NeighbourDistances;
 use plimsoll_machine::cgroup::CpuQuota;
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_model::sample::ExcludedBy;
-use plimsoll_model::warning::{Note, Warning};
+use plimsoll_model::warning::Note;
 
 const MAX_SECONDS: f64 = 1e6;
 
@@ -36,8 +35,8 @@ pub(super) struct Slices<L> {
     distances: Option<NeighbourDistances>,
     warm: bool,
     cores: usize,
-    siblings: Vec<CpuSet>,
-    hidden: Vec<CpuSet>,
+    hides_siblings: bool,
+    facts: Facts,
     kinds: Vec<CoreKind>,
     /// Highest clock of a sample, in Hz.
     fastest: Option<f64>,
@@ -54,6 +53,11 @@ impl<L: SlicedLoad> Slices<L> {
         let sliced = Sliced::prepare(team, make).map_err(CannotMeasure::environment)?;
         let set: CpuSet = cpus.iter().copied().collect();
         let quota = machine.cgroup.cpu_quota.clone().filter(|quota| quota.cpus() < set.len() as f64);
+        let mut facts = Facts::default();
+        note_threads(&mut facts, machine, cpus);
+        let hidden = machine.cpu.hidden_among(&set);
+        let hides_siblings = !hidden.is_empty();
+        facts.warnings.extend(hides_siblings.then(|| Note::from(CpuWarning::HiddenSiblings(hidden))));
         Ok(Self {
             sliced,
             turns,
@@ -63,8 +67,8 @@ impl<L: SlicedLoad> Slices<L> {
             quota,
             warm: false,
             cores: machine.cpu.cores_of(&set).unwrap_or(set.len()),
-            siblings: siblings(machine, &set),
-            hidden: machine.cpu.hidden_among(&set),
+            hides_siblings,
+            facts,
             kinds: kinds(machine, &set),
             fastest: None,
         })
@@ -72,7 +76,7 @@ impl<L: SlicedLoad> Slices<L> {
 
     /// Returns the number of cores; `None` if a hypervisor hides that some CPUs share a core.
     pub(super) fn cores(&self) -> Option<usize> {
-        self.hidden.is_empty().then_some(self.cores.max(1))
+        (!self.hides_siblings).then_some(self.cores.max(1))
     }
 
     pub(super) fn loads(&self) -> impl Iterator<Item = (usize, &L)> {
@@ -117,26 +121,12 @@ impl<L: SlicedLoad> Slices<L> {
         }
     }
 
-    pub(super) fn record_facts(&self, facts: &mut Facts) {
-        let threads = self.sliced.cpus().len();
-        let cpus: CpuSet = self.sliced.cpus().iter().copied().collect();
-        let distinct = cpus.len();
-        facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
+    pub(super) fn facts(&self) -> Facts {
+        let mut facts = self.facts.clone();
         facts.warnings.extend(self.distances.as_ref().and_then(NeighbourDistances::warning).map(Note::from));
-        if threads > distinct {
-            facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
-        }
-        if let Some(quota) = &self.quota {
-            facts.warnings.push(Warning::CpuQuota { cpus: quota.cpus() }.into());
-        }
-        if !self.siblings.is_empty() {
-            facts.warnings.push(CpuWarning::SmtSiblings(self.siblings.clone()).into());
-        }
-        if !self.hidden.is_empty() {
-            facts.warnings.push(CpuWarning::HiddenSiblings(self.hidden.clone()).into());
-        }
         facts.warnings.extend(self.fastest.and_then(above_maximum).map(Note::from));
         facts.warnings.extend(self.sliced.clock_unknown().map(|why| CpuWarning::ClockUnknown(why).into()));
+        facts
     }
 
     /// Returns `seconds` rounded up to whole periods of the CPU quota, for equal shares per sample.

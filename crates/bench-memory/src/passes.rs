@@ -18,9 +18,10 @@ use super::{
 };
 use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::distances::NeighbourDistances;
+use plimsoll_bench_api::note_threads;
 use plimsoll_model::job::MemoryStream;
 use plimsoll_model::sample::ExcludedBy;
-use plimsoll_model::warning::{Note, Warning};
+use plimsoll_model::warning::Note;
 
 /// Shortest lap while kernels are compared, so that previous cache contents do not matter.
 const TRIAL_SECONDS: f64 = 1e-3;
@@ -176,22 +177,7 @@ impl Prepared for Passes {
 
 /// Returns whether all of these CPUs are distinct.
 pub(super) fn have_own_cpus(cpus: &[usize]) -> bool {
-    distinct(cpus) == cpus.len()
-}
-
-fn distinct(cpus: &[usize]) -> usize {
-    cpus.iter().collect::<BTreeSet<_>>().len()
-}
-
-pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
-    let (threads, cpus) = (on.len(), distinct(on));
-    if threads > cpus {
-        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus }.into());
-    }
-    let capacity = machine.cpu_capacity();
-    if capacity < threads.min(cpus) as f64 {
-        facts.warnings.push(Warning::CpuQuota { cpus: capacity }.into());
-    }
+    cpus.iter().collect::<BTreeSet<_>>().len() == cpus.len()
 }
 
 /// Warns if the arrays exceed the caches, but are too small to measure memory alone.

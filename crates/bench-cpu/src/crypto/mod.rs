@@ -136,9 +136,8 @@ impl Prepared for CryptoTeam {
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = Facts::default();
+        let mut facts = self.slices.facts();
         facts.achieved.set(&INSTRUCTIONS, self.means.map_or(NO_INSTRUCTIONS, |means| means.name));
-        self.slices.record_facts(&mut facts);
         facts
     }
 }

@@ -10,15 +10,12 @@ pub(super) mod matrix;
 
 pub(super) use burst::{products, systems};
 
-use super::fact::CPUS;
-use super::how::{clocks_of, kinds, siblings};
+use super::how::{clocks_of, kinds};
 use super::matrix::parse_value;
-use super::warning::CpuWarning;
 use super::{RATE_METRIC, RESIDUAL, TIME_METRIC};
 use matrix::THRESHOLD;
 use plimsoll_bench_api::buffer::{budget, check_budget, human};
 use plimsoll_machine::cpu::CoreKind;
-use plimsoll_model::warning::Warning;
 
 pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
 /// Default columns per block: the best of those tried on Zen 4 (see docs/src/performance.md).
@@ -145,23 +142,6 @@ pub(super) fn caches(machine: &Machine, threads: &Threads) -> CoreCaches {
         usize::try_from(cache.size_bytes?).ok().map(|bytes| bytes / cores)
     };
     CoreCaches { first: share(1).unwrap_or(modest.first), second: share(2).unwrap_or(modest.second) }
-}
-
-pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
-    let cpus: CpuSet = team.cpus().iter().copied().collect();
-    let (threads, distinct) = (team.count(), cpus.len());
-    facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
-    if threads > distinct {
-        facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
-    }
-    let shared = siblings(machine, &cpus);
-    if !shared.is_empty() {
-        facts.warnings.push(CpuWarning::SmtSiblings(shared).into());
-    }
-    let quota = machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
-    if let Some(cpus) = quota.filter(|cpus| *cpus < distinct as f64) {
-        facts.warnings.push(Warning::CpuQuota { cpus }.into());
-    }
 }
 
 /// Fails unless the `residual` of `operation` on `cpus` (called `what`) is below [`THRESHOLD`].

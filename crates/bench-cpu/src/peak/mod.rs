@@ -225,9 +225,8 @@ impl Prepared for PeakTeam {
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = Facts::default();
+        let mut facts = self.slices.facts();
         facts.achieved.set(&KERNEL, self.kernel.name);
-        self.slices.record_facts(&mut facts);
         if let Some(turns) = self.fixed {
             let operations = turns.saturating_mul(self.kernel.operations_per_turn());
             let threads = self.slices.loads().count() as u64;
