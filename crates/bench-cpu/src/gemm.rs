@@ -148,7 +148,7 @@ struct GemmTeam<T: Real> {
 impl<T: Real> GemmTeam<T> {
     fn new(job: &GemmJob, machine: &Machine) -> Result<Self, CannotMeasure> {
         let &GemmJob { isa, n: rows, ref threads, .. } = job;
-        let mut team = dense::team(machine, threads)?;
+        let mut team = Team::new(&threads.cpus(machine))?;
         let gemm = Gemm::new(isa, caches(machine, threads), square(rows), &mut team);
         let gemm = gemm.map_err(CannotMeasure::environment)?;
         let bytes = rows.saturating_mul(stride(rows)).saturating_mul(size_of::<T>());
@@ -188,15 +188,14 @@ impl<T: Real> GemmTeam<T> {
         for (matrix, buffer) in [&mut self.a, &mut self.b, &mut self.c].into_iter().enumerate() {
             let mut shares: Vec<&mut [T]> = buffer.elements_mut().chunks_mut(columns * stride).collect();
             shares.resize_with(self.team.count(), Default::default);
-            let filled = self.team.run_each(&mut shares, |member, share| {
+            self.team.run_each(&mut shares, |member, share| {
                 let mut numbers = vec![0.0; if matrix < 2 { rows } else { 0 }];
                 for (column, place) in (member.index * columns..rows).zip(share.chunks_mut(stride)) {
                     sequence.column(rows, 0, matrix * rows + column, &mut numbers);
                     place.fill(T::default());
                     place.iter_mut().zip(&numbers).for_each(|(place, number)| *place = T::from_f64(*number));
                 }
-            });
-            filled.map_err(CannotMeasure::environment)?;
+            })?;
         }
         Ok(())
     }

@@ -94,7 +94,7 @@ impl Benchmark for Linpack {
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let job: LinpackJob = parsed.read()?;
         let system = job.system(cx.machine)?;
-        let mut team = dense::team(cx.machine, &job.threads)?;
+        let mut team = Team::new(&job.threads.cpus(cx.machine))?;
         let unlimited = cx.machine.cpu_capacity() >= team.count() as f64;
         let lu = Lu::new(system, &mut team, unlimited).map_err(CannotMeasure::environment)?;
         let mut facts = Facts::default();
@@ -158,12 +158,11 @@ impl Prepared for LinpackTeam {
     fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         let Self { team, lu, sequence, .. } = self;
         let rows = lu.system().rows();
-        let filled = lu.fill(team, |row, column, numbers| sequence.column(rows, row, column, numbers));
-        filled.map_err(CannotMeasure::environment)?;
+        lu.fill(team, |row, column, numbers| sequence.column(rows, row, column, numbers))?;
         let begun = Instant::now();
         let clocks = lu.solve(team).map_err(CannotMeasure::environment)?;
         let elapsed = begun.elapsed().as_secs_f64();
-        let residual = residual(team, sequence, lu.solution()).map_err(CannotMeasure::environment)?;
+        let residual = residual(team, sequence, lu.solution())?;
         self.worst = greater(residual.scaled, self.worst);
         let figures = [operations(rows as f64), elapsed, residual.scaled];
         let mut sample = dense::sample(figures, team, &clocks, &self.kinds);

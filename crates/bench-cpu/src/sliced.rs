@@ -49,7 +49,7 @@ impl<L: SlicedLoad> Slices<L> {
         turns: Turns,
         make: impl Fn(TeamMember<'_>) -> L + Sync,
     ) -> Result<Self, CannotMeasure> {
-        let team = Team::new(cpus).map_err(CannotMeasure::environment)?;
+        let team = Team::new(cpus)?;
         let sliced = Sliced::prepare(team, make).map_err(CannotMeasure::environment)?;
         let set: CpuSet = cpus.iter().copied().collect();
         let quota = machine.cgroup.cpu_quota.clone().filter(|quota| quota.cpus() < set.len() as f64);

@@ -49,8 +49,7 @@ impl ArrayMemory {
                     buffer.touch().map_err(CannotMeasure::environment)?;
                     Ok(buffer)
                 };
-                let made = team.run(|_| affinity::allocate_on_node(node, touched)?);
-                let made = made.map_err(CannotMeasure::environment)?;
+                let made = team.run(|_| affinity::allocate_on_node(node, touched)?)?;
                 made.into_iter().collect::<Result<Vec<Buffer>, _>>().map(Self::Private)
             }
             // First touched when each thread fills its part.
@@ -87,9 +86,8 @@ impl ThreadArrays {
             let seed = seed.wrapping_add(member.index as u64);
             affinity::allocate_on_node(node, || arrays.fill(seed))?;
             Ok(ArrayTally { seed, checksum: arrays.checksum(seed), ..ArrayTally::default() })
-        });
-        let filled = filled.map_err(CannotMeasure::environment)?.into_iter();
-        let tallies = filled.collect::<Result<Vec<ArrayTally>, CannotMeasure>>()?;
+        })?;
+        let tallies = filled.into_iter().collect::<Result<Vec<ArrayTally>, CannotMeasure>>()?;
         Ok(Self { op, memory, tallies, at: 0, last: None, alone })
     }
 
@@ -109,8 +107,7 @@ impl ThreadArrays {
         let (at, laps) = (self.at, schedule.laps(self.at));
         let turns = team.run_each(&mut self.arrays(), |member, (arrays, tally)| {
             tally.work(arrays, kernel, at, &laps, member)
-        });
-        let turns = turns.map_err(CannotMeasure::environment)?;
+        })?;
         self.at = (at + laps.iter().sum::<u64>()) % PASS;
         self.last = Some(kernel);
         Ok(LapRound::of_all(&laps, &turns, self.alone))
@@ -153,8 +150,7 @@ impl ThreadArrays {
     pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         self.end_pass(team)?;
         let checked =
-            team.run_each(&mut self.arrays(), |member, (arrays, tally)| tally.verify(arrays, member.cpu));
-        let checked = checked.map_err(CannotMeasure::environment)?;
+            team.run_each(&mut self.arrays(), |member, (arrays, tally)| tally.verify(arrays, member.cpu))?;
         checked.into_iter().collect()
     }
 }

@@ -128,15 +128,14 @@ impl Batches {
         let block = usize::try_from(block).unwrap_or(usize::MAX);
         let (pages, node, seed) = (site.pages, site.node, seed(cx, case));
         let shape = BlockShape { op, order, block, bytes: affinity::bytes_per_thread(site), pages, seed };
-        let mut team = super::team_on(&site.threads.cpus(cx.machine))?;
+        let mut team = Team::new(&site.threads.cpus(cx.machine))?;
         let made = team.run(|member| {
             let shape = BlockShape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
             let region = affinity::allocate_on_node(node, || Region::new(shape))?;
             let region = region.map_err(CannotMeasure::environment)?;
             Ok(ThreadRegion { region, clocks: WorkClocks::default() })
-        });
-        let made = made.map_err(CannotMeasure::environment)?.into_iter();
-        let arrays = made.collect::<Result<Vec<ThreadRegion>, CannotMeasure>>()?;
+        })?;
+        let arrays = made.into_iter().collect::<Result<Vec<ThreadRegion>, CannotMeasure>>()?;
         let region = arrays.first().map(|field| &field.region);
         let bytes = region.map_or(0, Region::bytes);
         let mut facts = Facts::default();
@@ -227,7 +226,7 @@ impl Batches {
             let blocks = shares.get(member.index).copied().unwrap_or(0);
             field.work(kernel, blocks, per_batch, batches, member)
         };
-        let turns = self.team.run_each(&mut self.arrays, work).map_err(CannotMeasure::environment)?;
+        let turns = self.team.run_each(&mut self.arrays, work)?;
         let laps = (0..batches as usize).filter_map(|index| {
             let parts: Vec<&BatchPart> = turns.iter().filter_map(|(parts, _)| parts.get(index)).collect();
             batch(&parts, self.alone, self.overhead)
@@ -313,8 +312,7 @@ impl Prepared for Batches {
         let checked = self.team.run_each(&mut self.arrays, |member, field| {
             let wrong = |e| super::wrong_blocks(WrongAnswerSource::Cpu(member.cpu), &e);
             field.region.verify().map_err(wrong)
-        });
-        let checked = checked.map_err(CannotMeasure::environment)?;
+        })?;
         checked.into_iter().collect()
     }
 

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{Chase, ChaseShape, LINE_BYTES};
 use plimsoll_metal::clock::thread_cpu_time;
+use plimsoll_metal::team::Team;
 
 use plimsoll_bench_api::spread_cpus;
 use plimsoll_machine::{EffectiveCache, Machine};
 
+use super::levels;
 use super::working_set::chip_caches;
-use super::{levels, team_on};
 
 /// A cache with more bytes per sharing CPU is measured: one that is stacked, or of a whole host.
 const LARGE: u64 = 64 << 20;
@@ -51,7 +52,7 @@ pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
         return None;
     }
     let largest = AREAS[1].min(available / 4);
-    let mut team = team_on(&[cpu]).ok()?;
+    let mut team = Team::new(&[cpu]).ok()?;
     let (steps, fill_rate) = team.run(|_| time_areas(largest)).ok()?.pop()?;
     Some(EffectiveCache {
         // Lines used by other work now may be free later; a cache of this size is taken as stated.

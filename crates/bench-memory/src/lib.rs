@@ -27,7 +27,6 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::block::WrongBlocks;
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::ChaseError;
-use plimsoll_metal::team::Team;
 
 pub use bandwidth::Bandwidth;
 pub use block::Block;
@@ -193,10 +192,6 @@ fn check_page_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> 
         human(page),
         page / 1024
     )))
-}
-
-fn team_on(cpus: &[usize]) -> Result<Team, CannotMeasure> {
-    Team::new(cpus).map_err(CannotMeasure::environment)
 }
 
 /// Returns a seed that depends on the run's seed and the case's name (FNV-1a).

@@ -14,9 +14,7 @@ use super::block::BLOCK_OPS;
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::{self, Chasing};
-use super::{
-    BANDWIDTH_METRIC, HUGE_PAGE, LATENCY_METRIC, are_here, fits, pages, seed, sizes, team_on, working_set,
-};
+use super::{BANDWIDTH_METRIC, HUGE_PAGE, LATENCY_METRIC, are_here, fits, pages, seed, sizes, working_set};
 use plimsoll_model::job::MemorySite;
 use plimsoll_units::quantity::{self, format_duration};
 
@@ -224,7 +222,7 @@ impl MemoryLoad {
     fn new(job: &LoadedJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let &LoadedJob { draws: op, site: MemorySite { ref threads, pages, .. }, .. } = job;
         let cpus: Vec<usize> = threads.cpus(cx.machine).into_iter().skip(1).collect();
-        let mut team = team_on(&cpus)?;
+        let mut team = Team::new(&cpus)?;
         let bytes = usize::try_from(region_bytes(cx.machine, threads.count as u64)).unwrap_or(0);
         let seed = seed(cx, case);
         let shape = BlockShape { op, order: BlockTraversal::Sequential, block: BURST, bytes, pages, seed };

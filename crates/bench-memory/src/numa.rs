@@ -15,7 +15,7 @@ use super::affinity::{self, note_elsewhere, pages_by_node};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::{Lap, OFF_CPU};
 use super::window::ThreadSpan;
-use super::{BANDWIDTH_METRIC, LATENCY_METRIC, are_here, fits, pages, seed, team_on, working_set};
+use super::{BANDWIDTH_METRIC, LATENCY_METRIC, are_here, fits, pages, seed, working_set};
 use plimsoll_machine::memory::NumaNode;
 use plimsoll_model::job::MemorySite;
 use plimsoll_model::sample::Cell;
@@ -174,7 +174,7 @@ impl NodePairs {
         let (latency, size, pages) = (job.latency, affinity::bytes_per_thread(&job.site), job.site.pages);
         let team = |(node, cpus): (usize, Vec<usize>)| {
             let cpus = if latency { &cpus[..1] } else { &cpus };
-            team_on(cpus).map(|team| (node, team))
+            Team::new(cpus).map(|team| (node, team))
         };
         let rows = with_cpus(cx.machine).into_iter().map(team).collect::<Result<Vec<_>, _>>()?;
         let most = rows.iter().map(|(_, team)| team.count()).max().unwrap_or(1);
@@ -233,14 +233,13 @@ impl NodePairs {
         };
         match memory {
             NodeMemory::Chase(chase) => {
-                let slices = team.run_each(&mut [chase], |_, chase| steps(chase, time));
-                middle(slices.map_err(CannotMeasure::environment)?.into_iter().flatten().collect())
+                let slices = team.run_each(&mut [chase], |_, chase| steps(chase, time))?;
+                middle(slices.into_iter().flatten().collect())
             }
             NodeMemory::Regions(regions) => {
                 let regions = regions.get_mut(..team.count()).unwrap_or_default();
                 let bytes = regions.first().map_or(0, Region::bytes_per_block) * regions.len() as u64;
-                let laps = team.run_each(regions, |member, region| blocks(region, kernel, time, member));
-                let laps = laps.map_err(CannotMeasure::environment)?;
+                let laps = team.run_each(regions, |member, region| blocks(region, kernel, time, member))?;
                 Ok((bytes * BLOCKS_A_LAP) as f64 / middle(lap_seconds(&laps))?)
             }
         }

@@ -48,7 +48,7 @@ impl Passes {
     pub(super) fn new(job: &MemoryStream, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let MemoryStream { op, ref site, .. } = *job;
         let (pages, node) = (site.pages, site.node);
-        let mut team = super::team_on(&site.threads.cpus(cx.machine))?;
+        let mut team = Team::new(&site.threads.cpus(cx.machine))?;
         let alone = have_own_cpus(team.cpus());
         let arrays = ThreadArrays::new(&mut team, job, seed(cx, case), alone)?;
         let mut facts = Facts::default();

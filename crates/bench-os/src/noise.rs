@@ -89,7 +89,7 @@ impl Benchmark for Noise {
         let cpus: Vec<usize> = cx.machine.cpu.allowed.iter().collect();
         let mut facts = kernel_state::facts(cx.machine);
         facts.achieved.set(&THREAD_CPUS, cpus.clone());
-        let team = Team::new(&cpus).map_err(CannotMeasure::environment)?;
+        let team = Team::new(&cpus)?;
         let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
         Ok(Box::new(Spinning { team, cpus, clock: TickClock::fastest(), threshold_ns, facts }))
     }
@@ -172,8 +172,7 @@ impl Prepared for Spinning {
         let wanted = (seconds.clamp(0.0, 1e6) * 1e9) as u64;
         let firmware = |cpus: &[usize]| cpus.iter().map(|cpu| firmware_interrupts(*cpu)).sum::<Option<u64>>();
         let before = firmware(&self.cpus);
-        let all = self.team.run(|_| Gaps::seen(clock, wanted, threshold));
-        let all = all.map_err(CannotMeasure::environment)?;
+        let all = self.team.run(|_| Gaps::seen(clock, wanted, threshold))?;
         let mut conditions = Conditions::default();
         let smi = firmware(&self.cpus).and_then(|after| Some(after.saturating_sub(before?) as f64));
         smi.into_iter().for_each(|count| conditions.more.set(&FIRMWARE_INTERRUPTS, count));

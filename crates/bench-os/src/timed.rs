@@ -158,7 +158,7 @@ impl<O: RepeatedOperation> TimedThreads<O> {
         rate: Option<&'static str>,
         facts: Facts,
     ) -> Result<Self, CannotMeasure> {
-        let team = Team::new(cpus).map_err(CannotMeasure::environment)?;
+        let team = Team::new(cpus)?;
         let threads = operations.into_iter().map(TimedThread::new).collect();
         let offer = Offer { cpus: cpus.to_vec(), ..Offer::default() };
         let mut made = Self { team, threads, clock: TickClock::fastest(), rate, facts, offer };
@@ -186,13 +186,10 @@ impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let clock = self.clock;
         let begin = clock.now_ns();
-        let null_calls = self
-            .team
-            .run_each(&mut self.threads, |member, thread| {
-                thread.run(clock, amount)?;
-                Ok((member.index == 0).then(|| measure_null_call(clock)).flatten())
-            })
-            .map_err(CannotMeasure::environment)?;
+        let null_calls = self.team.run_each(&mut self.threads, |member, thread| {
+            thread.run(clock, amount)?;
+            Ok((member.index == 0).then(|| measure_null_call(clock)).flatten())
+        })?;
         let null_calls = null_calls.into_iter().collect::<Result<Vec<Option<f64>>, CannotMeasure>>()?;
         let elapsed = clock.now_ns().saturating_sub(begin) as f64 * 1e-9;
         let (mut times, mut conditions) = (Times::default(), Conditions::default());

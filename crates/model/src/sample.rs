@@ -8,6 +8,7 @@ mod wrong;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use plimsoll_metal::team::TeamError;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
@@ -167,6 +168,12 @@ pub struct CannotMeasure {
     /// Wrong answer, if that is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong: Option<Box<WrongAnswer>>,
+}
+
+impl From<TeamError> for CannotMeasure {
+    fn from(error: TeamError) -> Self {
+        Self::environment(error)
+    }
 }
 
 impl From<WrongAnswer> for CannotMeasure {

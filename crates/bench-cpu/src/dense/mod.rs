@@ -127,10 +127,6 @@ pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str, less: &str) -> Re
     check_budget(machine, Some(bytes as u64), &needs, less)
 }
 
-pub(super) fn team(machine: &Machine, threads: &Threads) -> Result<Team, CannotMeasure> {
-    Team::new(&threads.cpus(machine)).map_err(CannotMeasure::environment)
-}
-
 /// Returns the L1 and L2 cache sizes per core of the first thread's CPU; small defaults if unknown.
 pub(super) fn caches(machine: &Machine, threads: &Threads) -> CoreCaches {
     let modest = CoreCaches::default();

@@ -100,18 +100,17 @@ impl Benchmark for Integrity {
         let mut cpus = threads.cpus(cx.machine);
         cpus.sort_unstable();
         cpus.dedup();
-        let mut team = Team::new(&cpus).map_err(CannotMeasure::environment)?;
+        let mut team = Team::new(&cpus)?;
         let caches = dense::caches(cx.machine, &threads);
         let made = team.run(|member| match member.index {
             0 => makers(member.cpu, caches).map(Some),
             _ => Ok(None),
-        });
-        let made = made.map_err(CannotMeasure::environment)?.into_iter().next();
-        let makers: Arc<[BurstMaker]> = made.transpose()?.flatten().unwrap_or_default().into();
+        })?;
+        let made = made.into_iter().next().transpose()?.flatten();
+        let makers: Arc<[BurstMaker]> = made.unwrap_or_default().into();
         let seed = cx.options.seed;
-        let proofs = team.run(|member| CpuProof::new(&makers, member.cpu, seed));
-        let proofs = proofs.map_err(CannotMeasure::environment)?.into_iter().collect::<Result<_, _>>();
-        let proofs = proofs.map_err(CannotMeasure::environment)?;
+        let proofs = team.run(|member| CpuProof::new(&makers, member.cpu, seed))?.into_iter();
+        let proofs = proofs.collect::<Result<_, _>>().map_err(CannotMeasure::environment)?;
         let batches = batches(&cx.machine.cpu, &cpus);
         let cpu = cx.machine.cpu.clone();
         Ok(Box::new(ProofTeam { cpu, team, makers, proofs, batches, bursts, done: 0, seed }))
@@ -232,16 +231,16 @@ impl ProofTeam {
     /// Runs the kernel of a wrong answer on one CPU. Returns the number of wrong answers, and
     /// whether the right answer, computed again there, equals the known right answer.
     fn trial(&self, cpu: usize, wrong: &WrongKernel) -> Result<(u64, bool), CannotMeasure> {
-        let mut team = Team::new(&[cpu]).map_err(CannotMeasure::environment)?;
+        let mut team = Team::new(&[cpu])?;
         let (seed, maker) = (self.seed, &self.makers[wrong.index..=wrong.index]);
         let tried = team.run(|member| -> Result<_, String> {
             let mut proof = CpuProof::new(maker, member.cpu, seed)?;
             proof.visit(0, REPEATED_BURSTS, BurstCondition::Loaded);
-            let is_confirmed = proof.confirm(0, wrong.input);
+            let is_confirmed = proof.bursts[0].confirm(wrong.input);
             Ok((proof.wrong.first().map_or(0, |wrong| wrong.count), is_confirmed))
-        });
-        let tried = tried.map_err(CannotMeasure::environment)?.into_iter().next();
-        tried.unwrap_or_else(|| Err("no trial was made".to_owned())).map_err(CannotMeasure::environment)
+        })?;
+        let tried = tried.into_iter().next().unwrap_or_else(|| Err("no trial was made".to_owned()));
+        tried.map_err(CannotMeasure::environment)
     }
 }
 
@@ -251,15 +250,14 @@ impl Prepared for ProofTeam {
         let bursts = if self.done == 0 { BURSTS_PER_VISIT } else { self.bursts };
         let begun = Instant::now();
         let batches = &self.batches;
-        let ran = self.team.run_each(&mut self.proofs, |member, proof| {
+        self.team.run_each(&mut self.proofs, |member, proof| {
             for ProofBatch { cpus, share } in batches {
                 member.barrier();
                 if cpus.contains(member.cpu) {
                     proof.run((bursts as f64 * share).ceil() as u64);
                 }
             }
-        });
-        ran.map_err(CannotMeasure::environment)?;
+        })?;
         self.done += bursts;
         if let Some(wrong) = self.wrong()? {
             return Err(wrong.into());

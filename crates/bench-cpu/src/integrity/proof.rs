@@ -94,11 +94,6 @@ impl CpuProof {
         }
     }
 
-    /// Recomputes the right answer of kernel `index` for `input`; returns whether it is unchanged.
-    pub(super) fn confirm(&mut self, index: usize, input: u64) -> bool {
-        self.bursts[index].confirm(input)
-    }
-
     /// Runs `bursts` bursts of kernel number `index`; records wrong answers with `condition`.
     pub(super) fn visit(&mut self, index: usize, bursts: u64, condition: BurstCondition) {
         let burst = &mut self.bursts[index];

@@ -79,13 +79,13 @@ fn a_residual_that_is_not_small_voids_the_figure() {
 fn one_wrong_solution_among_right_ones_is_not_forgotten() {
     let machine = here();
     let one = Threads { count: 1, place: plimsoll_bench_api::ThreadOrder::Spread };
-    let mut team = dense::team(&machine, &one).unwrap();
+    let mut team = Team::new(&one.cpus(&machine)).unwrap();
     let lu =
         Lu::new(SystemSize::new(gemm::best_isa(), CoreCaches::default(), 50, 24).unwrap(), &mut team, true)
             .unwrap();
     let sequence = Sequence::new();
     for worst in [17.0, f64::NAN] {
-        let mut team = dense::team(&machine, &one).unwrap();
+        let mut team = Team::new(&one.cpus(&machine)).unwrap();
         let lu = Lu::new(lu.system(), &mut team, true).unwrap();
         let (sequence, kinds, facts) = (sequence.clone(), Vec::new(), Facts::default());
         let mut running = LinpackTeam { team, lu, sequence, worst, kinds, facts };

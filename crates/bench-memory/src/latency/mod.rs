@@ -9,6 +9,7 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{ChaseShape, Chaser, LINE_BYTES, MOST_CHASES};
 use plimsoll_metal::sliced::{SliceEnd, Sliced};
+use plimsoll_metal::team::Team;
 
 use super::fact::{CHASE_CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::warning::MemoryWarning;
@@ -116,7 +117,7 @@ impl Chasing {
     pub(super) fn new(job: &PointerChase, seed: u64, machine: &Machine) -> Result<Self, CannotMeasure> {
         let PointerChase { chases, group, site } = job;
         let (size, node, pages) = (site.size, site.node, site.pages);
-        let team = super::team_on(&site.threads.cpus(machine))?;
+        let team = Team::new(&site.threads.cpus(machine))?;
         let caches = levels(machine, team.cpus().first().copied().unwrap_or(0));
         let (stride, spread) = layout(&caches, size);
         let shape = ChaseShape {
