@@ -128,11 +128,7 @@ fn cells(cpus: [usize; 2], mark: Option<&String>, value: f64) -> Option<[Cell; 2
 
 impl Prepared for Pairs {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let SampleAmount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here(
-                "requires --sample-time: --work, --volume and --count are not supported",
-            ));
-        };
+        let seconds = amount.seconds()?;
         let share = seconds.clamp(0.0, MAX_SECONDS) / self.pairs.len().max(1) as f64;
         let each = Duration::from_secs_f64(share).max(LEAST_FOR_A_PAIR);
         let begun = Instant::now();

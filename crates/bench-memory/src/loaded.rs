@@ -336,9 +336,7 @@ fn latency_of(sample: &Sample) -> Result<f64, CannotMeasure> {
 
 impl Prepared for LoadedChase {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let SampleAmount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
-        };
+        let seconds = amount.seconds()?;
         let each = SampleAmount::Seconds((seconds / (self.delays.len() + 1) as f64).max(SHORTEST_STEP));
         let begun = Instant::now();
         let unloaded = self.chase.sample(each)?;

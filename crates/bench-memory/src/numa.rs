@@ -323,9 +323,7 @@ const BLOCKS_A_LAP: u64 = 64;
 
 impl Prepared for NodePairs {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let SampleAmount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
-        };
+        let seconds = amount.seconds()?;
         let pairs = (self.rows.len() * self.columns.len()).max(1);
         let time = Duration::try_from_secs_f64(seconds / pairs as f64).unwrap_or(SLICE).max(SLICE);
         let begun = Instant::now();

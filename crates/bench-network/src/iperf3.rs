@@ -332,11 +332,7 @@ fn in_datagrams(report: EndReport) -> UdpReport {
 
 impl Prepared for Client {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let SampleAmount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here(
-                "an iperf3 server requires --sample-time, not a fixed amount",
-            ));
-        };
+        let seconds = amount.seconds()?;
         let tested = self.test(Duration::from_secs_f64(seconds.clamp(0.01, 86_400.0)));
         tested.map_err(|error| match error {
             LostTransfer::Dropped => dropped_here(self.server),

@@ -165,9 +165,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 
 impl Prepared for Spinning {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let SampleAmount::Seconds(seconds) = amount else {
-            return Err(CannotMeasure::not_here("requires --sample-time: a number of gaps is not supported"));
-        };
+        let seconds = amount.seconds()?;
         let (clock, threshold) = (self.clock, self.threshold_ns);
         let wanted = (seconds.clamp(0.0, 1e6) * 1e9) as u64;
         let firmware = |cpus: &[usize]| cpus.iter().map(|cpu| firmware_interrupts(*cpu)).sum::<Option<u64>>();

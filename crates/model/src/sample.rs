@@ -28,6 +28,16 @@ pub enum SampleAmount {
     Seconds(f64),
 }
 
+impl SampleAmount {
+    /// Returns the seconds; fails for an amount of work, for benchmarks that only measure by time.
+    pub fn seconds(self) -> Result<f64, CannotMeasure> {
+        let Self::Seconds(seconds) = self else {
+            return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
+        };
+        Ok(seconds)
+    }
+}
+
 /// One timed repetition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
