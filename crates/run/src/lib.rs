@@ -218,7 +218,7 @@ impl Harness<'_> {
         let expected_s = feasible(plan).min(self.budget.unwrap_or(f64::INFINITY))
             + all_tools(&tools_s, self.left_of_tools());
         (self.emit)(RunEvent::Started { run: run.to_owned(), cases: plan.len(), expected_s });
-        let mut outcomes = before;
+        let (mut outcomes, mut interrupted) = (before, false);
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
             let allowed = self.case_seconds(&plan[index..], plan.len());
@@ -240,8 +240,8 @@ impl Harness<'_> {
             let outcome = self.outcome(planned, CaseTime { own, later, tools });
             if outcome.ended.as_ref().is_some_and(|why| why.cause == FailureCause::Interrupted) {
                 (self.emit)(RunEvent::Interrupted);
-                self.mark_wrong_rate(outcomes.iter_mut().skip(done));
-                return RunResult { outcomes, before: done, interrupted: true };
+                interrupted = true;
+                break;
             }
             outcomes.push(outcome);
             let evidence: LimitEvidence<'_> = &outcomes;
@@ -250,15 +250,11 @@ impl Harness<'_> {
                 (self.emit)(RunEvent::Measured { measurement });
             }
         }
-        self.mark_wrong_rate(outcomes.iter_mut().skip(done));
-        RunResult { outcomes, before: done, interrupted: false }
-    }
-
-    /// Stores the clock's rate error, if any, in all outcomes: it may show only after some of them.
-    fn mark_wrong_rate<'o>(&mut self, outcomes: impl Iterator<Item = &'o mut Outcome>) {
+        // The error may show only after some of the outcomes.
         if let Some(wrong) = self.clock.wrong_rate() {
-            outcomes.for_each(|outcome| outcome.facts.wrong_rate = Some(wrong.to_string()));
+            outcomes.iter_mut().skip(done).for_each(|one| one.facts.wrong_rate = Some(wrong.to_string()));
         }
+        RunResult { outcomes, before: done, interrupted }
     }
 
     fn left(&self) -> Option<f64> {
@@ -334,7 +330,7 @@ impl Harness<'_> {
         let rule = rule(case, sampling, own);
         let cpus = self.maker.machine.cpu.allowed.len();
         let cpus_used = case.busy_threads().min(cpus.max(1));
-        let headline = plimsoll_bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
+        let headline = plimsoll_bench::headline(case);
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let looking = self.clock.now();
         let mut offer = prepared.offer();

@@ -20,8 +20,7 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let mut taken = CaseSamples { samples, facts: source.facts.clone(), ..CaseSamples::default() };
     taken.facts.warnings = warnings(&usable);
     let case = last.case.clone();
-    let headline = plimsoll_bench::find(case.benchmark()).and_then(|b| b.metrics(&case).first().copied());
-    taken.note_energy(headline);
+    taken.note_energy(plimsoll_bench::headline(&case));
     let second = plimsoll_bench::subsystem_of(&case).second_cost;
     taken.remark(Ending::Fixed, ANY, second, cpus > 0 && case.cpu_wait_share(cpus) > 0.0);
     // A run over time has no option that gives it more samples.

@@ -75,36 +75,28 @@ impl Workbench {
                 self.options.until = within.and_then(|within| Instant::now().checked_add(within));
                 return self.prepare(&case, &parsed).map(WorkerReply::Prepared);
             }
-            WorkerRequest::Finish => {
-                self.prepared = None;
-                return Ok(WorkerReply::Done);
-            }
-            _ => {}
-        }
-        let prepared =
-            self.prepared.as_mut().ok_or_else(|| CannotMeasure::environment("nothing is prepared"))?;
-        Ok(match request {
-            WorkerRequest::ProvideFile => WorkerReply::Provided(prepared.provide_file()),
+            WorkerRequest::ProvideFile => return Ok(WorkerReply::Provided(self.case()?.provide_file())),
             WorkerRequest::Sample(amount) => {
                 let before = run_delays();
-                let mut sample = prepared.sample(amount)?;
+                let mut sample = self.case()?.sample(amount)?;
                 let known = sample.conditions.waited;
                 sample.conditions.waited = known.or_else(|| waited(&before, sample.elapsed));
-                WorkerReply::Sampled(Box::new(sample))
+                return Ok(WorkerReply::Sampled(Box::new(sample)));
             }
             WorkerRequest::Verify => {
-                prepared.verify()?;
-                WorkerReply::Verified(prepared.facts())
+                let case = self.case()?;
+                case.verify()?;
+                return Ok(WorkerReply::Verified(case.facts()));
             }
-            WorkerRequest::Pause => {
-                prepared.pause();
-                WorkerReply::Done
-            }
-            _ => {
-                prepared.resume();
-                WorkerReply::Done
-            }
-        })
+            WorkerRequest::Pause => self.case()?.pause(),
+            WorkerRequest::Resume => self.case()?.resume(),
+            WorkerRequest::Finish => self.prepared = None,
+        }
+        Ok(WorkerReply::Done)
+    }
+
+    fn case(&mut self) -> Result<&mut Box<dyn Prepared>, CannotMeasure> {
+        self.prepared.as_mut().ok_or_else(|| CannotMeasure::environment("nothing is prepared"))
     }
 
     fn prepare(&mut self, case: &Case, parsed: &Parsed) -> Result<Offer, CannotMeasure> {
