@@ -104,17 +104,6 @@ pub(crate) fn answers_stream(machine: &Machine, stream: &MemoryStream) -> Answer
     answers(machine, &site.threads.cpus(machine), site.size, stream.op.arrays())
 }
 
-pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
-    let cpus = cpus_of_case(machine, case);
-    machine.cpu.last_level_of(&cpus.iter().copied().collect())?;
-    Some(working_set::caches(machine, &cpus))
-}
-
-/// Returns whether `bytes`, of all threads of a case, are too many for caches to answer them.
-pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
-    bytes >= working_set::least(machine, &cpus_of_case(machine, case), 1)
-}
-
 fn note_caches(facts: &mut Facts, machine: &Machine) {
     if machine.cpu.last_level_bytes().is_none() {
         facts.warnings.push(MemoryWarning::CachesUnknown.into());

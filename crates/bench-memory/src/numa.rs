@@ -22,7 +22,8 @@ use plimsoll_model::sample::Cell;
 use plimsoll_stats::median;
 use plimsoll_units::text::format_count;
 
-const NUMA_OPS: &[&str] = &["latency", "read"];
+/// Whether dependent loads are timed instead of reads.
+const NUMA_OPS: &[(&str, bool)] = &[("latency", true), ("read", false)];
 /// Bytes per node and per group of the chase, as in `memory.latency`.
 const STRIDE: u64 = 256;
 const GROUP: u64 = 64 * 4096;
@@ -72,23 +73,19 @@ impl Benchmark for Numa {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let mut candidates = Vec::new();
-        for op in group.words_of("op", NUMA_OPS, NUMA_OPS) {
-            if !NUMA_OPS.contains(&op.as_str()) {
-                let (op, all) = (plimsoll_units::text::shown(&op), NUMA_OPS.join(", "));
-                return Err(format!("op must be one of {all} between nodes: '{op}' is not"));
-            }
+        for (op, latency) in group.values("op", NUMA_OPS)? {
             for pages in pages(machine, group)? {
-                let usual = default_size(machine, group, &op);
+                let usual = default_size(machine, group, latency);
                 for size in super::sizes(machine, group, &[usual], super::bandwidth::SMALLEST_ARRAYS)? {
                     let case = Case::of(self.name())
-                        .with_word("op", &op)
+                        .with_word("op", op)
                         .with_size("size", size)
                         .with_word("pages", pages.word);
                     let nodes = with_memory(machine).len() as u64;
                     let feasible = enough(machine)
                         .and_then(|()| are_here(machine, pages))
                         .and_then(|()| fits(machine, nodes, size, pages.pages));
-                    let job = NumaJob { latency: op == "latency", site: MemorySite::of(&case) };
+                    let job = NumaJob { latency, site: MemorySite::of(&case) };
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
@@ -113,7 +110,6 @@ impl Benchmark for Numa {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct NumaJob {
-    /// Whether dependent loads are timed instead of reads.
     latency: bool,
     site: MemorySite,
 }
@@ -142,13 +138,12 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     )))
 }
 
-/// Returns the default bytes per node, beyond its caches; four times that if `op` is `latency`.
-fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
+/// Returns the default bytes per node, beyond its caches; four times that for `latency`.
+fn default_size(machine: &Machine, group: &Group, latency: bool) -> u64 {
     let each = with_cpus(machine).into_iter();
     let one = each.map(|(_, cpus)| working_set::default_total_bytes(machine, &cpus, 1)).max();
     let all = one.unwrap_or(ASSUMED_CACHE);
-    let bytes =
-        if op == "latency" { all.saturating_mul(STRIDE / 64).min(MAX_NODE_BYTES.max(all)) } else { all };
+    let bytes = if latency { all.saturating_mul(STRIDE / 64).min(MAX_NODE_BYTES.max(all)) } else { all };
     let nodes = with_memory(machine).len() as u64;
     working_set::bytes_per_thread(machine, group, nodes, bytes.saturating_mul(nodes))
 }
@@ -416,9 +411,9 @@ mod tests {
                 .unwrap();
             return;
         }
-        for op in NUMA_OPS {
+        for (op, latency) in NUMA_OPS {
             let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
-            let job = NumaJob { latency: *op == "latency", site: MemorySite::of(&case) };
+            let job = NumaJob { latency: *latency, site: MemorySite::of(&case) };
             let mut between = in_context(&machine, |cx| NodePairs::new(&job, &case, cx)).unwrap();
             let sample = between.sample(SampleAmount::Seconds(0.0)).unwrap();
             let (rows, columns) = (between.rows.len(), between.columns.len());

@@ -1,4 +1,4 @@
-use crate::{LATENCY_PER_BYTE, THROUGHPUT_METRIC};
+use crate::{LATENCY_PER_BYTE, THROUGHPUT_METRIC, working_set};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::limit::channels;
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
@@ -112,8 +112,10 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let Question { machine, case, .. } = question;
     let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
-    let caches = crate::caches_of(machine, case).ok_or("the sizes of the caches are unknown")?;
-    if !crate::is_memory(machine, case, total) {
+    let cpus = cpus_of_case(machine, case);
+    let shown = machine.cpu.last_level_of(&cpus.iter().copied().collect());
+    shown.ok_or("the sizes of the caches are unknown")?;
+    if total < working_set::least(machine, &cpus, 1) {
         return Err(
             "the memory channels are not the limit: a cache answers at this size; use a larger --size"
                 .to_owned(),
@@ -125,7 +127,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
         return Ok(carried);
     }
     // A line that is still cached from a neighbouring block does not cross the bus again.
-    let missed = 1.0 - caches as f64 / total as f64;
+    let missed = 1.0 - working_set::caches(machine, &cpus) as f64 / total as f64;
     let inputs = [
         Input::new("block", block, "B", "the case"),
         Input::new("missed", missed, "1", "1 − last-level caches ÷ regions: the rest may still be cached"),
