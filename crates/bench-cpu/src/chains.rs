@@ -7,13 +7,12 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, ComputeKernel};
 
 use super::dense::distinct;
-use super::matrix::{TypedOp, available_kernel, parse_value};
+use super::matrix::{ALL_VALUE, TypedOp, available_kernel, parse_value};
 use plimsoll_bench_api::check_range;
 use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
-const ALL_VALUE: &str = "all";
 const FULL_WIDTH: &str = "full";
 const SCALAR_WIDTH: &str = "scalar";
 
@@ -141,10 +140,8 @@ fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String>
 
 /// Returns the best instruction set with a kernel of `pair` in `width` on this CPU, else on any.
 fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
-    let fits =
-        || of_pair(pair).filter(move |kernel| width.is_none_or(|width| VectorWidth::of(kernel) == width));
-    let here = fits().filter(|kernel| kernel.available().is_ok()).map(|kernel| kernel.isa).max();
-    here.or_else(|| fits().map(|kernel| kernel.isa).max())
+    let fits = of_pair(pair).filter(|kernel| width.is_none_or(|width| VectorWidth::of(kernel) == width));
+    fits.map(|kernel| (kernel.available().is_ok(), kernel.isa)).max().map(|(_, isa)| isa)
 }
 
 fn parameters(case: &Case) -> Result<(TypedOp, Isa), String> {

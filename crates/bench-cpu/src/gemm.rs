@@ -12,14 +12,13 @@ use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
 use super::dense::matrix::{Sequence, greater};
-use super::dense::{self, OrderTarget, caches, fits, isas};
+use super::dense::{self, MOST_ROWS, OrderTarget, caches, fits, isas};
 use super::fact::{CHAIN_DEPTH, KERNEL, ROWS};
 use super::how::note_threads;
 use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_units::text::shown;
 
-const MOST_ROWS: u64 = i32::MAX as u64;
 /// About a second per sample, three matrices plus a tenth for packed strips.
 const WANTED: OrderTarget = OrderTarget { work: 2.0, seconds: 1.0, cases: 1, bytes_per_element: 3.3 * 8.0 };
 const MAX_LINE_ELEMENTS: usize = 16;

@@ -7,7 +7,7 @@ use super::dense::distinct;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
-const ALL_VALUE: &str = "all";
+pub(super) const ALL_VALUE: &str = "all";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TypedOp {
@@ -27,9 +27,8 @@ impl TypedOp {
 
     /// Returns the best instruction set with this operation and type on this CPU, else on any CPU.
     pub(super) fn best(self) -> Isa {
-        let here = self.kernels().filter(|kernel| kernel.available().is_ok());
-        let best = here.map(|kernel| kernel.isa).max();
-        best.or_else(|| self.kernels().map(|kernel| kernel.isa).max()).unwrap_or_else(Isa::best)
+        let best = self.kernels().map(|kernel| (kernel.available().is_ok(), kernel.isa)).max();
+        best.map_or_else(Isa::best, |(_, isa)| isa)
     }
 
     pub(super) fn isas(self, words: &[String]) -> Result<Vec<Isa>, String> {

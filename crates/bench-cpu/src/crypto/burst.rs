@@ -35,7 +35,8 @@ pub(crate) fn ciphers(inputs: u64) -> Result<Vec<BurstMaker>, CannotMeasure> {
     CryptoOp::ALL.into_iter().map(maker).collect()
 }
 
-fn fill(input: u64, block: &mut [u8]) {
+/// Fills `block` with the bytes of input number `input`; each cache line differs.
+pub(super) fn fill(input: u64, block: &mut [u8]) {
     block.iter_mut().zip(input * 7..).for_each(|(byte, at)| *byte = (at.wrapping_mul(167) >> 3) as u8);
 }
 

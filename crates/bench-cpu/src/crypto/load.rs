@@ -7,6 +7,7 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::sliced::SlicedLoad;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::burst::fill;
 use super::op::{Cipher, CryptoInstructions, CryptoOp, CryptoSetup, Tag};
 use super::reference;
 use plimsoll_model::sample::{CannotMeasure, WrongAnswer, WrongAnswerSource};
@@ -39,16 +40,12 @@ pub(super) struct Left {
     block: u128,
 }
 
-/// Returns the initial content of a block of `bytes`; each cache line differs.
-fn initial(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at.wrapping_mul(167) >> 3) as u8).collect()
-}
-
 impl Blocks {
     pub(super) fn new(op: CryptoOp, means: Option<CryptoInstructions>, bytes: usize) -> Self {
         let mut memory = vec![0; bytes + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        let (initial, place) = (initial(bytes), start..start + bytes);
+        let (mut initial, place) = (vec![0; bytes], start..start + bytes);
+        fill(0, &mut initial);
         memory[place.clone()].copy_from_slice(&initial);
         let cipher = Cipher::new(op, CryptoSetup::MEASURED).ok();
         let (results, left) = (Vec::with_capacity(RESULTS_KEPT), [0; 32]);
