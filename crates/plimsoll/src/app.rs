@@ -315,9 +315,7 @@ fn carry_out(
 ) -> Result<(Run, bool), Failure> {
     let (plan, machine) = (&prepared.plan, &prepared.machine);
     let mut station = Workers::new(own_program()?, machine, &prepared.options(), interrupts);
-    if let Some(reference_tools) = reference_tools {
-        station = station.with_reference_tools(reference_tools);
-    }
+    station.reference_tools = reference_tools;
     let begun = wall::monotonic();
     let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
     let node = first_node(&document);

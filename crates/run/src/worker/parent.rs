@@ -33,7 +33,8 @@ pub struct Workers {
     options: Options,
     interrupts: Receiver<()>,
     kept: Option<(String, SharedWorker)>,
-    reference_tools: Option<ReferenceTools>,
+    /// Reference tools that measure the cases, too; none at first.
+    pub reference_tools: Option<ReferenceTools>,
     interrupted: Rc<Cell<bool>>,
 }
 
@@ -51,13 +52,6 @@ impl Workers {
             reference_tools: None,
             interrupted: Rc::default(),
         }
-    }
-
-    /// Returns these workers with reference tools, which then measure the cases, too.
-    #[must_use]
-    pub fn with_reference_tools(mut self, reference_tools: ReferenceTools) -> Self {
-        self.reference_tools = Some(reference_tools);
-        self
     }
 
     /// Returns whether an interrupt has ended a case.
