@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll_metal::handover::{HandoverMethod, ThreadPair};
 
-use plimsoll_machine::Machine;
+use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::sample::Conditions;
 use plimsoll_model::warning::{Warn, Warning};
 use plimsoll_stats::median;
@@ -85,13 +85,12 @@ impl NeighbourDistances {
     /// Creates probes for up to 8 pairs of neighbouring CPU numbers in `cpus`. No pairs on bare
     /// metal, where CPUs do not move. `topology` determines which changes count as a move.
     pub fn of(machine: &Machine, topology: FixedTopology, cpus: &[usize]) -> Self {
-        let mut cpus = cpus.to_vec();
-        cpus.sort_unstable();
-        cpus.dedup();
+        let set: CpuSet = cpus.iter().copied().collect();
+        let cpus: Vec<usize> = set.iter().collect();
         let virtually = machine.virtualisation.is_virtual == Some(true);
         let neighbours = cpus.windows(2).filter(|_| virtually).take(MOST_PAIRS);
         let pairs = neighbours.filter_map(|pair| ThreadPair::new([pair[0], pair[1]]).ok()).collect();
-        let shows_distances = machine.cpu.cores_of(&cpus.iter().copied().collect()) == Some(cpus.len());
+        let shows_distances = machine.cpu.cores_of(&set) == Some(cpus.len());
         Self { topology, pairs, shows_distances, seen: None }
     }
 

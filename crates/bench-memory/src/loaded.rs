@@ -1,7 +1,7 @@
 //! `memory.loaded-latency`: one thread chases like `memory.latency`; the other threads use memory
 //! of their own and wait after each 4 KiB. The headline is the latency at the highest load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -172,10 +172,8 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
         "0" => Ok(Duration::ZERO),
         word => quantity::parse_duration(word).map_err(|e| format!("delay {e}")),
     };
-    let mut delays = words.map(read).collect::<Result<Vec<Duration>, String>>()?;
-    delays.sort_unstable();
-    delays.dedup();
-    delays.reverse();
+    let delays = words.map(read).collect::<Result<BTreeSet<Duration>, String>>()?;
+    let delays: Vec<Duration> = delays.into_iter().rev().collect();
     match delays.first() {
         Some(longest) if *longest > LONGEST_DELAY => Err(format!(
             "delay must be at most {1} after each 4 KiB of load: {0} is not",

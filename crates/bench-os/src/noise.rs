@@ -43,8 +43,7 @@ impl Benchmark for Noise {
             words: &[
                 LabelPart::Word("time taken, all CPUs"),
                 LabelPart::Case("threshold", |case| {
-                    let is_usual = case.get("threshold") == Some(&Value::Time(DEFAULT_THRESHOLD));
-                    let threshold = case.get("threshold").filter(|_| !is_usual)?;
+                    let threshold = case.get("threshold").filter(|v| **v != Value::Time(DEFAULT_THRESHOLD))?;
                     Some(format!("gaps from {threshold}"))
                 }),
             ],

@@ -48,8 +48,7 @@ impl Benchmark for Wake {
                     &[("sleep", "from sleep"), ("exact", "without slack"), ("fifo", "in real time")],
                 ),
                 LabelPart::Case("interval", |case| {
-                    let is_usual = case.get("interval") == Some(&Value::Time(DEFAULT_INTERVAL));
-                    let interval = case.get("interval").filter(|_| !is_usual)?;
+                    let interval = case.get("interval").filter(|v| **v != Value::Time(DEFAULT_INTERVAL))?;
                     Some(format!("interval {interval}"))
                 }),
                 LabelPart::Times,

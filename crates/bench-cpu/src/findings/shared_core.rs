@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
@@ -18,9 +20,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
         c.this.case.benchmark() == Peak.name() && (c.scaling.base_threads, c.scaling.threads) == (1, 2)
     };
     let pairs: Vec<&Compared<'_>> = all.iter().filter(pair).collect();
-    let mut nodes: Vec<&str> = pairs.iter().map(|c| c.this.node.as_str()).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
+    let nodes: BTreeSet<&str> = pairs.iter().map(|c| c.this.node.as_str()).collect();
     let of = |node: &str| pairs.iter().copied().filter(|c| c.this.node == node).collect::<Vec<_>>();
     nodes.into_iter().filter_map(|node| describe_shared_core(&of(node))).collect()
 }

@@ -97,9 +97,8 @@ impl Benchmark for Integrity {
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let IntegrityJob { bursts, threads } = parsed.read()?;
-        let mut cpus = threads.cpus(cx.machine);
-        cpus.sort_unstable();
-        cpus.dedup();
+        let cpus: CpuSet = threads.cpus(cx.machine).into_iter().collect();
+        let cpus: Vec<usize> = cpus.iter().collect();
         let mut team = Team::new(&cpus)?;
         let caches = dense::caches(cx.machine, &threads);
         let made = team.run(|member| match member.index {
