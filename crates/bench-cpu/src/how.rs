@@ -51,7 +51,6 @@ pub(super) fn clocks_of(kinds: &[CoreKind], clocks: &[(usize, Option<f64>)]) -> 
     known
 }
 
-/// Records `cpus`, those of the threads, and warnings if threads share a CPU, a quota or a core.
 pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     let distinct: CpuSet = cpus.iter().copied().collect();
     facts.achieved.set(&CPUS, distinct.iter().collect::<Vec<_>>());

@@ -5,8 +5,7 @@ use plimsoll_units::quantity::format::significant;
 
 pub(super) struct Share {
     pub(super) cpus: f64,
-    /// Most threads on one core at a time.
-    pub(super) threads: usize,
+    pub(super) threads_per_core: usize,
     pub(super) name: &'static str,
     pub(super) from: String,
     /// Factor by which the number can be exceeded for a short time.
@@ -19,20 +18,20 @@ impl Share {
         match question.machine.cgroup.cpu_quota.as_ref().filter(|quota| quota.cpus() < cores) {
             Some(quota) => Self {
                 cpus: quota.cpus(),
-                threads: 1,
+                threads_per_core: 1,
                 name: "CPUs of the quota",
                 from: format!("{} of each {} µs, by {}", quota.quota_us, quota.period_us, quota.group),
                 burst: Some(cores / quota.cpus()),
             },
             None => {
-                let threads = max_threads_per_core(&question.machine.cpu, cpus);
-                Self { cpus: cores, threads, name: "cores", from: format!("of CPUs {cpus}"), burst: None }
+                let threads_per_core = max_threads_per_core(&question.machine.cpu, cpus);
+                let from = format!("of CPUs {cpus}");
+                Self { cpus: cores, threads_per_core, name: "cores", from, burst: None }
             }
         }
     }
 
-    /// Returns the limit at the clock of each sample if a core does `per_cycle`, which `formula`
-    /// computes from `inputs`.
+    /// Returns the limit at each sample's clock if a core does `per_cycle`, `formula` of `inputs`.
     pub(super) fn at_the_clock(
         &self,
         question: &Question<'_>,
@@ -71,8 +70,7 @@ pub(super) struct UnitRate {
 }
 
 impl UnitRate {
-    /// Creates the rate of units that start `started` instructions of `bits` bits per cycle;
-    /// `chained` is the number of dependent chains on a core, and their latency in cycles, if known.
+    /// `started`: instructions per cycle if none waits; `chained`: chains and latency, if known.
     pub(super) fn new(
         core: Core,
         name: &'static str,
@@ -89,7 +87,6 @@ impl UnitRate {
         format!("{}, data/microarchitectures.toml: {}", self.core.name, self.core.source)
     }
 
-    /// Returns the rate as a part of a limit's formula, and the inputs of that part.
     pub(super) fn formula(&self) -> (String, Vec<Input>) {
         let row = self.source();
         match self.waiting {

@@ -96,7 +96,7 @@ fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> 
     let cpus: CpuSet = cpus_of_case(machine, question.case).into_iter().collect();
     let share = Share::of(question, &cpus);
     let means = CryptoInstructions::of(op, &machine.cpu);
-    let units = units(machine, &cpus, op, means, needs, share.threads)?;
+    let units = units(machine, &cpus, op, means, needs, share.threads_per_core)?;
     let lanes = f64::from(units.bits / needs.lane_bits);
     let of_a_call = format!("{} of a call", units.name);
     let mut inputs = vec![
@@ -122,15 +122,13 @@ fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> 
     Ok(units.core.mark(limit).resting_on(units.fact()))
 }
 
-/// Returns the rate of the instructions that an operation needs on a core of `cpus`, all of one
-/// kind, with `threads` threads on it; `means` are the special ones that the machine shows.
 fn units(
     machine: &Machine,
     cpus: &CpuSet,
     op: CryptoOp,
     means: Option<CryptoInstructions>,
     needs: &Needs,
-    threads: usize,
+    threads_per_core: usize,
 ) -> Result<UnitRate, String> {
     let core = Core::of_all(machine, &cpus.iter().collect::<Vec<_>>())?;
     if op == CryptoOp::ChaCha && means.is_none() {
@@ -146,7 +144,7 @@ fn units(
     // Arm has instructions of four rounds; two of them are independent.
     let abreast = if machine.cpu.arm.is_some() { 2 } else { 1 };
     let latency = core.number(SHA256_LATENCY).filter(|_| needs.chained);
-    let chained = latency.map(|latency| ((threads * abreast) as f64, latency));
+    let chained = latency.map(|latency| ((threads_per_core * abreast) as f64, latency));
     Ok(UnitRate::new(core, needs.rate.name, bits, started, chained))
 }
 

@@ -49,7 +49,7 @@ fn derived(question: &Question<'_>) -> Result<Limit, String> {
         return mixed(question, kernel, &cpus);
     }
     let share = Share::of(question, &cpus);
-    let units = units(question.machine, &cpus, kernel, share.threads)?;
+    let units = units(question.machine, &cpus, kernel, share.threads_per_core)?;
     let core = &units.core;
     let mut limit = at_the_clock(question, kernel, &share, units.per_cycle, units.formula())?;
     limit.reason = (kernel.chains && latency(kernel, core).is_none()).then(|| {
