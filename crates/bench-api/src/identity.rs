@@ -44,15 +44,9 @@ fn core_capabilities(cpu: usize) -> Vec<Capability> {
         for group in [floating, integer] {
             let Some(clock) = group.first().and_then(|kernel| clock_for(kernel).ok()) else { continue };
             let each = group.iter().filter_map(|kernel| {
-                let rate = per_cycle(fastest_variant(kernel).load().ok()?, &clock)?;
-                let bits = kernel.vector_bits();
-                Some(Capability {
-                    cpu,
-                    ability: ability(kernel),
-                    isa: isa.name().to_owned(),
-                    bits,
-                    measured: rate,
-                })
+                let measured = per_cycle(fastest_variant(kernel).load().ok()?, &clock)?;
+                let (ability, bits) = (ability(kernel), kernel.vector_bits());
+                Some(Capability { cpu, ability, isa: isa.name().to_owned(), bits, measured })
             });
             found.extend(each);
             if group.iter().all(|kernel| kernel.element.is_float()) {

@@ -7,9 +7,9 @@ pub(super) struct Share {
     pub(super) cpus: f64,
     pub(super) threads_per_core: usize,
     pub(super) name: &'static str,
-    pub(super) from: String,
+    from: String,
     /// Factor by which the number can be exceeded for a short time.
-    pub(super) burst: Option<f64>,
+    burst: Option<f64>,
 }
 
 impl Share {

@@ -33,11 +33,8 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
 };
 
 fn context(machine: &Machine) -> Vec<String> {
-    let mut parts = Vec::new();
-    parts.extend(machine.memory.total_bytes.map(human));
-    parts.extend(machine.cpu.last_level_bytes().map(|bytes| format!("last-level cache {}", human(bytes))));
-    if machine.memory.nodes.len() > 1 {
-        parts.push(format!("{} NUMA nodes", machine.memory.nodes.len()));
-    }
-    parts
+    let (total, nodes) = (machine.memory.total_bytes.map(human), machine.memory.nodes.len());
+    let last = machine.cpu.last_level_bytes().map(|bytes| format!("last-level cache {}", human(bytes)));
+    let nodes = (nodes > 1).then(|| format!("{nodes} NUMA nodes"));
+    [total, last, nodes].into_iter().flatten().collect()
 }

@@ -65,8 +65,8 @@ impl Benchmark for MemoryLatency {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = sizes(machine, group, &default_sizes(machine, group), super::MIN_WORKING_SET_BYTES)?;
-        let (chases, groups, affinities) =
-            (chases(group)?, groups(group)?, affinity::affinities(machine, group)?);
+        let chases = counts_in_range(group, "chases", &[1], MOST_CHASES as u64)?;
+        let (groups, affinities) = (groups(group)?, affinity::affinities(machine, group)?);
         let mut candidates = Vec::new();
         for (pages, above) in pages_of_chases(machine, group)? {
             for size in sizes.iter().filter(|size| **size > above) {
@@ -163,10 +163,6 @@ fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<(RequestedPag
         found.push((RequestedPages::small(machine), above));
     }
     Ok(found)
-}
-
-fn chases(group: &Group) -> Result<Vec<u64>, String> {
-    counts_in_range(group, "chases", &[1], MOST_CHASES as u64)
 }
 
 fn groups(group: &Group) -> Result<Vec<u64>, String> {

@@ -50,7 +50,7 @@ impl Core {
         Self::seen(&machine.cpu, machine.virtualisation.is_virtual == Some(true), number)
     }
 
-    /// Identifies the core that all `cpus` (kernel's numbers) have. Fails if it is unknown or mixed.
+    /// Identifies the core that all `cpus` (kernel's numbers) have; fails if unknown or mixed.
     pub fn of_all(machine: &Machine, cpus: &[usize]) -> Result<Self, String> {
         let first = cpus.first().ok_or("no CPU is known that the threads ran on")?;
         let core = Self::of(machine, *first)?;
