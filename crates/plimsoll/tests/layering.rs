@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::counts::rust_files;
+use crate::names::code;
 
 /// Crates with several subjects, and their modules from left to right: each may use those before
 /// it.
@@ -22,9 +23,7 @@ fn sources() -> impl Iterator<Item = (String, String)> {
 
 /// The names after `crate::` and `plimsoll::` in code, `use` lists included.
 fn named(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    let code: String =
-        code.lines().filter(|l| !l.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let code = code(text);
     let ends = |c: char| !(c.is_alphanumeric() || c == '_');
     let mut names = Vec::new();
     for lead in ["crate::", "plimsoll::"] {

@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::disk::measurements;
 use crate::faults::follow;
 use crate::groups::Group;
 use crate::support::{
-    PROGRAM, Running, done, json, list, lossy, measured, reason, run_of, scratch, signal, skip, text, warns,
+    PROGRAM, Running, done, list, measured, reason, run_of, scratch, signal, skip, text, warns,
     without_numbers,
 };
 
@@ -82,12 +83,10 @@ fn what_a_group_has_no_room_for_is_refused_with_the_sum_and_the_rest_goes_on() {
     group.limit_memory(300 << 20);
     let line = "memory --only memory.bandwidth --op read --size 1M,1G --threads 1 --samples 3 --sample-time 5ms \
                 --json - --store none";
-    let output = group.run(scratch().path(), line).output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", lossy(&output.stderr));
-    let run = json(&lossy(&output.stdout));
-    measured(&run["measurements"][0]);
-    assert_eq!(run["measurements"][1]["status"], "failed");
-    insta::assert_snapshot!(without_numbers(reason(&run["measurements"][1])));
+    let all = measurements(&group.run(scratch().path(), line).output().unwrap(), 4);
+    measured(&all[0]);
+    assert_eq!(all[1]["status"], "failed");
+    insta::assert_snapshot!(without_numbers(reason(&all[1])));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Checks that code specific to a benchmark is in its folder: generic code must not use names of
 //! benchmarks and metrics.
 //!
-//! Exceptions are the files of reference tools, which define pairings ([`PAIRINGS`]), and files of
-//! `job` in `model`, which define the parameters of cases.
+//! Exceptions are the files of reference tools, which define pairings ([`pairs`]), and files of `job`
+//! in `model`, which define the parameters of cases.
 //!
 //! Counts literals with the name of a benchmark, case id or metric outside of the subsystem's
 //! folder, and compares with [`OUTSIDE`], whose counts may only shrink.
@@ -13,6 +13,9 @@ use std::path::Path;
 
 use plimsoll_bench::benchmarks;
 use plimsoll_model::case::KEYS;
+
+use crate::counts::rust_files;
+use crate::support::below;
 
 /// Names of metrics with another meaning in a file, such as the wall clock or an axis.
 const OTHER_MEANINGS: &[(&str, &str)] = &[
@@ -65,9 +68,10 @@ pub(crate) fn literals(text: &str) -> Vec<String> {
         if from.starts_with("//") {
             rest = from.split_once('\n').map_or("", |(_, after)| after);
         } else if let Some(after) = from.strip_prefix('"') {
-            let hashes = rest[..at].len() - rest[..at].trim_end_matches('#').len();
-            let raw = rest[..at].trim_end_matches('#').ends_with('r');
-            let end = if raw { raw_end(after, hashes) } else { plain_end(after) };
+            let before = rest[..at].trim_end_matches('#');
+            let raw_end = format!("\"{}", &rest[before.len()..at]);
+            let end = if before.ends_with('r') { after.find(&raw_end) } else { plain_end(after) };
+            let end = end.unwrap_or(after.len());
             found.push(after[..end].to_owned());
             rest = after.get(end + 1..).unwrap_or("");
         } else {
@@ -78,18 +82,19 @@ pub(crate) fn literals(text: &str) -> Vec<String> {
     found
 }
 
-fn raw_end(after: &str, hashes: usize) -> usize {
-    after.find(&format!("\"{}", "#".repeat(hashes))).unwrap_or(after.len())
-}
-
-fn plain_end(after: &str) -> usize {
+fn plain_end(after: &str) -> Option<usize> {
     let mut escaped = false;
-    let end = after.find(|c| {
+    after.find(|c| {
         let ends = c == '"' && !escaped;
         escaped = c == '\\' && !escaped;
         ends
-    });
-    end.unwrap_or(after.len())
+    })
+}
+
+/// The code of a file without lines of comments and its own tests.
+pub(crate) fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    text.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("//")).collect()
 }
 
 fn test_modules(text: &str) -> Vec<String> {
@@ -99,41 +104,30 @@ fn test_modules(text: &str) -> Vec<String> {
     names.map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Every source below `dir` except tests, by its path below `root`.
+/// Every source below `dir`, tests included, by its path below `root`.
 pub(crate) fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
-    let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    for path in paths {
-        if path.is_dir() {
-            sources(root, &path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-            found.insert(name, fs::read_to_string(&path).unwrap());
-        }
+    for path in below(dir).into_iter().filter(|path| path.extension().is_some_and(|e| e == "rs")) {
+        let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        found.insert(name, fs::read_to_string(&path).unwrap());
     }
 }
 
-/// Crates whose files have their name as prefix; those of the subsystems are below `bench`.
+/// Crates whose files have their name as prefix; those whose names begin with `bench-` are below
+/// `bench`.
 const CRATES: &str = "bench check compare history doctor gate watch cluster command model output published reference \
                       result run server system";
 
 pub(crate) fn all() -> BTreeMap<String, String> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut all = BTreeMap::new();
-    let names = fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let subsystems = names.filter_map(|name| {
-        let subsystem = name.strip_prefix("bench-").filter(|subsystem| *subsystem != "api")?;
-        Some((name.clone(), format!("bench/{subsystem}/")))
-    });
-    let named = CRATES.split_whitespace().map(|name| (name.to_owned(), format!("{name}/")));
-    let own = [("plimsoll", ""), ("bench-api", "bench/")];
-    let others = named.chain(own.map(|(name, prefix)| (name.to_owned(), prefix.to_owned())));
-    for (name, prefix) in others.chain(subsystems) {
-        let (root, mut found) = (crates.join(name).join("src"), BTreeMap::new());
-        sources(&root, &root, &mut found);
-        all.extend(found.into_iter().map(|(file, text)| (format!("{prefix}{file}"), text)));
-    }
-    all
+    let placed = |(path, text): (String, String)| {
+        let (name, file) = path.strip_prefix("crates/")?.split_once("/src/")?;
+        let file = match name.strip_prefix("bench-") {
+            Some(part) => format!("bench/{part}/{file}"),
+            None if name == "plimsoll" => file.to_owned(),
+            None => CRATES.split(' ').any(|known| known == name).then(|| format!("{name}/{file}"))?,
+        };
+        Some((file, text))
+    };
+    rust_files().into_iter().filter_map(placed).collect()
 }
 
 /// The sources of the program: what is for tests alone is left out.
@@ -156,22 +150,19 @@ pub(crate) fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String>
     all.into_iter().filter(|(name, _)| !is_test(name)).collect()
 }
 
-/// Files that define the cases for a reference tool.
-const PAIRINGS: &str = "reference/tools/";
-
+/// Whether a file defines the cases for a reference tool.
 fn pairs(file: &str) -> bool {
-    file.strip_prefix(PAIRINGS).is_some_and(|name| name != "mod.rs")
+    file.strip_prefix("reference/tools/").is_some_and(|name| name != "mod.rs")
 }
-
-/// Metrics whose names are those of operations.
-const OPERATIONS: &[&str] = &["read", "write"];
 
 /// The names of all metrics, without those that operations, parameters and subsystems have too.
 fn metrics() -> BTreeSet<&'static str> {
     let all = benchmarks().flat_map(|b| b.all_metrics()).map(|metric| metric.name);
     let subsystems: Vec<&str> = benchmarks().filter_map(|b| b.name().split('.').next()).collect();
     let taken = |name: &str| {
-        KEYS.iter().any(|key| key.name == name) || subsystems.contains(&name) || OPERATIONS.contains(&name)
+        KEYS.iter().any(|key| key.name == name)
+            || subsystems.contains(&name)
+            || ["read", "write"].contains(&name)
     };
     all.filter(|name| !taken(name)).collect()
 }
@@ -204,32 +195,12 @@ fn counted(file: &str, text: &str, metrics: &BTreeSet<&str>) -> (usize, usize) {
 #[test]
 fn names_of_benchmarks_and_metrics_stand_in_their_folder() {
     let metrics = metrics();
-    let mut wrong = Vec::new();
-    let mut seen = BTreeSet::new();
-    for (file, text) in product(all()).into_iter().filter(|(file, _)| !pairs(file)) {
-        let now = counted(&file, &text, &metrics);
-        let row = OUTSIDE.iter().find(|(name, ..)| *name == file);
-        let allowed = row.map_or((0, 0), |&(_, benchmarks, metrics)| (benchmarks, metrics));
-        seen.insert(file.clone());
-        if now.0 > allowed.0 || now.1 > allowed.1 {
-            wrong.push(format!(
-                "{file} names {} benchmarks and {} metrics, {} and {} are allowed: move what it knows of them to their folder",
-                now.0, now.1, allowed.0, allowed.1
-            ));
-        } else if now != allowed {
-            wrong.push(format!(
-                "{file} names fewer than it may: lower its row to (\"{file}\", {}, {}) or remove it",
-                now.0, now.1
-            ));
-        }
-    }
-    wrong.extend(
-        OUTSIDE
-            .iter()
-            .filter(|(file, ..)| !seen.contains(*file))
-            .map(|(file, ..)| format!("{file} is gone: remove its row")),
-    );
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let files = product(all()).into_iter().filter(|(file, _)| !pairs(file));
+    let counts = files.map(|(file, text)| (counted(&file, &text, &metrics), file));
+    let now = counts.filter(|(count, _)| *count != (0, 0)).map(|((b, m), file)| (file, b, m));
+    let allowed = OUTSIDE.iter().map(|(file, b, m)| ((*file).to_owned(), *b, *m));
+    let why = "move what a file knows of them to their folder, or lower or remove its row in OUTSIDE";
+    assert_eq!(now.collect::<BTreeSet<_>>(), allowed.collect::<BTreeSet<_>>(), "{why}");
 }
 
 /// A subsystem's name as a literal in code outside of subsystems; a Cargo feature is no name.

@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::disk::measurements;
 use crate::network::Serving;
-use crate::support::{Owned, PROGRAM, json, lossy, skip, start};
+use crate::support::{Owned, PROGRAM, lossy, skip, start};
 
 /// A process in a network namespace of its own.
 pub(crate) struct Namespace(Owned);
@@ -147,8 +148,5 @@ impl Link {
 /// The first measurement of a client that must end with `code`.
 #[track_caller]
 pub(crate) fn first(client: Child, code: i32) -> Value {
-    let output = client.wait_with_output().unwrap();
-    let (stated, out) = (lossy(&output.stderr), lossy(&output.stdout));
-    assert_eq!(output.status.code(), Some(code), "{stated}{out}");
-    json(&out)["measurements"][0].clone()
+    measurements(&client.wait_with_output().unwrap(), code).remove(0)
 }

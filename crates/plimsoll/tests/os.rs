@@ -3,8 +3,9 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use crate::disk::measurements;
 use crate::support::{
-    PROGRAM, coded, command, done, has, json, list, lossy, reason, scratch, skip, text, until,
+    PROGRAM, coded, command, confine, done, has, json, list, lossy, reason, scratch, skip, text, until,
 };
 
 /// Arguments for one short sample, with the document alone on standard output.
@@ -15,12 +16,9 @@ fn on_one_cpu_each_benchmark_measures_and_names_the_kernel() {
     let Some(()) = has(&["taskset"]) else { return };
     let dir = scratch();
     let mut command = Command::new("taskset");
-    command.args(["-c", "0", PROGRAM, "os"]).args(SHORT.split(' ')).current_dir(dir.path());
-    let output = command.env("XDG_STATE_HOME", dir.path().join("state")).output().unwrap();
-    assert!(output.status.success(), "{}", lossy(&output.stderr));
-    let run = json(&lossy(&output.stdout));
-    let all = list(&run["measurements"]);
-    for measurement in all {
+    confine(&mut command, dir.path()).args(["-c", "0", PROGRAM, "os"]).args(SHORT.split(' '));
+    let all = measurements(&command.output().unwrap(), 0);
+    for measurement in &all {
         let (status, id) = (text(&measurement["status"]), text(&measurement["case"]["id"]));
         let may_be_refused = ["fifo", "thp", "exec"].iter().any(|part| id.contains(part));
         // On a busy machine all of so short a time may be another program's.
@@ -81,7 +79,7 @@ fn a_refused_call_is_skipped_with_its_name_and_the_filter_is_a_finding() {
 fn files_of_a_killed_run_are_removed_by_the_next_one() {
     let (dir, files) = (scratch(), scratch());
     let mut command = command("os --only os.file --op stat --samples 1000 --store none --dir");
-    command.arg(files.path()).current_dir(dir.path()).env("XDG_STATE_HOME", dir.path().join("state"));
+    confine(&mut command, dir.path()).arg(files.path());
     let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let count = || fs::read_dir(files.path()).unwrap().count();
     until("files of the run", || count() > 0);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{PROGRAM, lossy, repository, scratch};
+use crate::support::{PROGRAM, below, lossy, repository, scratch};
 
 fn install(words: &[&str], destination: Option<&Path>) {
     let script = repository("packaging/install");
@@ -17,15 +17,8 @@ fn install(words: &[&str], destination: Option<&Path>) {
     assert!(output.status.success(), "{words:?}: {}", lossy(&output.stderr));
 }
 
-fn below(place: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(place).into_iter().flatten().map(|entry| entry.unwrap().path()) {
-        found.push(entry.strip_prefix(place).unwrap().to_owned());
-        let inner = below(&entry).into_iter().map(|path| entry.strip_prefix(place).unwrap().join(path));
-        found.extend(inner);
-    }
-    found.sort();
-    found
+fn paths(place: &Path) -> Vec<PathBuf> {
+    below(place).iter().map(|path| path.strip_prefix(place).unwrap().to_owned()).collect()
 }
 
 const INSTALLED: &str = "bin/plimsoll share/bash-completion/completions/plimsoll share/doc/plimsoll/LICENSE-APACHE \
@@ -41,13 +34,13 @@ fn what_is_installed_is_removed_with_the_directories_that_were_made() {
     for _ in 0..2 {
         install(&[there], None);
     }
-    let found = below(&prefix);
+    let found = paths(&prefix);
     assert!(
         INSTALLED.split_whitespace().all(|file| found.iter().any(|path| path == Path::new(file))),
         "{found:?}"
     );
     install(&["--remove", there], None);
-    assert_eq!(below(dir.path()), [""; 0].map(PathBuf::from));
+    assert_eq!(below(dir.path()), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -60,16 +53,16 @@ fn what_somebody_else_made_stays() {
     install(&["--remove", there], None);
     let fish = "share/fish/vendor_completions.d";
     let left = ["share", "share/fish", fish, &format!("{fish}/other.fish"), "share/man", "share/man/man1"];
-    assert_eq!(below(dir.path()), left.map(PathBuf::from));
+    assert_eq!(paths(dir.path()), left.map(PathBuf::from));
 }
 
 #[test]
 fn a_package_has_no_list_of_directories() {
     let dir = scratch();
     install(&["/usr"], Some(dir.path()));
-    let found = below(dir.path());
+    let found = paths(dir.path());
     assert!(found.iter().any(|path| path == Path::new("usr/share/doc/plimsoll/README.md")), "{found:?}");
     assert!(!found.iter().any(|path| path.ends_with("directories")), "{found:?}");
     install(&["--remove", "/usr"], Some(dir.path()));
-    assert_eq!(below(dir.path()), [""; 0].map(PathBuf::from));
+    assert_eq!(below(dir.path()), Vec::<PathBuf>::new());
 }

@@ -1,7 +1,8 @@
 //! A CPU quota that starts during a series: the run must report when, how much, and the cause.
 
+use crate::disk::with_code;
 use crate::groups::Group;
-use crate::support::{Running, coded, json, list, lossy, scratch, text, valid_operation};
+use crate::support::{Running, coded, json, list, scratch, text, valid_operation};
 
 /// Samples after which the quota comes.
 const FREE: u64 = 40;
@@ -33,9 +34,7 @@ fn half_a_cpu_is_seen_and_stated_and_scales_the_limit() {
     let Some(group) = Group::make("cpu") else { return };
     group.limit(0.5);
     let line = "cpu --op fma --type f64 --threads 2 --samples 3 --sample-time 1ms --json - --store none";
-    let output = group.run(scratch().path(), line).output().unwrap();
-    assert!(output.status.success(), "{}", lossy(&output.stderr));
-    let document = json(&lossy(&output.stdout));
+    let document = json(&with_code(&group.run(scratch().path(), line).output().unwrap(), 0).0);
     let cgroup = &document["machine"]["cgroup"];
     assert_eq!(cgroup["cpu_quota"]["quota_us"], 5000, "{cgroup}");
     let measurement = &document["measurements"][0];

@@ -7,36 +7,32 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::docs::is_current;
-use crate::support::{ended, plimsoll, scratch};
+use crate::support::{PROGRAM, below, confine, done, json_of, lossy, repository, scratch};
 
 const LIST: &str = include_str!("refusals.txt");
 
 /// Creates the files that the command lines name.
 fn place(dir: &Path) {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/refusals");
-    for file in fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path()) {
+    for file in below(&repository("crates/plimsoll/tests/fixtures/refusals")) {
         fs::copy(&file, dir.join(file.file_name().unwrap())).unwrap();
     }
-    let run = "run --only null --samples 5 --sample-time 1ms --quiet --store history --json a.json";
-    ended(plimsoll(dir).args(run.split(' ')), 0);
-    ended(plimsoll(dir).args("history tag last known --store history".split(' ')), 0);
-    let text = fs::read_to_string(dir.join("a.json")).unwrap();
-    let mut none: Value = serde_json::from_str(&text).unwrap();
+    done(dir, "run --only null --samples 5 --sample-time 1ms --quiet --store history --json a.json", 0);
+    done(dir, "history tag last known --store history", 0);
+    let mut none = json_of(dir, "a.json");
     none["measurements"] = json!([]);
     none["id"] = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88".into();
     for directory in ["all", "dd", "nothing-here", "w/runs", "h/runs", "data/plimsoll"] {
         fs::create_dir_all(dir.join(directory)).unwrap();
     }
     for name in ["b.json", "c.json", "all/a.json"] {
-        fs::write(dir.join(name), &text).unwrap();
+        fs::copy(dir.join("a.json"), dir.join(name)).unwrap();
     }
     fs::write(dir.join("none.json"), none.to_string()).unwrap();
-    for words in ["history import none.json --store unmeasured", "history note last x --store unmeasured"] {
-        ended(plimsoll(dir).args(words.split(' ')), 0);
-    }
+    done(dir, "history import none.json --store unmeasured", 0);
+    done(dir, "history note last x --store unmeasured", 0);
     let deep = format!("{{\"fio version\": \"fio-3.33\", \"jobs\": {}", "[".repeat(50_000));
     fs::write(dir.join("deep.txt"), deep).unwrap();
     fs::write(dir.join("h/watch"), "not a journal\n").unwrap();
@@ -46,18 +42,13 @@ fn place(dir: &Path) {
 }
 
 /// All files below a directory: content, for large ones only the size.
-fn below(dir: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
-        let (path, about) = (entry.path(), entry.metadata().unwrap());
-        if about.is_dir() {
-            found.extend(below(&path));
-        }
-        let is_small = about.is_file() && about.len() < 1 << 20;
-        let bytes = if is_small { fs::read(&path).unwrap() } else { Vec::new() };
-        found.insert(path, (if about.is_file() { about.len() } else { 0 }, bytes));
-    }
-    found
+fn contents(dir: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
+    let content = |path: &PathBuf| {
+        let about = path.symlink_metadata().unwrap();
+        let size = if about.is_file() { about.len() } else { 0 };
+        (size, if size < 1 << 20 && about.is_file() { fs::read(path).unwrap() } else { Vec::new() })
+    };
+    below(dir).into_iter().map(|path| (path.clone(), content(&path))).collect()
 }
 
 /// Strings specific to this machine or test, and their placeholders.
@@ -65,7 +56,7 @@ fn own(dir: &Path) -> Vec<(String, &'static str)> {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
     let nodes = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
-    let run: Value = serde_json::from_slice(&fs::read(dir.join("a.json")).unwrap()).unwrap();
+    let run = json_of(dir, "a.json");
     vec![
         (format!("{}/", dir.display()), ""),
         (dir.display().to_string(), "."),
@@ -76,17 +67,11 @@ fn own(dir: &Path) -> Vec<(String, &'static str)> {
 }
 
 fn answer(dir: &Path, own: &[(String, &str)], line: &str) -> String {
-    let script = format!("plimsoll() {{ '{}' \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_plimsoll"));
-    let output = Command::new("timeout")
-        .args(["300", "sh", "-c", &script])
-        .current_dir(dir)
-        .envs([("NO_COLOR", "1"), ("COLUMNS", "400")])
-        .env("XDG_DATA_HOME", dir.join("data"))
-        .env("XDG_STATE_HOME", dir.join("state"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(output.stdout.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stdout));
+    let script = format!("plimsoll() {{ '{PROGRAM}' \"$@\"; }}; {line}");
+    let mut command = Command::new("timeout");
+    command.args(["300", "sh", "-c", &script]).env("COLUMNS", "400").stdin(Stdio::null());
+    let output = confine(&mut command, dir).output().unwrap();
+    assert!(output.stdout.is_empty(), "{line}: {}", lossy(&output.stdout));
     let err = String::from_utf8(output.stderr).unwrap();
     let err = own.iter().fold(err, |err, (text, instead)| err.replace(text, instead));
     format!("$ {line}\n[{}] {err}", output.status.code().unwrap())
@@ -96,7 +81,7 @@ fn answer(dir: &Path, own: &[(String, &str)], line: &str) -> String {
 fn a_mistake_is_refused_in_a_line_that_says_what_to_do() {
     let dir = scratch();
     place(dir.path());
-    let (before, own) = (below(dir.path()), own(dir.path()));
+    let (before, own) = (contents(dir.path()), own(dir.path()));
     let kept = |line: &&str| line.is_empty() || line.starts_with('#') || line.starts_with("$ ");
     let lines: Vec<&str> = LIST.lines().filter(kept).collect();
     let made = |part: &[&str]| -> String {
@@ -112,7 +97,7 @@ fn a_mistake_is_refused_in_a_line_that_says_what_to_do() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<String>()
     });
     is_current("crates/plimsoll/tests/refusals.txt", &made);
-    let after = below(dir.path());
+    let after = contents(dir.path());
     let changed: Vec<_> =
         after.iter().filter(|(path, text)| before.get(*path) != Some(text)).map(|(path, _)| path).collect();
     assert!(changed.is_empty() && after.len() == before.len(), "{changed:?}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 
-use crate::support::{PATIENCE, scratch, skipped};
+use crate::support::{PATIENCE, confine, done, lossy, scratch, skipped};
 
 /// Command lines and possible exit codes; a line may use results of earlier ones. They measure as
 /// little as possible, so figures mean nothing and requirements may fail.
@@ -103,17 +103,10 @@ fn released() -> Option<PathBuf> {
 
 /// Runs a command line of the release program in `dir`, without colour, with its own history.
 fn ended(program: &Path, dir: &Path, line: &str) -> (Option<i32>, String) {
-    let output = Command::new(program)
-        .args(line.split(' '))
-        .current_dir(dir)
-        .env("NO_COLOR", "1")
-        .env("XDG_DATA_HOME", dir.join("data"))
-        .env("XDG_STATE_HOME", dir.join("state"))
-        .timeout(PATIENCE)
-        .output()
-        .unwrap();
-    let texts = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&texts).into_owned())
+    let mut command = std::process::Command::new(program);
+    confine(&mut command, dir).args(line.split(' '));
+    let output = Command::from_std(command).timeout(PATIENCE).output().unwrap();
+    (output.status.code(), lossy(&[output.stdout, output.stderr].concat()))
 }
 
 /// The commands that `--help` lists: the first word of each line of its sections.
@@ -140,7 +133,7 @@ fn every_command_ends_with_its_documented_exit_code() {
 #[test]
 fn every_command_has_a_line_here() {
     let dir = scratch();
-    let (help, _) = crate::support::ended(crate::support::plimsoll(dir.path()).arg("--help"), 0);
+    let (help, _) = done(dir.path(), "--help", 0);
     let named: BTreeSet<&str> = LINES.iter().filter_map(|(line, _)| line.split(' ').next()).collect();
     let commands = commands(&help);
     assert!(commands.len() > 10, "{commands:?}");

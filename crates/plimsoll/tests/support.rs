@@ -19,15 +19,21 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
 /// Time limit of a program, for tests that hang, also if all tests share half of a CPU.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
-/// The program, in an empty directory, with its history switched off and no colour.
+/// Lets a command work in a directory, with its history and its state there and without colour.
+pub(crate) fn confine<'a>(
+    command: &'a mut std::process::Command,
+    dir: &Path,
+) -> &'a mut std::process::Command {
+    command.env("XDG_DATA_HOME", dir.join("data")).env("XDG_STATE_HOME", dir.join("state"));
+    command.env("NO_COLOR", "1").current_dir(dir)
+}
+
+/// The program, [confined](confine) to a directory.
 pub(crate) fn plimsoll(dir: &Path) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command
-        .current_dir(dir)
-        .env("NO_COLOR", "1")
-        .env("XDG_DATA_HOME", dir.join("data"))
-        .env("XDG_STATE_HOME", dir.join("state"))
-        .timeout(PATIENCE);
+    let mut command = std::process::Command::new(PROGRAM);
+    confine(&mut command, dir);
+    let mut command = Command::from_std(command);
+    command.timeout(PATIENCE);
     command
 }
 
@@ -178,6 +184,18 @@ pub(crate) fn reason(measurement: &Value) -> &str {
 pub(crate) fn measured(measurement: &Value) {
     assert!(matches!(text(&measurement["status"]), "ok" | "invalid"), "{measurement}");
     assert!(measurement["metrics"][0]["summary"]["median"].is_number(), "{measurement}");
+}
+
+/// All that is below a directory, in the order of names.
+pub(crate) fn below(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let with_deeper = |path: PathBuf| {
+        let deeper = if path.is_symlink() { Vec::new() } else { below(&path) };
+        [vec![path], deeper].concat()
+    };
+    let mut found: Vec<PathBuf> = entries.flat_map(with_deeper).collect();
+    found.sort();
+    found
 }
 
 /// A fresh directory on the disk that holds the build, which is a real file system.

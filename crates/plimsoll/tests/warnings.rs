@@ -1,14 +1,13 @@
 //! docs/src/warnings.md: every code of a warning with its entry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 
 use plimsoll_model::warning::{ENTRIES, Entry};
 
+use crate::counts::rust_files;
 use crate::docs::is_current;
-use crate::names::{product, sources};
+use crate::names::{code, product};
 
 const HEAD: &str = "# Warnings
 
@@ -19,25 +18,6 @@ A warning belongs to one case. The table of results shows its text, and the run 
 | code | meaning | what to do |
 | --- | --- | --- |
 ";
-
-/// The code of a file without comments and its own tests.
-fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.fold(String::new(), |all, line| all + line + "\n")
-}
-
-fn everything() -> BTreeMap<String, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut all = BTreeMap::new();
-    for entry in fs::read_dir(root).unwrap() {
-        let path = entry.unwrap().path().join("src");
-        if path.is_dir() {
-            sources(root, &path, &mut all);
-        }
-    }
-    product(all)
-}
 
 #[test]
 fn every_warning_is_in_the_docs() {
@@ -52,7 +32,7 @@ fn every_warning_is_in_the_docs() {
 #[test]
 fn every_code_of_a_warning_has_an_entry_and_every_entry_a_code() {
     let mut found = BTreeSet::new();
-    for (_, text) in everything() {
+    for (_, text) in product(rust_files()) {
         let code = code(&text);
         let blocks = code.split("impl Warn for ").skip(1).map(|rest| rest.split("\nimpl ").next().unwrap());
         let warns = code.contains("impl Warn for ");

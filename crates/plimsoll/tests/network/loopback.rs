@@ -10,13 +10,15 @@ use plimsoll_bench::Prepared;
 use plimsoll_bench_network::{EndPlacement, NetworkJob, NetworkSetup, RoundTrips, Streams};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{FailureCause, SampleAmount};
+use plimsoll_model::sample::{FailureCause, Sample, SampleAmount};
 use rustix::process::Signal;
 
 use super::AT_WORK;
+use crate::disk::measurements;
+use crate::namespaces::first;
 use crate::support::{
-    PROGRAM, command, json, list, lossy, metric, parent, processes, reason, run_of, scratch, signal, skip,
-    start, text, ticks, until,
+    PROGRAM, command, list, metric, parent, processes, reason, run_of, scratch, signal, skip, start, text,
+    ticks, until,
 };
 
 /// A private server, with unpinned threads.
@@ -54,9 +56,7 @@ fn seats(arguments: &str, allowed: &str) -> (String, usize, [u64; 2]) {
         .args(arguments.split_whitespace())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let run = json(&lossy(&output.stdout));
-    let achieved = &run["measurements"][0]["achieved"];
+    let achieved = &measurements(&output, 0)[0]["achieved"];
     let tried = achieved["placements"].as_object().map_or(0, serde_json::Map::len);
     let ends = ["client_cpus", "server_cpus"].map(|end| achieved[end][0].as_u64().unwrap());
     (text(&achieved["placement"]).to_owned(), tried, ends)
@@ -134,27 +134,25 @@ fn round_trips_are_held_against_the_best_echo_of_the_run() {
 
 #[test]
 fn the_answer_is_verified_and_amounts_are_kept() {
+    let counted = |sample: &Sample| sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>();
     let mut stream = stream();
     let sample = stream.sample(SampleAmount::Work(100)).unwrap();
     assert_eq!(sample.values["loss"], 0.0);
     let per_second = sample.values["messages"];
-    let counted = per_second * sample.elapsed;
-    assert!((89.0..=100.0 + 1e-6).contains(&counted), "{counted} of 100: all but the first piece");
+    let messages = per_second * sample.elapsed;
+    assert!((89.0..=100.0 + 1e-6).contains(&messages), "{messages} of 100: all but the first piece");
     assert!((sample.values["goodput"] / (per_second * 65536.0 * 8.0) - 1.0).abs() < 1e-12);
     stream.verify().unwrap();
     let mut trips = round_trips(1000);
     let sample = trips.sample(SampleAmount::Work(50)).unwrap();
-    let counted: u64 = sample.histograms[0].buckets.iter().map(|(_, count)| count).sum();
-    assert_eq!((counted, sample.values["loss"]), (50, 0.0));
+    assert_eq!((counted(&sample), sample.values["loss"]), (50, 0.0));
     assert!((sample.values["rtt"] * sample.values["rate"] - 1.0).abs() < 1e-12);
     trips.verify().unwrap();
     let divided = Case::of("network.latency").with_count("streams", 4).with_count("count", 10);
     let mut trips = RoundTrips::new(&anywhere(), &job(&divided.with_word("scaling", "strong")), 1).unwrap();
     let sample = trips.sample(SampleAmount::Seconds(1.0)).unwrap();
-    let counted: u64 = sample.histograms[0].buckets.iter().map(|(_, count)| count).sum();
-    assert_eq!((counted, sample.values["loss"]), (10, 0.0));
-    let achieved = serde_json::to_value(trips.facts().achieved).unwrap();
-    assert_eq!(achieved["messages"], 10);
+    assert_eq!((counted(&sample), sample.values["loss"]), (10, 0.0));
+    assert_eq!(serde_json::to_value(trips.facts().achieved).unwrap()["messages"], 10);
 }
 
 /// That the server was lost, by this cause.
@@ -208,12 +206,9 @@ fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
     });
     let private_server = private_server.unwrap();
     signal(private_server, Signal::KILL);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(5), "{}", lossy(&output.stderr));
-    let document = json(&lossy(&output.stdout));
-    let measurement = &document["measurements"][0];
+    let measurement = first(child, 5);
     assert_eq!(measurement["status"], "failed");
-    is_lost(reason(measurement), "it was killed (signal 9)");
+    is_lost(reason(&measurement), "it was killed (signal 9)");
     assert_eq!(list(&measurement["metrics"]).len(), 0);
 }
 

@@ -10,9 +10,10 @@ use plimsoll_server::wire::{Direction, OrderedAmount, SharedKey, Sockets, TcpOrd
 use rustix::process::Signal;
 
 use super::Serving;
+use crate::namespaces::first;
 use crate::support::{
-    PROGRAM, done, ended, has, json, lossy, plimsoll, reason, repository, scratch, signal, ticks, until,
-    warns, without_numbers,
+    PROGRAM, done, ended, has, json, lossy, plimsoll, reason, repository, scratch, signal, start, ticks,
+    until, warns, without_numbers,
 };
 
 fn location(server: &Serving) -> ServerLocation {
@@ -147,9 +148,8 @@ fn a_client_without_descriptors_says_that_it_has_none() {
     command
         .args(["--server", &server.address])
         .args("--only network.tcp --streams 64 --samples 1".split(' '));
-    let output = command.args("--sample-time 10ms --store none --json -".split(' ')).output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{output:?}");
-    insta::assert_snapshot!(reason(&json(&lossy(&output.stdout))["measurements"][0]));
+    command.args("--sample-time 10ms --store none --json -".split(' '));
+    insta::assert_snapshot!(reason(&first(start(&mut command), 4)));
 }
 
 #[test]
