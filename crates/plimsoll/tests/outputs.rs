@@ -1,15 +1,15 @@
 //! Documents are not written through links of another user, nor into a pipe without a reader.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{lchown, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 
-use crate::support::{command, done, json, lossy, scratch, signal, skip};
+use crate::support::{command, confine, done, json, lossy, made, scratch, signal, skip, start};
 
 const QUICK: &str = "run --only null --samples 1 --sample-time 1ms --quiet";
 
@@ -18,9 +18,7 @@ const OTHER: u32 = 65_533;
 
 /// A directory like /tmp with links by another user: to a file, and to its directory.
 fn planted(dir: &Path) -> bool {
-    let shared = dir.join("shared");
-    fs::create_dir(&shared).unwrap();
-    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    let shared = made(dir.join("shared"), 0o1777);
     fs::write(dir.join("victim"), "precious").unwrap();
     symlink(dir.join("victim"), shared.join("link")).unwrap();
     symlink(dir, shared.join("way")).unwrap();
@@ -67,12 +65,8 @@ fn a_pipe_that_nobody_reads_is_told_and_the_first_term_ends_the_waiting() {
     for flag in ["--json", "--html", "--events"] {
         let dir = scratch();
         mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let mut child = command(&format!("{QUICK} --store none {flag} pipe"))
-            .current_dir(dir.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut run = command(&format!("{QUICK} --store none {flag} pipe"));
+        let mut child = start(confine(&mut run, dir.path()));
         let mut err = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         while !line.starts_with("plimsoll: waiting for a reader of the FIFO pipe") {

@@ -6,10 +6,12 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::disk::measurements;
 use crate::network::Serving;
 use crate::support::{
-    PROGRAM, command, document, done, gone, has, interrupt, list, lossy, measured, place_for_programs,
-    plimsoll, reason, scratch, script, signal, skip, skipped, text, until, without_numbers,
+    PROGRAM, command, confine, document, done, ended, gone, has, interrupt, list, lossy, made, measured,
+    place_for_programs, plimsoll, reason, scratch, script, signal, skip, skipped, text, until,
+    without_numbers,
 };
 
 /// Script that prints a million operations per second and takes the time for it.
@@ -113,7 +115,7 @@ fn tools_are_listed() {
         assert!(out.contains(name), "{out}");
     }
     let mut install = plimsoll(dir.path());
-    let (out, _) = crate::support::ended(install.env("PATH", "").args(["references", "--install"]), 0);
+    let (out, _) = ended(install.env("PATH", "").args(["references", "--install"]), 0);
     let packages = out.strip_prefix("apt-get install --yes ").unwrap();
     assert!(packages.split_whitespace().any(|package| package == "fio"), "{out}");
 }
@@ -123,8 +125,7 @@ fn hanging(dir: &Path, text: &str) -> Command {
     let path = script(dir, "tool", &format!("[ \"$1\" = -v ] && exit; {text}"));
     let line = "cpu --op fma --type f64 --threads 1 --sample-time 10ms --samples 1 --against likwid-bench --store none";
     let mut command = command(&format!("{line} --reference-path likwid-bench={}", path.display()));
-    command.current_dir(dir).env("TMPDIR", dir).env("XDG_STATE_HOME", dir.join("state"));
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+    confine(&mut command, dir).env("TMPDIR", dir).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
@@ -187,7 +188,7 @@ fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
     let start = |line: &str| {
         let mut other = plimsoll(elsewhere.path());
         other.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
-        crate::support::ended(other.args(line.split(' ')), 0).0
+        ended(other.args(line.split(' ')), 0).0
     };
     // While it lives nothing is taken from it.
     start("references");
@@ -229,7 +230,7 @@ fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
         let mut next = plimsoll(elsewhere.path());
         next.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
         // Without tools that would be called.
-        crate::support::ended(next.env("PATH", "").args(["references", "--install"]), 0);
+        ended(next.env("PATH", "").args(["references", "--install"]), 0);
         let left = (directories(dir.path()), directories(elsewhere.path()), entries(dir.path()));
         assert_eq!(left, (Vec::new(), Vec::new(), 0), "{call} {nth}");
     }
@@ -268,13 +269,10 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     let tool = format!("trap '' TERM; sleep 1000 & echo \"$$ $!\" >> {}; wait; wait", mark.display());
     let mut run = hanging(dir.path(), &tool);
     let output = run.args(["--repeat", "2", "--json", "-"]).stdout(Stdio::piped()).output().unwrap();
-    assert!(output.status.success());
-    let run = crate::support::json(&lossy(&output.stdout));
-    let reasons = [0, 1].map(|index: usize| {
-        measured(&run["measurements"][index]);
-        reason(&run["measurements"][index]["metrics"][0]["references"][0])
-    });
-    let case = text(&run["measurements"][0]["case"]["id"]);
+    let all = measurements(&output, 0);
+    all.iter().for_each(measured);
+    let reasons = [0, 1].map(|repeat: usize| reason(&all[repeat]["metrics"][0]["references"][0]));
+    let case = text(&all[0]["case"]["id"]);
     let tool = dir.path().join("tool").display().to_string();
     insta::assert_snapshot!(without_numbers(
         &reasons.join("\n").replace(case, "CASE").replace(&tool, "TOOL")
@@ -298,9 +296,7 @@ fn what_left_the_session_of_a_tool_ends_with_it() {
         let dir = place_for_programs();
         let mut run = hanging(dir.path(), &format!("{}; {body}", gives_away(dir.path())));
         let output = run.args(["--json", "-"]).stdout(Stdio::piped()).output().unwrap();
-        assert!(output.status.success());
-        let run = crate::support::json(&lossy(&output.stdout));
-        let peer = &run["measurements"][0]["metrics"][0]["references"][0];
+        let peer = &measurements(&output, 0)[0]["metrics"][0]["references"][0];
         let reason = peer["reason"].as_str().unwrap_or_default();
         assert_eq!((reason.is_empty(), reason.contains(why)), (why.is_empty(), true), "{peer}");
         all_are_gone(dir.path(), 1);
@@ -421,12 +417,6 @@ fn said_of_ioping(command: &mut Command, path: &Path) -> String {
     let (_, row) = text.split_once("\n  ioping ").unwrap();
     let (row, _) = row.split_once("\n  iperf3 ").unwrap();
     row.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn made(path: PathBuf, mode: u32) -> PathBuf {
-    fs::create_dir(&path).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-    path
 }
 
 #[test]

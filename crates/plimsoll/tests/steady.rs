@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Owned, PROGRAM, command, done, gone, json_of, list, lossy, plimsoll, repository, scratch, signal, start,
-    text, until, validated,
+    Owned, PROGRAM, command, confine, done, gone, json_of, list, lossy, made, plimsoll, repository, scratch,
+    signal, start, text, until, validated,
 };
 
 fn yaml(name: &str) -> Value {
@@ -144,14 +143,10 @@ fn an_observation_lasts_from_start_to_stop_and_shows_a_stopped_process() {
     let spans = list(&document["runs"][0]["spans"]);
     let stop = spans.iter().find(|span| span["cause"] == "stop").unwrap();
     assert!(stop["lost"].as_f64().unwrap() > 1.0, "{stop}");
-    let run: f64 =
-        list(&document["runs"][0]["intervals"]).iter().map(|one| one["run"].as_f64().unwrap()).sum();
-    assert!(run > 0.01, "{run}");
-    assert!(
-        list(&document["levels"])
-            .iter()
-            .any(|level| level["before"].is_number() && level["after"].is_number())
-    );
+    let runs = list(&document["runs"][0]["intervals"]).iter().map(|one| one["run"].as_f64().unwrap());
+    assert!(runs.sum::<f64>() > 0.01, "{document}");
+    let is_known = |level: &Value| level["before"].is_number() && level["after"].is_number();
+    assert!(list(&document["levels"]).iter().any(is_known));
     done(dir.path(), "steady --quiet --stop it", 2);
 }
 
@@ -210,9 +205,7 @@ fn a_signal_to_stop_does_not_end_its_wait() {
     let (_process, observer) = observed(dir.path());
     signal(observer, Signal::STOP);
     let line = "steady --quiet --stop it --output it.json";
-    let mut stop = command(line);
-    stop.current_dir(dir.path()).env("XDG_DATA_HOME", dir.path().join("data"));
-    let stop = start(&mut stop);
+    let stop = start(confine(&mut command(line), dir.path()));
     let sent = 1 << (Signal::USR1.as_raw() - 1);
     until("its signal", || {
         u64::from_str_radix(&status(observer, "ShdPnd:"), 16).unwrap() & sent != 0
@@ -258,10 +251,7 @@ fn results_of_other_tools_are_marked() {
         iperf3.display()
     );
     // Root can read each directory.
-    let closed = dir.path().join("closed");
-    fs::create_dir(&closed).unwrap();
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0o0)).unwrap();
-    let unread = fs::read_dir(&closed).is_err();
+    let unread = fs::read_dir(made(dir.path().join("closed"), 0)).is_err();
     let files = ["i.json", "h.json", "c", "old.json", "missing.json", "c/sort/new/sample.json", "closed"];
     let output = plimsoll(dir.path())
         .args("steady --quiet --store none --output s.json".split(' '))
@@ -291,17 +281,11 @@ fn results_of_other_tools_are_marked() {
     let samples: Vec<&Value> =
         list(&document["results"]).iter().map(|one| &one["results"][0]["samples"]).collect();
     assert_eq!(json!(samples), json!([2, 2, 3, 3, null, null, 3, null]));
-    let why = text(&document["results"][7]["why"]);
-    assert!(why.contains(if unread { "Permission denied" } else { "new/sample.json" }), "{why}");
-    let whys = document["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|one| one["tool"].is_null())
-        .map(|one| text(&one["why"]));
-    assert!(
-        whys.clone().any(|why| why.contains("older")) && whys.clone().any(|why| why.contains("No such file"))
-    );
+    let closed = if unread { "Permission denied" } else { "new/sample.json" };
+    for (at, words) in [(4, "older"), (5, "No such file"), (7, closed)] {
+        let why = text(&document["results"][at]["why"]);
+        assert!(why.contains(words), "{why}");
+    }
     let stderr = lossy(&output.stderr);
     assert_eq!(stderr.lines().count(), 1 + results.len(), "{stderr}");
 }

@@ -10,7 +10,9 @@ use plimsoll_history::{Location, Store};
 use plimsoll_result::document::RunStatus;
 
 use crate::disk::in_own_mounts;
-use crate::support::{PROGRAM, done, ended, has, lossy, plimsoll, possible, redacted, scratch};
+use crate::support::{
+    PROGRAM, below, confine, done, ended, has, lossy, made, plimsoll, possible, redacted, scratch,
+};
 
 const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet";
 
@@ -29,8 +31,7 @@ fn injected(dir: &Path, call: &str, fault: &str, line: &str) -> Output {
     let mut command = Command::new("taskset");
     command.args(["-c", &first, "strace", "-o", "trace", "-e", &format!("trace={call}")]);
     command.args(["-e", &format!("inject={call}:{fault}"), PROGRAM]).args(line.split(' '));
-    command.args(["--store", "history"]).env("XDG_STATE_HOME", dir.join("state"));
-    command.current_dir(dir).output().unwrap()
+    confine(command.args(["--store", "history"]), dir).output().unwrap()
 }
 
 fn stored(dir: &Path) -> Store {
@@ -43,14 +44,7 @@ fn copied(from: &Path, to: &Path) {
 }
 
 fn documents(dir: &Path) -> Vec<PathBuf> {
-    let listed = |dir: &Path| -> Vec<PathBuf> {
-        let mut all: Vec<PathBuf> =
-            fs::read_dir(dir).into_iter().flatten().map(|e| e.unwrap().path()).collect();
-        all.sort();
-        all
-    };
-    let months = listed(&dir.join("history/runs")).into_iter().flat_map(|year| listed(&year));
-    months.flat_map(|month| listed(&month)).collect()
+    below(&dir.join("history/runs")).into_iter().filter(|path| path.is_file()).collect()
 }
 
 /// Kills the program at each `call` in turn, with `check` after each. Returns the number of kills.
@@ -85,9 +79,8 @@ fn a_kill_at_any_call_that_writes_loses_no_run_and_lists_nothing_half() {
         assert!(new.status == RunStatus::Complete || new.measurements.len() <= 1);
         run(dir);
         assert_eq!(stored(dir).list().unwrap().len(), lines.len() + 1);
-        let unfinished =
-            documents(dir).iter().filter(|file| !file.to_string_lossy().ends_with(".json.gz")).count();
-        assert_eq!(unfinished, 0, "the next run removes what was left");
+        let is_finished = |file: &PathBuf| file.to_string_lossy().ends_with(".json.gz");
+        assert!(documents(dir).iter().all(is_finished), "the next run removes what was left");
     };
     let prepare = |dir: &Path| copied(before.path(), dir);
     assert!(killed_at_each("fsync", prepare, check) >= 5);
@@ -288,9 +281,9 @@ fn a_history_that_cannot_be_opened_is_told_before_the_run_if_it_was_named() {
     assert_eq!((err.matches("history").count(), err.lines().count()), (2, 1), "{err}");
 }
 
-fn at_home(dir: &Path, home: &str) -> assert_cmd::Command {
+fn at_home(dir: &Path, home: &str, line: &str) -> assert_cmd::Command {
     let mut command = plimsoll(dir);
-    command.env_remove("XDG_DATA_HOME").env("HOME", home).args(NULL.split(' '));
+    command.env_remove("XDG_DATA_HOME").env("HOME", home).args(line.split(' '));
     command
 }
 
@@ -298,7 +291,7 @@ fn at_home(dir: &Path, home: &str) -> assert_cmd::Command {
 fn without_a_home_the_run_goes_on_and_says_so_once() {
     let dir = scratch();
     for home in ["", "relative"] {
-        let (out, err) = ended(&mut at_home(dir.path(), home), 0);
+        let (out, err) = ended(&mut at_home(dir.path(), home, NULL), 0);
         assert!(is_shown(&out) && !out.lines().any(|line| line.starts_with("kept in")), "{out}");
         assert_eq!((err.matches("--store").count(), err.lines().count()), (2, 1), "{err}");
     }
@@ -309,7 +302,7 @@ fn without_a_home_the_run_goes_on_and_says_so_once() {
 fn a_run_without_its_usual_history_is_kept_elsewhere() {
     let (dir, temporary) = (scratch(), scratch());
     // /proc allows no directories.
-    let (out, err) = ended(at_home(dir.path(), "/proc").env("TMPDIR", temporary.path()), 4);
+    let (out, err) = ended(at_home(dir.path(), "/proc", NULL).env("TMPDIR", temporary.path()), 4);
     assert!(is_shown(&out) && err.starts_with("plimsoll: cannot write the history"), "{out} {err}");
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "{err}");
 }
@@ -318,16 +311,13 @@ fn a_run_without_its_usual_history_is_kept_elsewhere() {
 fn the_usual_history_is_private_and_shown_again() {
     let dir = scratch();
     let home = dir.path().to_str().unwrap();
-    ended(&mut at_home(dir.path(), home), 0);
+    ended(&mut at_home(dir.path(), home, NULL), 0);
     let history = dir.path().join(".local/share/plimsoll");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&history), mode(&history.join("index.json"))), (0o700, 0o600));
-    let show = |arguments: &[&str]| {
-        let mut command = plimsoll(dir.path());
-        ended(command.env_remove("XDG_DATA_HOME").env("HOME", home).arg("history").args(arguments), 0).0
-    };
-    assert_eq!(show(&[]).lines().count(), 2);
-    assert!(is_shown(&show(&["show", "last"])));
+    let show = |line: &str| ended(&mut at_home(dir.path(), home, line), 0).0;
+    assert_eq!(show("history").lines().count(), 2);
+    assert!(is_shown(&show("history show last")));
 }
 
 /// Without locks, as on some network file systems.
@@ -347,9 +337,7 @@ fn root_takes_no_history_that_another_user_has_or_could_exchange() {
     let dir = scratch();
     let nobody = Some(65534);
     let place = |name: &str, mode: u32, owner: Option<u32>| {
-        let path = dir.path().join(name);
-        fs::create_dir(&path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let path = made(dir.path().join(name), mode);
         chown(&path, owner, None).unwrap();
         path
     };

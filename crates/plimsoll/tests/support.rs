@@ -208,6 +208,13 @@ pub(crate) fn place_for_programs() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// Makes a directory with these permissions.
+pub(crate) fn made(path: PathBuf, mode: u32) -> PathBuf {
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    path
+}
+
 /// Makes a shell script that can be executed.
 pub(crate) fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);

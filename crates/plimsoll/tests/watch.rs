@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::groups::Group;
 use crate::support::{
-    coded, command, cpu_times, json_of, list, lossy, redacted, scratch, signal, start, until,
-    valid_operation, without_numbers,
+    coded, command, confine, cpu_times, done, json_of, list, lossy, plimsoll, redacted, scratch, signal,
+    start, until, valid_operation, without_numbers,
 };
 
 /// A minimal probe.
@@ -45,10 +45,8 @@ fn reported(output: &Output) -> String {
     lossy(&output.stdout) + &lossy(&output.stderr)
 }
 
-fn words(dir: &Path, line: &str) -> Command {
-    let mut command = command(line);
-    command.current_dir(dir).env("NO_COLOR", "1");
-    command
+fn begun(dir: &Path, line: &str) -> Child {
+    start(confine(&mut command(line), dir))
 }
 
 #[test]
@@ -104,27 +102,24 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     let dir = scratch();
     plan(dir.path(), &operation);
     let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
-    let mut child = start(&mut words(dir.path(), begin));
+    let mut child = begun(dir.path(), begin);
     until_probes(dir.path(), &mut child, 5);
     // While it runs, no other one begins.
-    let second = words(dir.path(), begin).output().unwrap();
-    assert_eq!(second.status.code(), Some(2));
-    let status = words(dir.path(), "watch --status --store h").output().unwrap();
-    assert!(reported(&status).contains(&format!("running, process {}", child.id())), "{}", reported(&status));
+    let (_, second) = done(dir.path(), begin, 2);
+    let (status, _) = done(dir.path(), "watch --status --store h", 0);
+    assert!(status.contains(&format!("running, process {}", child.id())), "{status}");
     signal(child.id(), Signal::KILL);
     child.wait().unwrap();
     let before = probes(dir.path());
-    let unfinished = words(dir.path(), begin).output().unwrap();
-    assert_eq!(unfinished.status.code(), Some(2));
+    let (_, unfinished) = done(dir.path(), begin, 2);
     // After a boot the clock restarts, and the line being written is cut off.
     let text = fs::read_to_string(dir.path().join("h/watch")).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     fs::write(dir.path().join("h/watch"), text.replace(boot.trim(), "another") + "{\"probe\":{\"at\":")
         .unwrap();
-    let mut child = start(&mut words(dir.path(), "watch --resume --store h --quiet"));
+    let mut child = begun(dir.path(), "watch --resume --store h --quiet");
     until_probes(dir.path(), &mut child, before.len() + 3);
-    let output = words(dir.path(), "watch --stop --store h --json run.json").output().unwrap();
-    assert!(output.status.success(), "{}", reported(&output));
+    done(dir.path(), "watch --stop --store h --json run.json", 0);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let run = json_of(dir.path(), "run.json");
     let series = list(&run["measurements"][0]["metrics"][0]["series"]);
@@ -133,15 +128,14 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     assert!(measured.len() >= before.len() + 3);
     assert!(measured.windows(2).all(|pair| pair[0] < pair[1]), "{measured:?}");
     assert!(measured.iter().zip(&before).all(|(sample, probe)| (0.0..60.0).contains(&(sample - probe))));
-    let unwatched = coded(&run["findings"], "unwatched").unwrap_or_else(|| panic!("{}", reported(&output)));
+    let unwatched = coded(&run["findings"], "unwatched").unwrap_or_else(|| panic!("{}", run["findings"]));
     assert_eq!(unwatched["evidence"]["boots"], 1);
     // It is in the history, and another one may begin.
     assert!(!dir.path().join("h/watch").exists());
     let id = run["id"].as_str().unwrap();
-    assert!(words(dir.path(), &format!("history show {id} --store h")).status().unwrap().success());
-    let none = words(dir.path(), "watch --status --store h").output().unwrap();
-    let stated = [second, unfinished, none].map(|output| redacted(&reported(&output), dir.path()));
-    insta::assert_snapshot!(stated.concat());
+    done(dir.path(), &format!("history show {id} --store h"), 0);
+    let (none, _) = done(dir.path(), "watch --status --store h", 0);
+    insta::assert_snapshot!(redacted(&[second, unfinished, none].concat(), dir.path()));
 }
 
 #[test]
@@ -151,12 +145,9 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
     plan(dir.path(), &operation);
     // Ended by its own id below; it cannot outlive the test by more.
     let mut busy = Command::new("timeout").args(["120", "sh", "-c", "while :; do :; done"]).spawn().unwrap();
-    let output = words(
-        dir.path(),
-        "watch probe.toml --for 12s --every 2s --cpu-share 50% --idle-only --store h --json run.json --quiet",
-    )
-    .output()
-    .unwrap();
+    let line = "watch probe.toml --for 12s --every 2s --cpu-share 50% --idle-only --store h --json run.json \
+                --quiet";
+    let output = plimsoll(dir.path()).args(line.split(' ')).output().unwrap();
     signal(busy.id(), Signal::TERM);
     busy.wait().unwrap();
     // Nothing was measured, which is no success.
@@ -173,12 +164,12 @@ fn many_who_end_a_watch_make_one_result() {
     let dir = scratch();
     plan(dir.path(), &operation);
     let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
-    let mut child = start(&mut words(dir.path(), begin));
+    let mut child = begun(dir.path(), begin);
     until_probes(dir.path(), &mut child, 2);
     signal(child.id(), Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let journal = fs::read(dir.path().join("h/watch")).unwrap();
-    let all: Vec<Child> = (0..4).map(|_| start(&mut words(dir.path(), "watch --stop --store h"))).collect();
+    let all: Vec<Child> = (0..4).map(|_| begun(dir.path(), "watch --stop --store h")).collect();
     let ended: Vec<Output> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
     for output in &ended {
         let text = reported(output);
@@ -192,17 +183,13 @@ fn many_who_end_a_watch_make_one_result() {
     assert!(!dir.path().join("h/watch").exists());
     // A journal whose result is in the history already, as after a kill between the two.
     fs::write(dir.path().join("h/watch"), &journal).unwrap();
-    let again = words(dir.path(), "watch --stop --store h").output().unwrap();
-    assert!(again.status.success(), "{}", reported(&again));
-    let mut stated = reported(&again);
+    let (out, err) = done(dir.path(), "watch --stop --store h", 0);
     // An incomplete journal is none, but is not overwritten.
     fs::write(dir.path().join("h/watch"), &journal[..40]).unwrap();
-    let none = words(dir.path(), "watch --resume --store h").output().unwrap();
-    stated += &reported(&none);
-    insta::assert_snapshot!(redacted(&stated, dir.path()));
+    let none = begun(dir.path(), "watch --resume --store h").wait_with_output().unwrap();
+    insta::assert_snapshot!(redacted(&[out, err, reported(&none)].concat(), dir.path()));
     assert!(!dir.path().join("h/watch").exists());
     fs::write(dir.path().join("h/watch"), &journal).unwrap();
-    let over = words(dir.path(), "watch --stop --store h --json h/watch").output().unwrap();
-    assert_eq!(over.status.code(), Some(2), "{}", reported(&over));
+    done(dir.path(), "watch --stop --store h --json h/watch", 2);
     assert_eq!(fs::read(dir.path().join("h/watch")).unwrap(), journal);
 }
