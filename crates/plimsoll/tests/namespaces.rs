@@ -38,7 +38,7 @@ impl Namespace {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.0.0.id()
+        self.0.id()
     }
 
     pub(crate) fn command(&self, program: &str) -> Command {

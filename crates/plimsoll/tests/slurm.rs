@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::groups::Group;
@@ -26,49 +26,30 @@ fn program(name: &str) -> Option<PathBuf> {
     ["/usr/sbin", "/usr/bin"].iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists())
 }
 
-/// All are held until each is known, so that none is given twice.
-fn free_ports() -> [u16; 3] {
-    let held: [TcpListener; 3] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
-}
-
 impl Cluster {
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// Starts a daemon in the foreground; it writes a log.
-    fn start(&mut self, mut command: Command) {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    fn start(&mut self, mut command: Command, words: &[&str]) {
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.env("SLURM_CONF", self.path("slurm.conf"));
         self.daemons.insert(0, Owned(command.spawn().unwrap()));
     }
 
     fn munge(&mut self) {
-        let key = self.path("munge.key");
         // The key gives root access to this cluster.
         let mut random = [0; 1024];
         fs::File::open("/dev/urandom").unwrap().read_exact(&mut random).unwrap();
-        fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&key)
-            .unwrap()
-            .write_all(&random)
-            .unwrap();
+        let mut key = fs::OpenOptions::new();
+        let key = key.write(true).create_new(true).mode(0o600).open(self.path("munge.key-file"));
+        key.unwrap().write_all(&random).unwrap();
         let mut munged = Command::new(program("munged").unwrap());
-        munged.args(["--force", "--foreground", "--num-threads=1"]);
-        for (option, name) in [
-            ("key-file", "munge.key"),
-            ("socket", "munge.sock"),
-            ("pid-file", "munge.pid"),
-            ("log-file", "munge.log"),
-            ("seed-file", "munge.seed"),
-        ] {
-            munged.arg(format!("--{option}={}", self.path(name).display()));
+        for option in ["key-file", "socket", "pid-file", "log-file", "seed-file"] {
+            munged.arg(format!("--{option}={}", self.path(&format!("munge.{option}")).display()));
         }
-        self.start(munged);
+        self.start(munged, &["--force", "--foreground", "--num-threads=1"]);
     }
 
     /// A cluster without running daemons; `None`, and a skipped test, if they are not installed.
@@ -87,9 +68,7 @@ impl Cluster {
     fn control(&mut self, check: Option<&str>) {
         self.configure(check);
         self.munge();
-        let mut controller = Command::new(program("slurmctld").unwrap());
-        controller.arg("-D");
-        self.start(controller);
+        self.start(Command::new(program("slurmctld").unwrap()), &["-D"]);
     }
 
     fn configure(&self, check: Option<&str>) {
@@ -98,10 +77,12 @@ impl Cluster {
         let host = host.trim().split('.').next().unwrap().to_owned();
         let check = check.map(|name| format!("HealthCheckProgram={dir}/{name}\nHealthCheckInterval=20\n"));
         let check = check.unwrap_or_default();
-        let [controller, slow, sound] = free_ports();
+        // All are held until each is known, so that none is given twice.
+        let held: [TcpListener; 3] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [controller, slow, sound] = held.map(|listener| listener.local_addr().unwrap().port());
         let text = format!(
             "ClusterName=plimsoll\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nAuthType=auth/munge\n\
-             AuthInfo=socket={dir}/munge.sock\nSlurmctldPort={controller}\nCommunicationParameters=NoInAddrAny,NoCtldInAddrAny\nSlurmctldPidFile={dir}/slurmctld.pid\n\
+             AuthInfo=socket={dir}/munge.socket\nSlurmctldPort={controller}\nCommunicationParameters=NoInAddrAny,NoCtldInAddrAny\nSlurmctldPidFile={dir}/slurmctld.pid\n\
              SlurmdPidFile={dir}/slurmd.%n.pid\nSlurmdSpoolDir={dir}/spool.%n\nStateSaveLocation={dir}/state\n\
              SlurmctldLogFile={dir}/slurmctld.log\nSlurmdLogFile={dir}/slurmd.%n.log\nProctrackType=proctrack/linuxproc\n\
              TaskPlugin=task/none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nReturnToService=2\nMpiDefault=none\n\
@@ -141,21 +122,21 @@ impl Cluster {
     fn answers(&self, node: &str) -> Vec<String> {
         let text = fs::read_to_string(self.path(&format!("answers.{node}"))).unwrap_or_default();
         // The table repeats the line.
-        text.lines()
-            .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
-            .map(str::to_owned)
-            .collect()
+        let answers = text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+        answers.map(str::to_owned).collect()
+    }
+
+    fn scontrol(&self, words: &[&str]) -> Output {
+        let mut control = Command::new("scontrol");
+        control.args(words).env("SLURM_CONF", self.path("slurm.conf")).output().unwrap()
     }
 
     fn node(&self, name: &str) -> String {
-        let mut show = Command::new("scontrol");
-        let output =
-            show.args(["show", "node", name]).env("SLURM_CONF", self.path("slurm.conf")).output().unwrap();
-        lossy(&output.stdout)
+        lossy(&self.scontrol(&["show", "node", name]).stdout)
     }
 
     fn logs(&self) -> String {
-        let all = ["slurmctld.log", "slurmd.slow.log", "slurmd.sound.log", "munge.log"];
+        let all = ["slurmctld.log", "slurmd.slow.log", "slurmd.sound.log", "munge.log-file"];
         all.iter().map(|name| fs::read_to_string(self.path(name)).unwrap_or_default()).collect()
     }
 
@@ -192,12 +173,8 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
     group.weigh(4096);
     cluster.control(Some("check"));
     let slurmd = program("slurmd").unwrap();
-    let mut sound = whole.enter(&slurmd);
-    sound.args(["-D", "-N", "sound"]);
-    cluster.start(sound);
-    let mut slow = group.enter(&slurmd);
-    slow.args(["-D", "-N", "slow"]);
-    cluster.start(slow);
+    cluster.start(whole.enter(&slurmd), &["-D", "-N", "sound"]);
+    cluster.start(group.enter(&slurmd), &["-D", "-N", "slow"]);
     let rounds = std::env::var("PLIMSOLL_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(ROUNDS);
     for round in 0..rounds {
         let node = cluster.until("slow", is_drained);
@@ -213,11 +190,7 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
         let is_fit = |answer: &String| answer.starts_with("0 healthy: ") || answer.starts_with("6 unknown: ");
         assert!(answers.iter().all(is_fit), "{answers:?}");
         assert!(state(&sound).starts_with("IDLE") && !is_drained(&sound), "{sound}");
-        let mut resume = Command::new("scontrol");
-        resume
-            .args(["update", "NodeName=slow", "State=RESUME"])
-            .env("SLURM_CONF", cluster.path("slurm.conf"));
-        assert!(resume.status().unwrap().success());
+        assert!(cluster.scontrol(&["update", "NodeName=slow", "State=RESUME"]).status.success());
         cluster.until("slow", |node| state(node).starts_with("IDLE"));
     }
     let sound = cluster.node("sound");
@@ -227,9 +200,7 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
 fn started(cluster: &mut Cluster) {
     cluster.control(None);
     for node in ["slow", "sound"] {
-        let mut slurmd = Command::new(program("slurmd").unwrap());
-        slurmd.args(["-D", "-N", node]);
-        cluster.start(slurmd);
+        cluster.start(Command::new(program("slurmd").unwrap()), &["-D", "-N", node]);
     }
     for node in ["slow", "sound"] {
         cluster.until(node, |node| state(node).starts_with("IDLE"));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Owned, PROGRAM, command, confine, done, gone, json_of, list, lossy, made, plimsoll, repository, scratch,
-    signal, start, text, until, validated,
+    signal, start, status, text, until, validated,
 };
 
 fn yaml(name: &str) -> Value {
@@ -95,7 +95,7 @@ fn another_machine_is_not_steady_and_repetitions_are_shown() {
 /// process, and the one that observes it.
 fn observed(dir: &Path) -> (Owned, u32) {
     let process = Owned(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
-    done(dir, &format!("steady --quiet --start it --below {}", process.0.id()), 0);
+    done(dir, &format!("steady --quiet --start it --below {}", process.id()), 0);
     let observer = observation(dir)["observer"].as_u64().unwrap().try_into().unwrap();
     wait_for_intervals(observer, 6);
     (process, observer)
@@ -134,9 +134,9 @@ fn an_observation_lasts_from_start_to_stop_and_shows_a_stopped_process() {
     let (process, observer) = observed(dir.path());
     // A second one of the same name is refused, and the first goes on.
     done(dir.path(), "steady --quiet --start it", 2);
-    signal(process.0.id(), Signal::STOP);
+    signal(process.id(), Signal::STOP);
     wait_for_intervals(observer, 12);
-    signal(process.0.id(), Signal::CONT);
+    signal(process.id(), Signal::CONT);
     let document = verdict(dir.path());
     gone(observer);
     assert_eq!(document["answer"], "disturbed");
@@ -191,12 +191,6 @@ fn an_observation_remains_until_its_verdict_is_kept() {
     let first = document(dir.path(), "first.json");
     let again = verdict(dir.path());
     assert_eq!((&again["answer"], &again["runs"]), (&first["answer"], &first["runs"]));
-}
-
-/// The value of `key` in a process's status, in `/proc/PID/status`.
-fn status(pid: u32, key: &str) -> String {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    status.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim().to_owned()
 }
 
 #[test]

@@ -272,6 +272,12 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// A process that ends with its test.
 pub(crate) struct Owned(pub(crate) Child);
 
+impl Owned {
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
 impl Drop for Owned {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -297,7 +303,7 @@ impl Running {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.0.id()
+        self.child.id()
     }
 
     pub(crate) fn workers(&self) -> Vec<u32> {
@@ -349,6 +355,12 @@ pub(crate) fn interrupt() -> Signal {
 /// Whether a program started from here does not ignore this signal.
 pub(crate) fn heeded(signal: Signal) -> bool {
     !plimsoll_metal::signal::is_ignored(signal.as_raw())
+}
+
+/// The value of `key` in a process's status, in `/proc/PID/status`.
+pub(crate) fn status(pid: u32, key: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim().to_owned()
 }
 
 /// The fields of a process after its name, from its state on (proc_pid_stat(5)).

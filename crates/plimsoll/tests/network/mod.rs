@@ -11,30 +11,23 @@ mod spoofed;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::support::{PROGRAM, signal};
+use crate::support::{Owned, PROGRAM, signal, status};
 
 /// Clock ticks that a server uses only for a transfer: to begin takes it some of them.
 pub(crate) const AT_WORK: u64 = 50;
 
 /// A running `plimsoll serve`; killed when dropped.
 pub(crate) struct Serving {
-    pub(crate) child: Child,
+    pub(crate) child: Owned,
     log: fs::File,
     /// Address that it listens on.
     pub(crate) address: String,
     /// One-time key.
     pub(crate) key: String,
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Serving {
@@ -53,7 +46,7 @@ impl Serving {
         let address = address.split(';').next().unwrap().split(',').next().unwrap().to_owned();
         let client = lines.next().unwrap().unwrap();
         let key = client.split("PLIMSOLL_KEY=").nth(1).map(|rest| rest.split(' ').next().unwrap().to_owned());
-        Serving { child, log, address, key: key.unwrap_or_default() }
+        Serving { child: Owned(child), log, address, key: key.unwrap_or_default() }
     }
 
     /// On a loopback port of the kernel's choice, with these further flags.
@@ -69,7 +62,7 @@ impl Serving {
     /// Ends it by a signal, and returns what it logged.
     pub(crate) fn log(mut self) -> String {
         signal(self.child.id(), Signal::TERM);
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        assert_eq!(self.child.0.wait().unwrap().code(), Some(0));
         let mut log = String::new();
         self.log.rewind().unwrap();
         self.log.read_to_string(&mut log).unwrap();
@@ -86,8 +79,6 @@ impl Serving {
 
     /// Kibibytes of memory in use.
     pub(crate) fn resident(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
+        status(self.child.id(), "VmRSS:").trim_end_matches(" kB").parse().unwrap()
     }
 }
