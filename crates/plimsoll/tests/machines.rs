@@ -53,8 +53,9 @@ fn of_another(document: &Value, number: usize, mut times: impl FnMut() -> f64) -
 }
 
 /// Drops files on the page, and returns how it refuses them.
-fn refusals(browser: &mut Browser, files: &[(&str, &str)]) -> Vec<String> {
-    browser.drop_files(files);
+fn refusals<N: AsRef<str>, T: AsRef<str>>(browser: &mut Browser, files: &[(N, T)]) -> Vec<String> {
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_ref(), text.as_ref())).collect();
+    browser.drop_files(&files);
     until("the page reading its files", || {
         browser.evaluate("document.querySelector('#compare').hasAttribute('aria-busy')") == false
     });
@@ -156,7 +157,7 @@ fn a_page_refuses_in_a_line_what_an_import_refuses_and_documents_do_nothing() {
     let Some(mut browser) = Browser::report(&[&good, &other], 1440) else { return };
     let before = browser.evaluate(TABLE);
     let hostile = hostile(&good);
-    let files: Vec<(&str, &str)> = hostile.iter().map(|(name, text, _)| (*name, text.as_str())).collect();
+    let files: Vec<_> = hostile.iter().map(|(name, text, _)| (*name, text)).collect();
     let refused = refusals(&mut browser, &files);
     assert_eq!(refused.len(), hostile.len(), "{refused:#?}");
     for ((name, _, words), line) in hostile.iter().zip(&refused) {
@@ -206,9 +207,7 @@ fn a_page_refuses_in_a_line_what_an_import_refuses_and_documents_do_nothing() {
         (0..400).map(|n| (format!("{n}.json"), spoilt(&good, &all, &mut numbers).to_string())).collect();
     let mut refused = 0;
     for part in spoilt.chunks(50) {
-        let files: Vec<(&str, &str)> =
-            part.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let lines = refusals(&mut browser, &files);
+        let lines = refusals(&mut browser, part);
         for (name, text) in part {
             // One that is taken has the id of the run that is here, or is the 31st machine.
             let line = lines.iter().find(|line| line.starts_with(&format!("{name}: ")));
@@ -237,9 +236,8 @@ fn hostile_names_are_text() {
     odd["machine"]["kernel"] = json!({ "release": ["6"] });
     let mut proto = of_another(&good, 3, || 2.0);
     rename_machine(&mut proto, "__proto__");
-    let texts = [named, odd, proto].map(|run| run.to_string());
-    let names = ["named.json", "odd.json", "proto.json"];
-    let files: Vec<(&str, &str)> = names.into_iter().zip(texts.iter().map(String::as_str)).collect();
+    let files = [("named.json", named), ("odd.json", odd), ("proto.json", proto)];
+    let files = files.map(|(name, run)| (name, run.to_string()));
     assert_eq!(refusals(&mut browser, &files), [""; 0]);
     let heads = browser.texts(HEADS);
     assert_eq!(heads[1], "<img src=x onerror=window.hostile=1>\\u{202e}\\u{1b}__proto__");

@@ -190,19 +190,13 @@ fn checks() -> Vec<Check> {
     let udp_trips = "network --only network.latency --protocol udp --message 20";
     let echo = "network --only network.latency --protocol tcp --message 56";
     let pipe = "os --only os.switch --op pipe --between processes --distance same";
-    let copy = "memory --only memory.bandwidth --op copy --size 16M --threads 1";
     let small_copy = "memory --only memory.bandwidth --op copy --size 1M --threads 1";
     let wide_copy = "memory --only memory.bandwidth --op copy --size 64M --threads 2";
     let triad = "memory --only memory.bandwidth --op triad --size 64M --threads 1";
-    let read = "memory --only memory.bandwidth --op read --size 64M --threads 1";
     let latency = "memory --only memory.latency --size 16K --pages 4k";
-    let fault = "os --only os.fault --op file --threads 1";
     let getppid = "os --only os.syscall --op getppid --threads 1";
     let read_call = "os --only os.syscall --op read --threads 1";
-    let sleep = "os --only os.wake --op sleep";
     let division = "cpu --only cpu.peak --op div --type f64 --threads 1";
-    let digest = "cpu --only cpu.crypto --op sha256 --block 16K --threads 1";
-    let linpack = "cpu --only cpu.linpack --n 500 --threads 1";
     let check = |tool: &'static str, case: &str, figure: Figure, against: Against| {
         Check(tool, case.to_owned(), figure, against)
     };
@@ -297,17 +291,17 @@ fn checks() -> Vec<Check> {
         // With TCP: some systems allow echoes only to ping. Clocks are read within the calls, which
         // therefore take somewhat longer.
         check("ping", echo, ping, Calls(echoes, 20.0)),
-        check("mbw", copy, mbw, more_copies),
+        check("mbw", "memory --only memory.bandwidth --op copy --size 16M --threads 1", mbw, more_copies),
         check("likwid-bench", small_copy, Out("MByte/s:", 1e6), more_repetitions),
         check("sysbench", division, Out("events per second:", 117_526.0), more_events),
         // Calls of the runtime cannot be distinguished; direct transfers of plimsoll move as much.
         check("java", mapped, Unread, Own(10.0)),
         // It takes a time and no amount. Both use the same instructions, 20 ms each on a busy
         // machine.
-        check("openssl", digest, openssl, Own(6.0)),
+        check("openssl", "cpu --only cpu.crypto --op sha256 --block 16K --threads 1", openssl, Own(6.0)),
         // It adds every fourth word of a cache line without vectors, plimsoll reads all with the
         // widest: up to a factor of five in a cache, which holds 64 MiB on some machines.
-        check("bw_mem", read, bw_mem, Own(12.0)),
+        check("bw_mem", "memory --only memory.bandwidth --op read --size 64M --threads 1", bw_mem, Own(12.0)),
         // Both wait for the same cycles: a factor of three at worst on a half-busy core.
         check("lat_mem_rd", latency, Err("\n0.01562 ", 1e-9), Own(6.0)),
         check("perf", getppid, perf, Own(3.0)),
@@ -316,10 +310,10 @@ fn checks() -> Vec<Check> {
         check("lat_pipe", pipe, Err("Pipe latency:", 0.5e-6), Own(3.0)),
         check("lat_ctx", pipe, Unread, Own(6.0)),
         check("lat_proc", "os --only os.process --op fork", Unread, Own(6.0)),
-        check("lat_pagefault", fault, lat_pagefault, Own(10.0)),
-        check("cyclictest", sleep, Out("Avg:", 1e-6), Own(6.0)),
+        check("lat_pagefault", "os --only os.fault --op file --threads 1", lat_pagefault, Own(10.0)),
+        check("cyclictest", "os --only os.wake --op sleep", Out("Avg:", 1e-6), Own(6.0)),
         // Linked to a BLAS without vector code, as by distributions, at a small size.
-        check("hpcc", linpack, hpcc, Own(20.0)),
+        check("hpcc", "cpu --only cpu.linpack --n 500 --threads 1", hpcc, Own(20.0)),
         // A region of 64 MiB lies in a cache on some machines, and stores past the caches do not.
         check("hpcc STREAM", triad, Unread, Own(12.0)),
         check("hpcc STREAM", wide_copy, Unread, Own(12.0)),

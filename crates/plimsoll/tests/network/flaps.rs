@@ -3,17 +3,9 @@
 use serde_json::Value;
 
 use super::Serving;
+use super::middleboxes::ALL;
 use crate::namespaces::{FAR, Link, Namespace, first};
 use crate::support::{list, reason, skip, start, text, until};
-
-/// Cases that last for seconds, of each benchmark and of each way to make round trips.
-const ALL: [&str; 5] = [
-    "--only network.tcp",
-    "--only network.tcp --direction down",
-    "--only network.udp --rate 5M",
-    "--only network.latency --protocol tcp",
-    "--only network.latency --protocol udp",
-];
 
 /// The measurement of a case during which the link of `device` goes down and up again this often.
 fn flapped(
@@ -35,39 +27,33 @@ fn flapped(
     first(client, 0)
 }
 
-/// The warnings about lost links of a measurement.
-fn warnings(measurement: &Value) -> Vec<String> {
+/// The links that a measurement has warnings about, each with how many times it was lost.
+fn lost(measurement: &Value) -> Vec<&str> {
     let flaps = list(&measurement["warnings"]).iter().filter(|warning| warning["code"] == "link-flapped");
-    flaps.map(|warning| text(&warning["text"]).to_owned()).collect()
-}
-
-/// The link that a warning is about, and how many times it was lost.
-fn place(warning: &str) -> &str {
-    warning.strip_prefix("the link of ").unwrap().split_once(" during the case").unwrap().0
+    let about = flaps.map(|warning| text(&warning["text"]).strip_prefix("the link of ").unwrap());
+    about.map(|words| words.split_once(" during the case").unwrap().0).collect()
 }
 
 #[test]
 fn a_link_that_goes_and_returns_makes_the_figure_invalid_and_is_named() {
     let Some(link) = Link::new() else { return };
     let server = link.server(&[]);
-    for line in ALL {
+    for line in ALL.into_iter().chain(["--only network.tcp --direction down"]) {
         // A UDP socket has no route while its own interface is down, and such a case fails.
         let streams = line.contains("tcp");
         let flaps = if streams { (&link.near, "near0") } else { (&link.far, "far0") };
         let measurement = flapped(&link, &server, &format!("--server {FAR} {line}"), flaps, 1);
         assert_eq!(measurement["status"], "invalid", "{measurement}");
         assert!(reason(&measurement).starts_with("the link of near0 was lost once "), "{measurement}");
-        let reported = warnings(&measurement);
         // Both interfaces of the pair lose their link.
-        let places: Vec<&str> = reported.iter().map(|text| place(text)).collect();
-        assert_eq!(places, ["near0 was lost once", "the server's interface far0 was lost once"]);
+        assert_eq!(lost(&measurement), ["near0 was lost once", "the server's interface far0 was lost once"]);
     }
-    let udp = format!("--server {FAR} {}", ALL[2]);
+    let udp = format!("--server {FAR} {}", ALL[1]);
     let twice = flapped(&link, &server, &udp, (&link.far, "far0"), 2);
-    assert_eq!(place(&warnings(&twice)[0]), "near0 was lost 2 times");
+    assert_eq!(lost(&twice)[0], "near0 was lost 2 times");
     // A later case is not about those of before.
     let clean = link.measured(&server, "--samples 1 --sample-time 50ms", 0);
-    assert_eq!((&clean["status"], warnings(&clean).len()), (&Value::from("ok"), 0), "{clean}");
+    assert_eq!((&clean["status"], lost(&clean).len()), (&Value::from("ok"), 0), "{clean}");
 }
 
 #[test]
@@ -83,14 +69,13 @@ fn a_link_below_the_interface_is_named_and_one_of_the_server_too() {
         end.must(&format!("ip address add 10.78.0.{number}/24 dev {device}.5; ip link set {device}.5 up"));
     }
     let server = link.server(&[]);
-    let udp = format!("--server 10.78.0.2 {}", ALL[2]);
+    let udp = format!("--server 10.78.0.2 {}", ALL[1]);
     let below = flapped(&link, &server, &udp, (&link.near, "near0"), 1);
     assert_eq!(below["status"], "invalid", "{below}");
-    assert_eq!(place(&warnings(&below)[0]), "near0 was lost once");
+    assert_eq!(lost(&below)[0], "near0 was lost once");
     let far = flapped(&link, &server, &udp, (&link.far, "far0.5"), 1);
     assert_eq!(far["status"], "invalid", "{far}");
-    let [reported] = &warnings(&far)[..] else { panic!("{far}") };
-    assert_eq!(place(reported), "the server's interface far0.5 was lost once");
+    assert_eq!(lost(&far), ["the server's interface far0.5 was lost once"], "{far}");
 }
 
 #[test]
@@ -106,9 +91,8 @@ fn a_port_of_a_bridge_with_several_is_a_warning() {
         near.must(&format!("ip link set {line}"));
     }
     let server = link.server(&[]);
-    let udp = format!("--server {FAR} {}", ALL[2]);
+    let udp = format!("--server {FAR} {}", ALL[1]);
     let measurement = flapped(&link, &server, &udp, (near, "other0"), 1);
     assert_eq!(measurement["status"], "ok", "{measurement}");
-    let [reported] = &warnings(&measurement)[..] else { panic!("{measurement}") };
-    assert_eq!(place(reported), "other0 was lost once");
+    assert_eq!(lost(&measurement), ["other0 was lost once"], "{measurement}");
 }

@@ -6,7 +6,7 @@ use crate::namespaces::{FAR, Link, Namespace, first};
 use crate::support::{done, reason, scratch, skip, start, without_numbers};
 
 /// One short case of each benchmark that needs a server and of both protocols of round trips.
-const ALL: [&str; 4] = [
+pub(super) const ALL: [&str; 4] = [
     "--only network.tcp",
     "--only network.udp --rate 5M",
     "--only network.latency --protocol tcp",

@@ -1,6 +1,7 @@
 //! `plimsoll serve` as a process: many sessions, crowds, clients that vanish, wrong use.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
@@ -110,7 +111,7 @@ fn few_descriptors_neither_stop_nor_spin_the_server() {
     let mut reply = [0];
     // The oldest is closed to make room for later ones.
     let mut first = crowd.first().unwrap().try_clone().unwrap();
-    until("a closed connection", || matches!(std::io::Read::read(&mut first, &mut reply), Ok(0) | Err(_)));
+    until("a closed connection", || matches!(first.read(&mut reply), Ok(0) | Err(_)));
     drop(crowd);
     until("a session", || ServerSession::open(&location(&server), None).is_ok());
     // A loop that spins would have used hundreds.
@@ -210,11 +211,7 @@ fn a_far_end_that_is_something_else_is_a_far_end_failure() {
     let address = listener.local_addr().unwrap();
     let other = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        std::io::Write::write_all(
-            &mut stream,
-            b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n________",
-        )
-        .unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n________").unwrap();
     });
     let place = ServerLocation::Server {
         address: Address::parse(&address.to_string()).unwrap(),
