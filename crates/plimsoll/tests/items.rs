@@ -198,13 +198,13 @@ fn an_item_that_is_taken_away_is_missed() {
     let item = |answer: &str| {
         all.iter().find(|item| item.report == "chameleon-kvm" && item.answer.starts_with(answer)).unwrap()
     };
-    let of_page = ["table 5", "chart 5", "formula 5", "share 1", "open", "page", "series"];
-    for answer in of_page.iter().chain(&["case"]) {
+    let answers = ["table 5", "chart 5", "formula 5", "share 1", "open", "page", "series", "case"];
+    for answer in answers {
         assert_eq!(replayed.lacks(item(answer)), None, "{answer}");
     }
     replayed.page = String::new();
     replayed.cases.clear();
-    for answer in of_page.iter().chain(&["case"]) {
+    for answer in answers {
         assert!(replayed.lacks(item(answer)).is_some(), "{answer}");
     }
     assert!(refused("cpu --no-such-option").is_some() && uninstallable("no-such-tool").is_some());

@@ -1,11 +1,12 @@
 //! `plimsoll os`: on one CPU, under a filter of system calls, and after a kill.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::disk::measurements;
 use crate::support::{
-    PROGRAM, coded, command, confine, done, has, json, list, lossy, reason, scratch, skip, text, until,
+    PROGRAM, coded, command, confine, done, has, json, list, lossy, reason, scratch, skip, start, text,
+    until,
 };
 
 /// Arguments for one short sample, with the document alone on standard output.
@@ -79,8 +80,7 @@ fn a_refused_call_is_skipped_with_its_name_and_the_filter_is_a_finding() {
 fn files_of_a_killed_run_are_removed_by_the_next_one() {
     let (dir, files) = (scratch(), scratch());
     let mut command = command("os --only os.file --op stat --samples 1000 --store none --dir");
-    confine(&mut command, dir.path()).arg(files.path());
-    let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut run = start(confine(&mut command, dir.path()).arg(files.path()));
     let count = || fs::read_dir(files.path()).unwrap().count();
     until("files of the run", || count() > 0);
     run.kill().unwrap();

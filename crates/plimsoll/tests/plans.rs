@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -12,7 +11,7 @@ use serde_json::Value;
 use crate::disk::{in_own_mounts, measurements};
 use crate::support::{
     command, document, done, json, json_of, list, lossy, measured, possible, reason, redacted, repository,
-    scratch, signal, skip, text, until, without_ids, without_numbers,
+    scratch, signal, skip, start, text, until, without_ids, without_numbers,
 };
 
 #[test]
@@ -135,15 +134,13 @@ fn ids(run: &Value) -> Vec<String> {
 /// then it cannot be resumed.
 fn killed_after(dir: &Path, after: usize) -> bool {
     let events = dir.join("events");
-    let mut run = command("run six.toml --repeat 2 --store h --events events --quiet");
-    run.current_dir(dir).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut run = run.spawn().unwrap();
-    let measured = || fs::read_to_string(&events).unwrap_or_default().matches("\"measured\"").count();
-    let started = || fs::read_to_string(&events).unwrap_or_default().matches("\"preparing\"").count() > 0;
+    let line = "run six.toml --repeat 2 --store h --events events --quiet";
+    let mut run = start(command(line).current_dir(dir));
+    let count = |event: &str| fs::read_to_string(&events).unwrap_or_default().matches(event).count();
     let mut over = false;
     until("a measured case", || {
         over = run.try_wait().unwrap().is_some();
-        over || (started() && measured() >= after)
+        over || (count("\"preparing\"") > 0 && count("\"measured\"") >= after)
     });
     if over {
         return false;

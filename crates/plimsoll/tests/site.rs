@@ -5,13 +5,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::support::{
-    command, done, ended, plimsoll, recorded, rename_machine, scale, scale_metric, scratch, until,
+    command, confine, done, ended, plimsoll, recorded, rename_machine, scale, scale_metric, scratch, start,
+    until,
 };
 
 const HOSTILE: &str = "</title><script>document.title='owned'</script><img src=http://192.0.2.1/x onerror=\"document.title='owned'\">\u{1b}[31m\u{202e}../../x";
@@ -56,11 +56,11 @@ fn files(dir: &Path) -> BTreeMap<String, (String, std::time::SystemTime)> {
     let top = dir.join("public");
     let mut found = BTreeMap::new();
     for below in ["", "run", "machine"] {
-        for entry in fs::read_dir(top.join(below)).unwrap().map(Result::unwrap).filter(|e| e.path().is_file())
-        {
-            let name = entry.path().strip_prefix(&top).unwrap().display().to_string();
-            let written = entry.metadata().unwrap().modified().unwrap();
-            found.insert(name, (fs::read_to_string(entry.path()).unwrap(), written));
+        let entries = fs::read_dir(top.join(below)).unwrap().map(|entry| entry.unwrap().path());
+        for file in entries.filter(|path| path.is_file()) {
+            let name = file.strip_prefix(&top).unwrap().display().to_string();
+            let written = file.metadata().unwrap().modified().unwrap();
+            found.insert(name, (fs::read_to_string(file).unwrap(), written));
         }
     }
     found
@@ -161,12 +161,7 @@ fn a_call_that_is_killed_leaves_a_whole_site_and_the_next_one_ends_it() {
     let before = files(dir);
     history(dir, "some", &runs[2..]);
     let pages = || fs::read_dir(dir.join("public/run")).unwrap().count();
-    let mut child = command("site public --store some")
-        .current_dir(dir)
-        .env("XDG_STATE_HOME", dir.join("state"))
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = start(confine(&mut command("site public --store some"), dir));
     until("a new page", || pages() > 3);
     child.kill().unwrap();
     child.wait().unwrap();

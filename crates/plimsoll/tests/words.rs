@@ -1,10 +1,9 @@
 //! Words that must not appear in the program's string literals, its help and the main pages; the
 //! glossary has plain ones.
 
-use std::process::Command;
-
 use crate::docs::{pages, text};
 use crate::names::{all, literals, product};
+use crate::support::{done, scratch};
 
 const FORBIDDEN: &[(&str, &str)] = &[
     ("beside", "with, in the same run, compared with"),
@@ -114,11 +113,10 @@ fn no_help_has_one() {
         "", "run", "cpu", "memory", "disk", "network", "os", "serve", "compare", "history", "export",
         "report",
     ] {
-        let mut help = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        let help = help.args(command.split_whitespace()).arg("--help-all").output().unwrap();
-        let text = String::from_utf8(help.stdout).unwrap();
+        let line = format!("{command} --help-all");
+        let (text, _) = done(scratch().path(), &line, 0);
         let words = found(&text);
-        assert!(words.is_empty(), "{}", complaint(&format!("{command} --help-all"), &text, &words));
+        assert!(words.is_empty(), "{}", complaint(&line, &text, &words));
     }
 }
 
