@@ -234,7 +234,6 @@ fn checks() -> Vec<Check> {
     // Round trips of messages of 20 bytes, which nothing else has.
     let round_trip = |c: &[Call]| per_second(&named(c, READS, 20)).map(f64::recip);
     let ioping = By(|p| Some(p.out.split_whitespace().nth(5)?.parse::<f64>().ok()? * 1e-9));
-    let fio = By(|p| within(&p.out, "/jobs/0/read/bw_bytes"));
     let iperf3 = By(|p| within(&p.out, "/end/sum_received/bits_per_second"));
     let iperf = By(|p| p.out.split_once(" bits/sec")?.0.split_whitespace().last()?.parse().ok());
     let ping = By(|p| Some(p.out.split_once("mdev = ")?.1.split('/').nth(1)?.parse::<f64>().ok()? * 1e-3));
@@ -280,7 +279,7 @@ fn checks() -> Vec<Check> {
         check(
             "fio",
             large,
-            fio,
+            By(|p| within(&p.out, "/jobs/0/read/bw_bytes")),
             Calls(|c| per_second(&named(c, READS, MIB)).map(|rate| rate * MIB as f64), 1.5),
         ),
         check("iperf3", tcp, iperf3, Calls(received, 2.0)),
