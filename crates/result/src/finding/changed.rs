@@ -28,16 +28,21 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
 
 fn changed(measurement: &Measurement) -> Option<PlainFinding> {
     let metric = measurement.headline().filter(|metric| metric.series.len() >= LEAST_SAMPLES)?;
-    let [value, delivered] = [false, true].map(|is_delivered| {
-        let seed = Seed::new(0, measurement.case.id().as_str(), &metric.name);
-        let found = segments(&watched(metric, is_delivered), seed);
-        let all = changes(metric, is_delivered, &found).into_iter();
-        all.max_by(|a, b| a.size().total_cmp(&b.size()))
-    });
-    let size = |change: &Option<Change>| change.as_ref().map_or(0.0, Change::size);
+    let seed = Seed::new(0, measurement.case.id().as_str(), &metric.name);
+    let found = |is_delivered| segments(&watched(metric, is_delivered), seed);
+    let notable = notable_changes(metric, &found(false), &found(true)).into_iter();
+    let largest = notable.max_by(|a, b| a.size().total_cmp(&b.size()))?;
+    Some(largest.reported(measurement, metric))
+}
+
+/// Returns the changes by 5 % or more between the segments of a metric's `values`, or of its
+/// `delivered` rates if their largest change is larger by at least 5 %.
+fn notable_changes(metric: &MetricResult, values: &[Segment], delivered: &[Segment]) -> Vec<Change> {
+    let (values, delivered) = (changes(metric, false, values), changes(metric, true, delivered));
+    let size = |changes: &[Change]| changes.iter().map(Change::size).fold(0.0, f64::max);
     // The value takes precedence; the delivered rate is reported only for what the value excludes.
-    let change = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value }?;
-    (change.size() >= NOTABLE).then(|| change.reported(measurement, metric))
+    let notable = if size(&delivered) > size(&values) + NOTABLE { delivered } else { values };
+    notable.into_iter().filter(|change| change.size() >= NOTABLE).collect()
 }
 
 /// A change of a case's level between two samples.
@@ -87,18 +92,13 @@ pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> 
         .collect();
     let found = segments_of_many(&seeded, false_share, events);
     let of = |at: usize, is_delivered: bool| {
-        let place = series.iter().position(|(of, which, _)| (*of, *which) == (at, is_delivered))?;
-        found.get(place).map(Vec::as_slice)
+        let place = series.iter().position(|(of, which, _)| (*of, *which) == (at, is_delivered));
+        place.and_then(|place| found.get(place)).map(Vec::as_slice).unwrap_or_default()
     };
     let reported = |(at, measurement): (usize, &Measurement)| {
         let Some(metric) = measurement.headline() else { return Vec::new() };
-        let changes_of =
-            |of: Option<&[Segment]>, is_delivered| changes(metric, is_delivered, of.unwrap_or_default());
-        let [value, delivered] = both.map(|is_delivered| changes_of(of(at, is_delivered), is_delivered));
-        let size = |changes: &[Change]| changes.iter().map(Change::size).fold(0.0, f64::max);
-        let notable = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value };
-        let notable = notable.iter().filter(|change| change.size() >= NOTABLE);
-        notable.map(|change| change.step(measurement, metric)).collect()
+        let notable = notable_changes(metric, of(at, false), of(at, true));
+        notable.iter().map(|change| change.step(measurement, metric)).collect()
     };
     measurements.iter().enumerate().map(reported).collect()
 }
