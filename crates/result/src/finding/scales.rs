@@ -16,24 +16,16 @@ const MAX_LISTED_CASES: usize = 6;
 /// Returns one finding per kind of case with several thread counts: on the highest count that has a
 /// CPU per thread, else on the highest.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    let all = run.compared();
-    let mut found = Vec::new();
-    for (index, first) in all.iter().enumerate() {
-        let alike = |other: &&Compared<'_>| std::ptr::eq(other.base, first.base);
-        if !all[..index].iter().any(|earlier| alike(&earlier)) {
-            found.extend(describe(&all.iter().filter(alike).collect::<Vec<_>>()));
-        }
-    }
-    found
+    run.compared().chunk_by(|a, b| std::ptr::eq(a.base, b.base)).filter_map(describe).collect()
 }
 
 /// Returns the finding for one kind of case. `steps` ascend in threads and have the same base.
-fn describe(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
-    let with_cpus: Vec<&Compared<'_>> = steps.iter().copied().filter(|step| !crowded(step.this)).collect();
-    let last = *with_cpus.last().or(steps.last())?;
+fn describe(steps: &[Compared<'_>]) -> Option<PlainFinding> {
+    let with_cpus: Vec<&Compared<'_>> = steps.iter().filter(|step| !crowded(step.this)).collect();
+    let last = with_cpus.last().copied().or(steps.last())?;
     let Compared { base, this, scaling, between: [low, high] } = last;
     let rate = |m: &Measurement| m.headline().map(|metric| metric.summary.median);
-    let each = |step: &&Compared<'_>| {
+    let each = |step: &Compared<'_>| {
         json!({
             "threads": step.scaling.threads, "rate": rate(step.this), "speed_up": step.scaling.speed_up,
             "efficiency": step.scaling.efficiency, "more_than_cpus": crowded(step.this),
@@ -41,7 +33,8 @@ fn describe(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
     };
     let law = law(base, &with_cpus);
     let coefficients = law.as_ref().map(|(usl, _)| coefficients(usl)).unwrap_or_default();
-    let text = format!("{}{}{}{coefficients}", sentence(last), efficiencies(&with_cpus), shared(last));
+    let shared = if crowded(this) { ", more threads than CPUs" } else { "" };
+    let text = format!("{}{}{shared}{coefficients}", sentence(last), efficiencies(&with_cpus));
     let evidence = json!({
         "cases": [base.case.id(), this.case.id()],
         "rates": [rate(base), rate(this)],
@@ -81,10 +74,6 @@ fn efficiencies(steps: &[&Compared<'_>]) -> String {
     let each =
         |step: &&Compared<'_>| format!("{} on {}", percent(step.scaling.efficiency, 2), step.scaling.threads);
     format!(" (efficiency {})", steps.iter().map(each).collect::<Vec<_>>().join(", "))
-}
-
-fn shared(found: &Compared<'_>) -> &'static str {
-    if crowded(found.this) { ", more threads than CPUs" } else { "" }
 }
 
 fn describe_law(usl: &Usl, points: usize) -> Value {
