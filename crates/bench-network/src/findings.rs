@@ -62,7 +62,7 @@ mod tests {
     use plimsoll_units::quantity::Unit;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     fn stream(direction: &str, conditions: &[(&str, f64)]) -> Measurement {

@@ -12,7 +12,7 @@ const DEEP_CGROUPS: u64 = 4;
 
 /// Returns at most one finding: what makes each system call, switch or fault slower here.
 pub(crate) fn kernel_costs(run: &RunView<'_>) -> Vec<PlainFinding> {
-    let mut measured = run.measurements().iter().filter(|made| made.case.subsystem() == SUBSYSTEM.name);
+    let mut measured = run.measurements.iter().filter(|made| made.case.subsystem() == SUBSYSTEM.name);
     let Some(state) = measured.next().map(|made| &made.achieved) else { return Vec::new() };
     let causes = causes(state);
     if causes.is_empty() {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     fn found(measurements: &[Measurement]) -> Vec<String> {
-        kernel_costs(&RunView::new(measurements)).into_iter().map(|finding| finding.text).collect()
+        kernel_costs(&RunView { measurements }).into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]

@@ -48,20 +48,11 @@ pub struct PlainFinding {
 /// Measurements of one machine.
 #[derive(Clone, Copy, Debug)]
 pub struct RunView<'a> {
-    measurements: &'a [Measurement],
+    /// All measurements, in the order of the run.
+    pub measurements: &'a [Measurement],
 }
 
 impl<'a> RunView<'a> {
-    /// Creates a view of the measurements of one run.
-    pub fn new(measurements: &'a [Measurement]) -> Self {
-        Self { measurements }
-    }
-
-    /// Returns all measurements, in the order of the run.
-    pub fn measurements(&self) -> &'a [Measurement] {
-        self.measurements
-    }
-
     /// Yields the measurements of `benchmark` (`cpu.peak`), in the order of the run.
     pub fn of(&self, benchmark: &str) -> impl Iterator<Item = &'a Measurement> {
         self.measurements.iter().filter(move |made| made.case.benchmark() == benchmark)

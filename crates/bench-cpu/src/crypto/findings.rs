@@ -48,7 +48,7 @@ mod tests {
     }
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     #[test]

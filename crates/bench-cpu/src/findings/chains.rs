@@ -112,7 +112,7 @@ mod tests {
     use plimsoll_units::quantity::Unit;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     fn curve(chains: &[u64], latency: f64, units: f64) -> Vec<Measurement> {

@@ -111,7 +111,7 @@ mod tests {
     use plimsoll_model::view::testing::{measured, warned};
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     fn root(isa: &str, threads: u32, share: f64) -> Measurement {

@@ -58,7 +58,7 @@ mod tests {
     use plimsoll_model::view::testing::{peak, warned};
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     #[test]

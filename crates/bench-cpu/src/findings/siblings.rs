@@ -52,7 +52,7 @@ mod tests {
     use plimsoll_model::view::testing::measured;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     fn bounced(op: &str, cells: &[(u32, u32, f64)], mark: Option<&str>) -> Measurement {

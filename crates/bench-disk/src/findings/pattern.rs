@@ -86,7 +86,7 @@ mod tests {
     use plimsoll_units::quantity::Unit;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements), &crate::io::DiskIo)
+        super::find(&RunView { measurements }, &crate::io::DiskIo)
     }
 
     fn io(op: &str, pattern: &str, block: &str, rate: f64) -> Measurement {

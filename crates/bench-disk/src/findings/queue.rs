@@ -20,7 +20,7 @@ pub(crate) fn find(
     transfers: &dyn Benchmark,
 ) -> Vec<PlainFinding> {
     let found = |made| saturation(made, search).or_else(|| within(made, transfers));
-    run.measurements().iter().filter_map(found).collect()
+    run.measurements.iter().filter_map(found).collect()
 }
 
 struct DepthPoint<'a> {
@@ -138,7 +138,7 @@ mod tests {
     use plimsoll_model::view::testing::measured;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements), &crate::saturation::DiskSaturation, &crate::io::DiskIo)
+        super::find(&RunView { measurements }, &crate::saturation::DiskSaturation, &crate::io::DiskIo)
     }
 
     fn searched(id: &str, points: &[(f64, f64, f64)], chosen: (u64, u64)) -> Measurement {

@@ -86,7 +86,7 @@ mod tests {
     }
 
     fn texts(measurements: &[Measurement]) -> Vec<String> {
-        find(&RunView::new(measurements)).into_iter().map(|finding| finding.text).collect()
+        find(&RunView { measurements }).into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]

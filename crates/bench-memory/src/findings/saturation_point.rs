@@ -89,7 +89,7 @@ mod tests {
     use plimsoll_model::view::testing::measured;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     fn loaded(points: &[(f64, f64)]) -> Measurement {

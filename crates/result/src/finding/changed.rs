@@ -23,7 +23,7 @@ const BY_THE_SAME_SHARE: f64 = 0.25;
 
 /// Returns one finding per case of 30 or more samples, on its largest change of 5 % or more.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.measurements().iter().filter_map(changed).collect()
+    run.measurements.iter().filter_map(changed).collect()
 }
 
 fn changed(measurement: &Measurement) -> Option<PlainFinding> {
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     struct One {

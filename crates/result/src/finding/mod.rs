@@ -112,7 +112,7 @@ fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Findin
 
 /// Returns the findings of one node by topic, the general rules first within a topic.
 fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
-    let run = RunView::new(measurements);
+    let run = RunView { measurements };
     let general = RULES.iter().flat_map(|rule| rule(&run));
     let mut found: Vec<view::PlainFinding> =
         general.chain(benchmarks().flat_map(|benchmark| (benchmark.descriptor().findings)(&run))).collect();

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     fn texts(measurements: &[Measurement]) -> Vec<String> {

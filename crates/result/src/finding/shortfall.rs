@@ -14,7 +14,7 @@ const EXPLAINS: f64 = 0.5;
 
 /// Returns a finding per case below 90 % of its limit if lost time (≥ 5 %) explains half the gap.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.measurements().iter().filter_map(explained).collect()
+    run.measurements.iter().filter_map(explained).collect()
 }
 
 fn explained(measurement: &Measurement) -> Option<PlainFinding> {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView { measurements })
     }
 
     fn with(of_limit: Option<f64>, steal: Option<f64>) -> Measurement {
