@@ -15,7 +15,7 @@ use plimsoll_model::measurement::{Matrix, Measurement, MetricResult, Note, Sampl
 use plimsoll_model::metric::Metric;
 use plimsoll_model::sample::{Conditions, Facts, FailureCause, Outcome, Sample};
 use plimsoll_model::warning::{Warn, Warning};
-use plimsoll_stats::{ExcludedShare, Samples, Seed};
+use plimsoll_stats::{ExcludedShare, Samples, Seed, quantile_edge};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Share of its limit above which a result is invalid; clock and formula cannot explain more.
@@ -320,19 +320,11 @@ fn distribution(metric: &str, samples: &[Sample]) -> Option<Distribution> {
     for (edge, count) in histograms.flat_map(|h| &h.buckets) {
         *merged.entry(*edge).or_default() += count;
     }
-    let total: u64 = merged.values().sum();
-    (total > 0).then_some(())?;
-    let at = |share: f64| {
-        let rank = ((share * total as f64).ceil() as u64).clamp(1, total);
-        let mut seen = 0;
-        let edge = merged.iter().find(|(_, count)| {
-            seen += **count;
-            seen >= rank
-        });
-        edge.map_or(f64::NAN, |(edge, _)| *edge as f64 * 1e-9)
-    };
+    let buckets: Vec<(u64, u64)> = merged.into_iter().filter(|(_, count)| *count > 0).collect();
+    buckets.first()?;
+    let at = |share: f64| quantile_edge(&buckets, share).map_or(f64::NAN, |edge| edge as f64 * 1e-9);
     let percentiles = PERCENTILES.map(str::to_owned).into_iter().zip(PERCENTILE_SHARES.map(at)).collect();
-    Some((percentiles, merged.into_iter().map(|(edge, count)| (edge as f64 * 1e-9, count)).collect()))
+    Some((percentiles, buckets.into_iter().map(|(edge, count)| (edge as f64 * 1e-9, count)).collect()))
 }
 
 #[cfg(test)]

@@ -12,10 +12,7 @@ pub fn without_outliers(values: &[f64], most: usize) -> Vec<f64> {
     let mut left = values.to_vec();
     let mut kept = left.clone();
     for _ in 0..most {
-        if left.len() < MIN_POINTS {
-            break;
-        }
-        let Some((index, extreme)) = furthest(&left) else { break };
+        let Some((index, extreme)) = furthest(&left).filter(|_| left.len() >= MIN_POINTS) else { break };
         let critical = critical(left.len());
         left.remove(index);
         // The last value beyond its bound counts, also if earlier ones are within theirs (masking).

@@ -39,6 +39,6 @@ pub use seed::Seed;
 pub use sequential::{MISSED, Sequential, SequentialDecision};
 pub use steady::{MOST_ROUNDS, Steadiness, WINDOW_ROUNDS};
 pub use summary::Summary;
-pub use times::Times;
+pub use times::{Times, quantile_edge};
 pub use trend::Trend;
 pub use usl::{Coefficient, LoadPoint, Usl};

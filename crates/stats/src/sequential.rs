@@ -38,10 +38,7 @@ impl Sequential {
     /// `false_alarm`, and misses one with at most `missed`. A measurement is low with probability
     /// `by_chance` without a regression, `of_a_loss` with one. `None` if no such test exists.
     pub fn new(false_alarm: f64, missed: f64, by_chance: f64, of_a_loss: f64) -> Option<Self> {
-        let (p0, p1) = (
-            by_chance.clamp(MIN_PROBABILITY, 1.0 - MIN_PROBABILITY),
-            of_a_loss.clamp(MIN_PROBABILITY, 1.0 - MIN_PROBABILITY),
-        );
+        let [p0, p1] = [by_chance, of_a_loss].map(|p| p.clamp(MIN_PROBABILITY, 1.0 - MIN_PROBABILITY));
         let rates = [false_alarm, missed];
         if p1 <= p0 || rates.iter().any(|rate| !(*rate > 0.0 && *rate < 0.5)) {
             return None;

@@ -18,6 +18,19 @@ pub struct Times {
     sum_ns: u64,
 }
 
+/// Returns the upper edge of the bucket that contains the quantile `share` (0 to 1) of `buckets`:
+/// (upper edge, count), ascending. `None` without buckets.
+pub fn quantile_edge(buckets: &[(u64, u64)], share: f64) -> Option<u64> {
+    let total = buckets.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
+    let rank = ((share * total as f64).ceil() as u64).max(1);
+    let mut seen = 0_u64;
+    let contains = |(_, count): &&(u64, u64)| {
+        seen = seen.saturating_add(*count);
+        seen >= rank
+    };
+    buckets.iter().find(contains).or(buckets.last()).map(|(edge, _)| *edge)
+}
+
 #[inline]
 fn bucket(ns: u64) -> usize {
     let shift = (u64::BITS - BITS) - (ns | (2 * HALF as u64 - 1)).leading_zeros();
@@ -117,17 +130,7 @@ impl Times {
 
     /// Returns the quantile `share` (0 to 1) in ns, as the upper edge of its bucket; 0 if empty.
     pub fn at(&self, share: f64) -> u64 {
-        let rank = ((share * self.count() as f64).ceil() as u64).max(1);
-        let mut seen = 0_u64;
-        let mut last = 0;
-        for (upper, count) in self.buckets() {
-            seen = seen.saturating_add(count);
-            last = upper;
-            if seen >= rank {
-                break;
-            }
-        }
-        last
+        quantile_edge(&self.buckets(), share).unwrap_or(0)
     }
 
     /// Returns (upper edge in ns, count) of each non-empty bucket, ascending.
