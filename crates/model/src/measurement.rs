@@ -18,6 +18,7 @@ use crate::case::Case;
 use crate::limit::Limit;
 use crate::metric::Better;
 use crate::sample::{self, Achieved, CannotMeasure, Conditions, FailureCause, Outcome, Sample, WrongAnswer};
+use crate::view::NOTABLE;
 
 /// Outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,9 +209,6 @@ impl LossCause {
     }
 }
 
-/// Minimum share of lost time with a named cause.
-const NOTABLE_LOSS: f64 = 0.05;
-
 /// Excluded share of the time above which the delivered figure is shown too.
 pub const DELIVERED_SHOWN: f64 = 0.1;
 
@@ -246,7 +244,7 @@ impl Measurement {
             (LossCause::OtherProcesses, conditions.waited.unwrap_or(0.0) - throttled),
         ];
         let most = shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        most.filter(|(_, share)| *share > NOTABLE_LOSS).map_or(LossCause::Unknown, |(cause, _)| cause)
+        most.filter(|(_, share)| *share > NOTABLE).map_or(LossCause::Unknown, |(cause, _)| cause)
     }
 
     /// Returns why there is no valid figure if almost all of the time is excluded; else `None`.

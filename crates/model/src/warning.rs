@@ -262,46 +262,41 @@ const FOR_AN_INTERVAL: usize = 5;
 
 /// Returns why the confidence interval is too wide and what to do; `by` is what ended sampling.
 fn wider(by: EndedBy) -> String {
-    match by {
-        EndedBy::Budget => "the budget ended it; use a larger --budget or a looser --precision".to_owned(),
-        EndedBy::GroupBudget => {
-            "its group's budget in the plan ended it; use a larger budget there, or a looser --precision"
-                .to_owned()
-        }
+    larger_budget(by, "", " or a looser --precision").unwrap_or_else(|| match by {
         EndedBy::SampleCap | EndedBy::Precision => format!(
             "{MAX_SAMPLES} samples are the maximum by default; use more --samples, a longer --sample-time, or a looser --precision"
         ),
-        EndedBy::Samples | EndedBy::Steady => "use more --samples".to_owned(),
         EndedBy::RoundCap => more_rounds(by),
-    }
+        _ => "use more --samples".to_owned(),
+    })
 }
 
 /// Returns why there are only `n` samples and what to do; `by` is what ended sampling.
 fn more_samples(n: usize, by: EndedBy) -> String {
     let of = format!("{n} of the {FOR_AN_INTERVAL} samples that an interval needs");
-    match by {
-        EndedBy::Budget => {
-            format!("the budget ended it after {of}; use a larger --budget or a shorter --sample-time")
-        }
-        EndedBy::GroupBudget => format!(
-            "its group's budget in the plan ended it after {of}; use a larger budget there, or a shorter --sample-time"
-        ),
-        _ => format!("{of}; use --samples {FOR_AN_INTERVAL} or more"),
-    }
+    larger_budget(by, &format!(" after {of}"), " or a shorter --sample-time")
+        .unwrap_or_else(|| format!("{of}; use --samples {FOR_AN_INTERVAL} or more"))
 }
 
 /// Returns why a device got no more rounds to become steady and what to do; `by` ended them.
 pub fn more_rounds(by: EndedBy) -> String {
-    match by {
-        EndedBy::Budget => "the budget ended it; use a larger --budget".to_owned(),
-        EndedBy::GroupBudget => {
-            "its group's budget in the plan ended it; use a larger budget there".to_owned()
-        }
+    larger_budget(by, "", "").unwrap_or_else(|| match by {
         EndedBy::RoundCap => format!(
             "{MOST_ROUNDS} rounds are the maximum by default; use more --samples or a longer --sample-time"
         ),
         _ => "use more --samples (rounds) or a longer --sample-time".to_owned(),
-    }
+    })
+}
+
+/// Returns reason and advice if a budget ended sampling, else `None`. `when` follows the reason,
+/// `or` the advice to use a larger budget.
+fn larger_budget(by: EndedBy, when: &str, or: &str) -> Option<String> {
+    let (whose, larger) = match by {
+        EndedBy::Budget => ("the budget", "--budget"),
+        EndedBy::GroupBudget => ("its group's budget in the plan", "budget there"),
+        _ => return None,
+    };
+    Some(format!("{whose} ended it{when}; use a larger {larger}{or}"))
 }
 
 #[cfg(test)]
