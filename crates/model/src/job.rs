@@ -5,7 +5,6 @@ pub mod memory;
 
 pub use memory::{ArrayLayout, MemorySite, MemoryStream, PointerChase};
 
-use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, find_word};
@@ -21,11 +20,7 @@ pub enum Scaling {
 
 /// Returns the case's scaling: fixed work per thread (weak, default) or in total; else fails.
 pub fn scaling(case: &Case) -> Result<Scaling, String> {
-    match case.word("scaling") {
-        None | Some("weak") => Ok(Scaling::Weak),
-        Some("strong") => Ok(Scaling::Strong),
-        Some(other) => Err(format!("scaling must be weak or strong: '{}' is neither", shown(other))),
-    }
+    meaning(case, "scaling", &[("weak", Scaling::Weak), ("strong", Scaling::Strong)], Scaling::Weak)
 }
 
 /// Returns the value of the case's word `key` in `known`; `default` without it. Fails if unknown.

@@ -391,7 +391,7 @@ mod tests {
         assert!(error(&[("count", &["0"])]).starts_with("count must be at least 1, a block for each thread"));
         assert!(error(&[("volume", &["1G"]), ("count", &["9"])]).contains("mutually exclusive"));
         assert!(error(&[("scaling", &["strong"])]).contains("requires --volume or --count"));
-        assert!(error(&[("volume", &["1G"]), ("scaling", &["amdahl"])]).contains("weak or strong"));
+        assert!(error(&[("volume", &["1G"]), ("scaling", &["amdahl"])]).contains("weak, strong"));
         assert!(cases(&[one, &[("volume", &["16K"])]].concat()).is_ok());
     }
 

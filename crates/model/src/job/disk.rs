@@ -202,7 +202,7 @@ impl DiskOperation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DiskEngine {
     /// io_uring: many transfers in flight, submitted in batches.
-    IoUring(#[serde(with = "SerdePolling")] Polling),
+    IoUring(Polling),
     /// io_submit(2) and io_getevents(2): many transfers in flight.
     Libaio,
     /// preadv2(2) and pwritev2(2): one transfer at a time.
@@ -213,13 +213,6 @@ pub enum DiskEngine {
     Null,
     /// Like [`DiskEngine::Null`], one at a time: measures the overhead of synchronous engines.
     NullCall,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Polling")]
-struct SerdePolling {
-    submission: bool,
-    completion: bool,
 }
 
 const fn ring(submission: bool, completion: bool) -> DiskEngine {

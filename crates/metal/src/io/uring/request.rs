@@ -1,4 +1,5 @@
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 /// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,7 +76,7 @@ pub struct Granted {
 }
 
 /// Polling instead of system calls and interrupts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Polling {
     /// A kernel thread polls for requests (`IORING_SETUP_SQPOLL`).
     pub submission: bool,
