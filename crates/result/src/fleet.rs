@@ -97,12 +97,10 @@ pub fn latest_run_per_node(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
         }));
         let new: Vec<_> = run.nodes.iter().map(key).filter(|key| !taken.contains_key(key)).collect();
         taken.extend(new.into_iter().map(|key| (key, run.id.clone())));
-        if !again.is_empty() {
-            run.nodes.retain(|node| !again.contains(&node.name));
-            run.measurements.retain(|m| !again.contains(&m.node));
-            run.clock_steps.retain(|step| !again.contains(&step.node));
-            run.health.retain(|one| !again.contains(&one.node));
-        }
+        run.nodes.retain(|node| !again.contains(&node.name));
+        run.measurements.retain(|m| !again.contains(&m.node));
+        run.clock_steps.retain(|step| !again.contains(&step.node));
+        run.health.retain(|one| !again.contains(&one.node));
     }
     runs.retain(|run| !run.nodes.is_empty());
     runs.reverse();

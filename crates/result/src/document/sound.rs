@@ -100,10 +100,8 @@ fn summary(metric: &MetricResult) -> Result<(), String> {
         && is_rounded(summary.min, least)
         && is_rounded(summary.max, most)
         && summary.ci95.is_none_or(ordered);
-    match alike {
-        true => Ok(()),
-        false => Err("its summary is not that of its samples: the document was changed by hand".to_owned()),
-    }
+    let why = "its summary is not that of its samples: the document was changed by hand";
+    if alike { Ok(()) } else { Err(why.to_owned()) }
 }
 
 /// Fails unless the series, if any, has a point per sample, each within the longest possible run.
@@ -112,10 +110,8 @@ fn series(metric: &MetricResult) -> Result<(), String> {
     if count > 0 && count != metric.samples.len() {
         return Err(format!("its series has {count} points of {} samples", metric.samples.len()));
     }
-    match metric.series.iter().all(|point| is_span(point.t)) {
-        true => Ok(()),
-        false => Err("a sample was taken before the run or long after it: see t in its series".to_owned()),
-    }
+    let why = "a sample was taken before the run or long after it: see t in its series";
+    if metric.series.iter().all(|point| is_span(point.t)) { Ok(()) } else { Err(why.to_owned()) }
 }
 
 /// Fails unless the share of the limit follows from the limit and the samples.
@@ -180,11 +176,8 @@ fn tool_result(tool_result: &ToolResult) -> Result<(), String> {
     }
     let pairs: Vec<(f64, f64)> =
         tool_result.own.iter().copied().zip(tool_result.samples.iter().copied()).collect();
-    let ratio = Ratio::of(&pairs).map(|ratio| ratio.median);
-    match same(tool_result.ratio.map(|ratio| ratio.median), ratio) {
-        true => Ok(()),
-        false => Err("its ratio is not that of its pairs".to_owned()),
-    }
+    let [stated, right] = [tool_result.ratio, Ratio::of(&pairs)].map(|ratio| Some(ratio?.median));
+    if same(stated, right) { Ok(()) } else { Err("its ratio is not that of its pairs".to_owned()) }
 }
 
 #[cfg(test)]
