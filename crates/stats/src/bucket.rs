@@ -94,16 +94,14 @@ pub fn burst(arrivals: &[ArrivalStretch], base: f64) -> Option<Bucket> {
 /// there is no burst; `None` if less than a quarter of the time is left.
 pub fn sustained(arrivals: &[ArrivalStretch], base: f64) -> Option<f64> {
     let arrivals = trimmed(arrivals);
-    let (first, last) = (arrivals.first()?, arrivals.last()?);
-    let seconds = last.from + last.seconds - first.from;
-    let all: f64 = arrivals.iter().map(|one| one.amount).sum();
+    let (ArrivalStretch { from, seconds, amount: all }, _) = walk(arrivals, base).last()?;
     let held = peak(arrivals, base);
     if held < MIN_EXCESS_SHARE / 2.0 * all {
         return Some(all / seconds).filter(|rate| rate.is_finite());
     }
     let burst = arrivals_until_excess(arrivals, base, USED_UP_SHARE * held)?;
-    let after = arrivals.iter().find(|one| one.from - first.from >= burst.seconds + one.seconds / 2.0)?;
-    let left = seconds - (after.from - first.from);
+    let after = arrivals.iter().find(|one| one.from - from >= burst.seconds + one.seconds / 2.0)?;
+    let left = seconds - (after.from - from);
     let mut amount = 0.0;
     let sum = |one: &ArrivalStretch| {
         amount += one.amount;

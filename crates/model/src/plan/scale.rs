@@ -125,14 +125,11 @@ fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     let (block, threads) = (block(part), threads(part));
     let least = if part.asked("message") { LEAST_OPERATIONS } else { 2 };
     for (key, values) in &mut part.lists {
+        let at_least = |n: u64, least: u64| times(n, scale).max(n.min(least));
         let rule = |n: u64| match amount(key) {
-            Some(ScaledAmount::Bytes) => {
-                times(n, scale).max(n.min(block.saturating_mul(least).saturating_mul(threads)))
-            }
-            Some(ScaledAmount::Transfers) => {
-                times(n, scale).max(n.min(LEAST_OPERATIONS.saturating_mul(threads)))
-            }
-            Some(ScaledAmount::Operations) => times(n, scale).max(n.min(LEAST_WORK)),
+            Some(ScaledAmount::Bytes) => at_least(n, block.saturating_mul(least).saturating_mul(threads)),
+            Some(ScaledAmount::Transfers) => at_least(n, LEAST_OPERATIONS.saturating_mul(threads)),
+            Some(ScaledAmount::Operations) => at_least(n, LEAST_WORK),
             Some(ScaledAmount::Order) => scaled_order(n, scale),
             Some(ScaledAmount::File) if files => times(n, scale).max(LEAST_FILE).max(room),
             Some(ScaledAmount::File) | None => n,
