@@ -60,17 +60,15 @@ impl<'a> RunView<'a> {
 
     /// Compares each rate with that of the same case, node and repetition at the fewest threads.
     pub fn compared(&self) -> Vec<Compared<'a>> {
-        let rates: Vec<&Measurement> = self.measurements.iter().filter(|m| is_comparable(m)).collect();
-        let same =
-            |a: &Measurement, b: &Measurement| (kind(a), &a.node, a.repeat) == (kind(b), &b.node, b.repeat);
-        let is_first = |(index, first): &(usize, &&'a Measurement)| {
-            !rates[..*index].iter().any(|earlier| same(earlier, first))
-        };
-        let alike = |(_, first): (usize, &&'a Measurement)| {
-            let alike: Vec<&Measurement> = rates.iter().copied().filter(|m| same(m, first)).collect();
-            compared_alike(&alike)
-        };
-        rates.iter().enumerate().filter(is_first).flat_map(alike).collect()
+        let mut groups: Vec<((String, &String, u32), Vec<&'a Measurement>)> = Vec::new();
+        for rate in self.measurements.iter().filter(|m| is_comparable(m)) {
+            let key = (kind(rate), &rate.node, rate.repeat);
+            match groups.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, alike)) => alike.push(rate),
+                None => groups.push((key, vec![rate])),
+            }
+        }
+        groups.iter().flat_map(|(_, alike)| compared_alike(alike)).collect()
     }
 }
 
