@@ -22,7 +22,7 @@ pub use syntax::JobEnvironment;
 use plimsoll_machine::{DeviceNumber, Root};
 use plimsoll_model::case::Value;
 use plimsoll_model::plan::file::PlanFile;
-use plimsoll_model::plan::{self, Group, PlanPositions, Position};
+use plimsoll_model::plan::{self, Group, PlanPositions};
 use plimsoll_units::text::{read_small, read_small_file, shown_path, shown_within};
 
 /// Extension of a job file.
@@ -225,7 +225,7 @@ fn group(job: &FioWorkload, file: &str) -> Group {
         let all = if shares { each } else { each.saturating_mul(job.threads) };
         lists.insert("size", vec![Value::Size(all)]);
     }
-    let start = |line: &FileLine| Position { line: line.number, column: 1 };
+    let start = |line: &FileLine| (line.number, 1);
     let keys = lists.keys().map(|key| {
         let given = job.given.get(key).map(|given| &given.line).filter(|line| &*line.file == file);
         let at = start(given.unwrap_or(&job.line));

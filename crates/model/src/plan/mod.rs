@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::{Case, Key, Value, find_word};
 
 pub use exclude::Exclude;
-pub use places::{KeyPosition, PlanPositions, Position};
+pub use places::{KeyPosition, PlanPositions};
 
 /// Sampling of the cases of a group or plan; `None` falls back to the plan or the default.
 #[derive(Clone, Debug, Default, PartialEq)]

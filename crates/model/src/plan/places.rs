@@ -1,21 +1,12 @@
 use std::collections::BTreeMap;
 
-/// Position in a text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-}
-
-/// Positions of a key and its values.
+/// Positions of a key and its values: (line, column in characters), both from 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyPosition {
     /// Position of the key.
-    pub key: Position,
+    pub key: (usize, usize),
     /// Positions of its values, in order.
-    pub values: Vec<Position>,
+    pub values: Vec<(usize, usize)>,
 }
 
 /// Positions of a group and its keys; empty if the group is not from a file.
@@ -23,8 +14,8 @@ pub struct KeyPosition {
 pub struct PlanPositions {
     /// File name, sanitised.
     pub file: String,
-    /// Position of the group's table.
-    pub group: Position,
+    /// Position (line, column) of the group's table.
+    pub group: (usize, usize),
     /// Positions of its keys.
     pub keys: BTreeMap<String, KeyPosition>,
     /// By key: option of a foreign job file that the key comes from, with file and line.
@@ -44,8 +35,8 @@ impl PlanPositions {
         self.descriptions.get(key).or(self.group_label.as_ref()).map(String::as_str)
     }
 
-    /// Returns the position of value `index` of `key`, else of the key, else of the group.
-    pub fn of(&self, key: &str, index: Option<usize>) -> Position {
+    /// Returns (line, column) of value `index` of `key`, else of the key, else of the group.
+    pub fn of(&self, key: &str, index: Option<usize>) -> (usize, usize) {
         let place = self.keys.get(key);
         let value = place.zip(index).and_then(|(place, index)| place.values.get(index)).copied();
         value.or(place.map(|place| place.key)).unwrap_or(self.group)

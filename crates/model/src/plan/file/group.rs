@@ -7,24 +7,20 @@ use toml::de::DeValue;
 use super::value::{self, bounded, items, text};
 use super::{NO_SERVER, PlanMistake, PlanText, PlanValue, SERVER, spelled};
 use crate::case::{CaseGlob, KEYS, Key, Value};
-use crate::plan::{Exclude, Group, KeyPosition, PlanPositions, Position};
+use crate::plan::{Exclude, Group, KeyPosition, PlanPositions};
 
 /// Keys of a group, in addition to the parameters of cases.
 pub const GROUP_KEYS: &str =
     "benchmark name note exclude samples series sample-time warm-up precision budget against job";
 
 impl PlanText<'_> {
-    fn position(self, span: &Range<usize>) -> Position {
-        let (line, column) = self.lines.position(span.start);
-        Position { line, column }
-    }
-
     pub(super) fn place(self, key: Range<usize>, value: &PlanValue<'_>) -> KeyPosition {
+        let at = |one: &PlanValue<'_>| self.lines.position(one.span().start);
         let values = match value.get_ref() {
-            DeValue::Array(items) => items.iter().map(|item| self.position(&item.span())).collect(),
-            _ => vec![self.position(&value.span())],
+            DeValue::Array(items) => items.iter().map(at).collect(),
+            _ => vec![at(value)],
         };
-        KeyPosition { key: self.position(&key), values }
+        KeyPosition { key: self.lines.position(key.start), values }
     }
 }
 
@@ -39,7 +35,7 @@ pub(super) fn group(
     wrong: &mut Vec<PlanMistake>,
 ) -> Result<Group, PlanMistake> {
     let table = node.get_ref().as_table().ok_or_else(not_a_group)?;
-    let (file, position) = (source.file.to_owned(), source.position(&node.span()));
+    let (file, position) = (source.file.to_owned(), source.lines.position(node.span().start));
     let places = PlanPositions { file, group: position, ..PlanPositions::default() };
     let mut group = Group { places, ..Group::default() };
     let before = wrong.len();

@@ -186,10 +186,10 @@ fn fitting(limits: &UserLimits) -> Result<(), UserLimitError> {
 /// Parses and checks each limit of a plan file. An error has the limit's line and column.
 fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>> {
     single_limits(plan).into_iter().enumerate().map(|(index, text)| {
-        let at = plan.places.of("limit", Some(index));
+        let (line, column) = plan.places.of("limit", Some(index));
         let place = |error: UserLimitError| {
             let (why, file) = (error.why, &plan.places.file);
-            Failure::usage(format!("plan {file}, line {}, column {}: limit: {why}", at.line, at.column))
+            Failure::usage(format!("plan {file}, line {line}, column {column}: limit: {why}"))
         };
         let limits = UserLimits::parse(&text).and_then(|limits| fitting(&limits).map(|()| limits));
         limits.map_err(place)
