@@ -70,8 +70,8 @@ mod tests {
         let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
         hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
         let mut samples = samples(&[Some(4.5e9)]);
-        samples[0].conditions.more =
-            [("clock_hz_cpu_core".to_owned(), 5e9), ("clock_hz_cpu_atom".to_owned(), 4e9)].into();
+        let clocks = [("clock_hz_cpu_core".to_owned(), 5e9), ("clock_hz_cpu_atom".to_owned(), 4e9)];
+        samples[0].conditions.more = clocks.into_iter().collect();
         for kind in ["linpack/n=8000/nb=192", "gemm/type=f64/n=4000"] {
             let id = format!("cpu.{kind}/isa=avx2/threads=4");
             let limit = &limits_of(limits, (&hybrid, &id, "rate"), &samples)[0];

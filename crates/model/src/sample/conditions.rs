@@ -228,13 +228,6 @@ impl FromIterator<(String, f64)> for Numbers {
     }
 }
 
-#[cfg(any(test, feature = "testing"))]
-impl<const N: usize> From<[(String, f64); N]> for Numbers {
-    fn from(named: [(String, f64); N]) -> Self {
-        Self(named.into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,7 +43,7 @@ fn names() -> [String; 3] {
 }
 
 fn figure(value: f64, speed: f64) -> PairAnswer {
-    let more = [("path_loopback".to_owned(), 0.0), ("path_speed".to_owned(), speed)].into();
+    let more = [("path_loopback".to_owned(), 0.0), ("path_speed".to_owned(), speed)].into_iter().collect();
     let conditions = Conditions { more, ..Conditions::default() };
     Ok(PairFigure { samples: vec![value, value * 1.1, value * 0.9], conditions })
 }
@@ -70,14 +70,14 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
     let cells: Vec<_> = made.samples[0].matrix.iter().map(|c| (c.row, c.column, c.value)).collect();
     assert_eq!(cells, [(0, 1, 100.0), (0, 2, 50.0)]);
     // The interfaces differ in speed, so no limit can depend on it.
-    assert_eq!(made.samples[0].conditions.more, [("path_loopback".to_owned(), 0.0)].into());
+    assert_eq!(made.samples[0].conditions.more, [("path_loopback".to_owned(), 0.0)].into_iter().collect());
     let reported = made.facts.warnings[0].to_string();
     assert_eq!(reported, r"1 of 3 pairs have no figure: n2 to n3: no\u{a}route");
     assert_eq!(simultaneous_sum(case(), &all).unwrap().ended, Some(lost));
     let sum = simultaneous_sum(case(), &all[..2]).unwrap();
     assert_eq!(sum.values("goodput")[0], 150.0);
     let more = [("path_loopback".to_owned(), 0.0), ("pairs".to_owned(), 2.0)];
-    assert_eq!(sum.samples[0].conditions.more, more.into());
+    assert_eq!(sum.samples[0].conditions.more, more.into_iter().collect());
     assert_eq!(each(case(), &[], &names()), None);
     let trips = "network.latency/protocol=tcp/message=1/streams=1".parse().unwrap();
     assert_eq!(simultaneous_sum(trips, &all[..2]), None);
