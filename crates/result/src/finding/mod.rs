@@ -22,16 +22,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_bench::benchmarks;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{self, RunView};
+use plimsoll_model::view::RunView;
 
 use crate::document::Finding;
 use evidence::CasesOfFinding;
-
-/// A rule: derives findings from the measurements of one node.
-pub type Rule = fn(&RunView<'_>) -> Vec<view::PlainFinding>;
-
-/// Rules for all benchmarks.
-pub const RULES: &[Rule] = &[scales::find, changed::find, shortfall::find, energy::find];
 
 /// Most nodes whose single findings are listed; above, only differences between nodes are.
 const MAX_LISTED_NODES: usize = 8;
@@ -113,9 +107,9 @@ fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Findin
 /// Returns the findings of one node by topic, the general rules first within a topic.
 fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
     let run = RunView { measurements };
-    let general = RULES.iter().flat_map(|rule| rule(&run));
-    let mut found: Vec<view::PlainFinding> =
-        general.chain(benchmarks().flat_map(|benchmark| (benchmark.descriptor().findings)(&run))).collect();
+    let general = [scales::find(&run), changed::find(&run), shortfall::find(&run), energy::find(&run)];
+    let mut found = general.concat();
+    found.extend(benchmarks().flat_map(|benchmark| (benchmark.descriptor().findings)(&run)));
     found.sort_by_key(|finding| finding.topic);
     found.into_iter().map(Finding::from).collect()
 }
