@@ -176,10 +176,8 @@ impl Core {
     pub fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, String> {
         let rates: Result<Vec<f64>, String> =
             self.rows.iter().map(|row| row.per_cycle(of, bits, cpu)).collect();
-        let rates = rates.map_err(|why| match &self.note {
-            Some(note) => format!("{why} ({note})"),
-            None => why,
-        })?;
+        let note = self.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
+        let rates = rates.map_err(|why| why + &note)?;
         let first = rates.first().copied();
         first.filter(|first| rates.iter().all(|rate| rate == first)).ok_or_else(|| {
             let note = self.note.as_deref().unwrap_or(&self.name);
