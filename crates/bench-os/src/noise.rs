@@ -43,7 +43,8 @@ impl Benchmark for Noise {
             words: &[
                 LabelPart::Word("time taken, all CPUs"),
                 LabelPart::Case("threshold", |case| {
-                    let threshold = case.get("threshold").filter(|v| **v != Value::Time(DEFAULT_THRESHOLD))?;
+                    let threshold =
+                        case.get("threshold").filter(|v| **v != Value::Time(DEFAULT_THRESHOLD))?;
                     Some(format!("gaps from {threshold}"))
                 }),
             ],

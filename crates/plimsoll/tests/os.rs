@@ -5,8 +5,7 @@ use std::process::Command;
 
 use crate::disk::measurements;
 use crate::support::{
-    PROGRAM, coded, command, confine, done, has, json, list, lossy, reason, scratch, skip, start, text,
-    until,
+    PROGRAM, coded, command, confine, done, has, json, list, lossy, reason, scratch, skip, start, text, until,
 };
 
 /// Arguments for one short sample, with the document alone on standard output.

@@ -59,7 +59,8 @@ impl<'t> LinePositions<'t> {
 /// file of UTF-8 with at most `most` bytes.
 pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
     // Checked before opening: opening a FIFO blocks until it has a writer.
-    let quoted = if shown_path(path).contains('*') { "; the shell replaces * if it is not quoted" } else { "" };
+    let quoted =
+        if shown_path(path).contains('*') { "; the shell replaces * if it is not quoted" } else { "" };
     let about = std::fs::metadata(path).map_err(|e| format!("{e}{quoted}"))?;
     if about.is_dir() {
         return Err("it is a directory: name its files".to_owned());

@@ -68,9 +68,11 @@ impl Images {
             let holds_it = path.is_none_or(|path| superblock(root, path, image.offset).is_some());
             holds_it || !image.whole
         };
-        let shown = self.mounted.iter().find(may_be).map(|image| {
-            format!("{} (the kernel does not tell which files those are)", image.phrases)
-        });
+        let shown = self
+            .mounted
+            .iter()
+            .find(may_be)
+            .map(|image| format!("{} (the kernel does not tell which files those are)", image.phrases));
         let hidden = || "is mounted in a mount namespace that cannot be seen".to_owned();
         let phrases = shown.or_else(|| (self.unseen > 0).then(hidden));
         phrases.map(|phrases| format!("may be a file from which an erofs {phrases}"))

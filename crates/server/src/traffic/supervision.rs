@@ -115,7 +115,9 @@ impl<'a> Supervision<'a> {
             self.message_received();
             match message {
                 Message::Alive => {}
-                Message::Refused(why) => return Err(LostTransfer::Refused(plimsoll_units::text::shown(&why))),
+                Message::Refused(why) => {
+                    return Err(LostTransfer::Refused(plimsoll_units::text::shown(&why)));
+                }
                 Message::Unacknowledged { segment } => {
                     return Err(LostTransfer::Unacknowledged { segment, sender: TransferEnd::Server });
                 }

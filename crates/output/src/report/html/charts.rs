@@ -9,7 +9,9 @@ use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::words::{human, is_usual};
 use plimsoll_result::document::Run;
 
-use super::data::{AxisScale, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number};
+use super::data::{
+    AxisScale, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number,
+};
 use super::stated::StatedCases;
 use super::{PUBLISHED, ReferenceFigure};
 use crate::report::grouped;
