@@ -4,7 +4,7 @@ mod matrix;
 mod tool_results;
 
 pub use matrix::{Flow, LabelMedian, Matrix, MeasuredEntry};
-pub use tool_results::{Availability, Parity, ToolResult};
+pub use tool_results::{Availability, ToolResult};
 
 pub use crate::warning::Note;
 

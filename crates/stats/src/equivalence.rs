@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::samples::{ascending, median};
+
 /// Minimum number of pairs for an interval.
 pub const MIN_PAIRS: usize = 3;
 
@@ -22,46 +24,44 @@ pub enum EquivalenceVerdict {
     Inconclusive,
 }
 
-/// Ratio of paired values.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Ratio of paired values, such as our figures and those of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Median of the ratios of the pairs.
     pub median: f64,
     /// 95 % confidence interval by Student's t on the logarithms, extended to include the median;
     /// `None` below [`MIN_PAIRS`].
     pub ci95: Option<[f64; 2]>,
-    tost: Option<[f64; 2]>,
 }
 
 impl Ratio {
     /// Returns the ratio first ÷ second over the `pairs` of positive numbers; `None` if none is.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
-        let usable = pairs.iter().filter(|(own, other)| *own > 0.0 && *other > 0.0);
-        let mut logs: Vec<f64> =
-            usable.map(|(own, other)| (own / other).ln()).filter(|log| log.is_finite()).collect();
-        logs.sort_by(f64::total_cmp);
-        let (low, high) = (logs.get(logs.len().checked_sub(1)? / 2)?, logs.get(logs.len() / 2)?);
-        let median = ((low + high) / 2.0).exp();
+        let logs = logarithms(pairs);
+        let median = median(logs.clone())?.exp();
         let ci95 = interval(&logs, 0.975).map(|[low, high]| [low.min(median), high.max(median)]);
-        Some(Ratio { median, ci95, tost: interval(&logs, 0.95) })
+        Some(Ratio { median, ci95 })
     }
+}
 
-    /// Compares the ratio with a margin: with 0.03, a ratio from 1 ÷ 1.03 to 1.03 is equivalent.
-    pub fn verdict(&self, margin: f64) -> EquivalenceVerdict {
-        let (Some([low, high]), Some(tost)) = (self.ci95, self.tost) else {
-            return EquivalenceVerdict::Inconclusive;
-        };
+impl EquivalenceVerdict {
+    /// Compares the ratio of `pairs` with a margin: with 0.03, 1 ÷ 1.03 to 1.03 is equivalent.
+    pub fn of(pairs: &[(f64, f64)], margin: f64) -> Self {
+        let (ci95, tost) = (Ratio::of(pairs).and_then(|r| r.ci95), interval(&logarithms(pairs), 0.95));
         let edge = 1.0 + margin.max(0.0);
-        if tost[0] > 1.0 / edge && tost[1] < edge {
-            EquivalenceVerdict::Equivalent
-        } else if low > 1.0 {
-            EquivalenceVerdict::Higher
-        } else if high < 1.0 {
-            EquivalenceVerdict::Lower
-        } else {
-            EquivalenceVerdict::Inconclusive
+        match ci95.zip(tost) {
+            Some((_, [least, most])) if least > 1.0 / edge && most < edge => Self::Equivalent,
+            Some(([low, _], _)) if low > 1.0 => Self::Higher,
+            Some(([_, high], _)) if high < 1.0 => Self::Lower,
+            _ => Self::Inconclusive,
         }
     }
+}
+
+/// Returns the logarithms of the ratios of pairs of positive numbers, ascending.
+fn logarithms(pairs: &[(f64, f64)]) -> Vec<f64> {
+    let usable = pairs.iter().filter(|(own, other)| *own > 0.0 && *other > 0.0);
+    ascending(usable.map(|(own, other)| (own / other).ln()).filter(|log| log.is_finite()).collect())
 }
 
 /// Returns the mean ratio's interval up to `quantile` of Student's t; `None` below [`MIN_PAIRS`].
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn close_pairs_are_equivalent_and_far_ones_are_not() {
-        let verdict = |ratios: &[f64]| Ratio::of(&pairs(ratios)).unwrap().verdict(0.03);
+        let verdict = |ratios: &[f64]| EquivalenceVerdict::of(&pairs(ratios), 0.03);
         assert_eq!(verdict(&[1.0, 1.01, 0.995, 1.002, 1.0]), EquivalenceVerdict::Equivalent);
         assert_eq!(verdict(&[1.2, 1.21, 1.19, 1.2, 1.22]), EquivalenceVerdict::Higher);
         assert_eq!(verdict(&[0.5, 0.51, 0.49, 0.5, 0.5]), EquivalenceVerdict::Lower);
@@ -120,12 +120,12 @@ mod tests {
             pairs in prop::collection::vec((1e-9f64..1e12, 1e-9f64..1e12), 1..20), margin in 0.0f64..0.5,
         ) {
             let swapped: Vec<_> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
-            let mirrored = match Ratio::of(&swapped).unwrap().verdict(margin) {
+            let mirrored = match EquivalenceVerdict::of(&swapped, margin) {
                 EquivalenceVerdict::Higher => EquivalenceVerdict::Lower,
                 EquivalenceVerdict::Lower => EquivalenceVerdict::Higher,
                 same => same,
             };
-            prop_assert_eq!(Ratio::of(&pairs).unwrap().verdict(margin), mirrored);
+            prop_assert_eq!(EquivalenceVerdict::of(&pairs, margin), mirrored);
         }
 
         #[test]

@@ -17,15 +17,6 @@ pub enum Availability {
     Unavailable,
 }
 
-/// Ratio of our figure to the tool's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Parity {
-    /// Median of the pairs' ratios.
-    pub median: f64,
-    /// 95 % confidence interval; null below 3 pairs.
-    pub ci95: Option<[f64; 2]>,
-}
-
 /// Result of one tool for one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
@@ -62,7 +53,7 @@ pub struct ToolResult {
     /// The tool's median's share of the metric's limit.
     pub of_limit: Option<f64>,
     /// Ratio of ours to the tool's, pair by pair.
-    pub ratio: Option<Parity>,
+    pub ratio: Option<Ratio>,
     /// Margin within which figures count as equivalent, fixed before the run.
     pub margin: f64,
     /// Verdict on the pairs; never equivalent unless the definitions match exactly.
@@ -75,13 +66,8 @@ impl ToolResult {
     /// Compares a reference tool's figures with ours; a difference up to `margin` (0.05) is none.
     pub fn of(tool_run: &ToolRun, margin: f64) -> Self {
         let pairs: Vec<(f64, f64)> = tool_run.pairs.iter().map(|p| (p.own, p.tool)).collect();
-        let ratio = Ratio::of(&pairs);
-        let verdict = match (ratio, tool_run.definition) {
-            (None, _) => EquivalenceVerdict::Inconclusive,
-            // A zero margin is never met: other definitions only give higher or lower.
-            (Some(ratio), Match::Exact) => ratio.verdict(margin),
-            (Some(ratio), Match::Scaled | Match::Related) => ratio.verdict(0.0),
-        };
+        // A zero margin is never met: other definitions only give higher or lower.
+        let judged_margin = if tool_run.definition == Match::Exact { margin } else { 0.0 };
         let samples: Vec<f64> = tool_run.pairs.iter().map(|p| p.tool).collect();
         let is_ok = tool_run.unavailable.is_none();
         Self {
@@ -99,9 +85,9 @@ impl ToolResult {
             samples,
             own_of_limit: None,
             of_limit: None,
-            ratio: ratio.map(|ratio| Parity { median: ratio.median, ci95: ratio.ci95 }),
+            ratio: Ratio::of(&pairs),
             margin,
-            verdict,
+            verdict: EquivalenceVerdict::of(&pairs, judged_margin),
             warnings: tool_run.warnings.clone(),
         }
     }

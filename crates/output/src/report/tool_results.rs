@@ -361,8 +361,7 @@ mod tests {
                     let _ = agree(own, tool, ratio);
                     let tool_result = &mut run.measurements[0].metrics[0].tool_results[0];
                     (tool_result.own, tool_result.median) = (vec![own], Some(tool));
-                    tool_result.ratio =
-                        Some(plimsoll_model::measurement::Parity { median: ratio, ci95: Some([ratio; 2]) });
+                    tool_result.ratio = Some(plimsoll_stats::Ratio { median: ratio, ci95: Some([ratio; 2]) });
                     assert!(!section(&run, &Style::plain(100)).is_empty());
                 }
             }

@@ -3,11 +3,11 @@
 use plimsoll_bench::label::label;
 use plimsoll_bench::{Better, Curve};
 use plimsoll_model::case::{ALL_PAIRS, Case, KEYS};
-use plimsoll_model::measurement::{Flow, Measurement, MetricResult, Parity, SamplePoint};
+use plimsoll_model::measurement::{Flow, Measurement, MetricResult, SamplePoint};
 use plimsoll_model::view::NOTABLE;
 use plimsoll_model::words::human;
 use plimsoll_result::document::Run;
-use plimsoll_stats::{Seed, segments};
+use plimsoll_stats::{Ratio, Seed, segments};
 
 use super::alike::short_names;
 use super::data::{self, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number};
@@ -189,7 +189,7 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
     for (measurement, name) in run.measurements.iter().zip(short_names(&cases)) {
         for tool_result in measurement.metrics.iter().flat_map(|metric| &metric.tool_results) {
             margin = margin.max(tool_result.margin);
-            let row = |ratio: Parity| (format!("{} · {name}", tool_result.tool), ratio.median, ratio.ci95);
+            let row = |ratio: Ratio| (format!("{} · {name}", tool_result.tool), ratio.median, ratio.ci95);
             rows.extend(tool_result.ratio.map(row));
         }
     }
