@@ -84,7 +84,7 @@ mod tests {
         let kinds = [kind("cpu_core", "0-1"), kind("cpu_atom", "2-3"), kind("other one", "4")];
         let clocks = [(0, Some(5e9)), (1, Some(4e9)), (2, None), (3, Some(3e9)), (4, None)];
         let wanted = [("clock_hz_cpu_core".to_owned(), 4.5e9), ("clock_hz_cpu_atom".to_owned(), 3e9)];
-        assert_eq!(clocks_of(&kinds, &clocks), wanted.into());
+        assert_eq!(clocks_of(&kinds, &clocks), wanted.into_iter().collect());
     }
 
     #[test]
