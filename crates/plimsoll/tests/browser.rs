@@ -39,16 +39,10 @@ impl Browser {
     pub(crate) fn open_at(address: &str, width: u32) -> Option<Self> {
         let mut browser = match Self::start() {
             Ok(browser) => browser,
-            Err(e) => {
-                skip(&format!("needs chromium: {e}"));
-                return None;
-            }
+            Err(e) => return skip(&format!("needs chromium: {e}")),
         };
         let made = browser.try_order("Target.createTarget", json!({ "url": "about:blank" }));
-        let Some(made) = made else {
-            skip("chromium ends at once");
-            return None;
-        };
+        let Some(made) = made else { return skip("chromium ends at once") };
         let attached =
             browser.order("Target.attachToTarget", json!({ "targetId": made["targetId"], "flatten": true }));
         browser.session = Some(attached["sessionId"].as_str().unwrap().to_owned());

@@ -28,10 +28,7 @@ impl Group {
     pub(crate) fn make(controller: &str) -> Option<Self> {
         match Self::try_make(controller) {
             Ok(group) => Some(group),
-            Err(why) => {
-                skip(&format!("no control group: {why}"));
-                None
-            }
+            Err(why) => skip(&format!("no control group: {why}")),
         }
     }
 

@@ -80,8 +80,7 @@ impl Machines {
         );
         fs::write(path("config"), config).unwrap();
         let Some(bridge) = Namespace::new(&[], "cat") else {
-            skip("needs the right to make network namespaces");
-            return None;
+            return skip("needs the right to make network namespaces");
         };
         bridge
             .must("ip link add br0 type bridge; ip link set br0 up; ip address add 198.18.9.100/24 dev br0");

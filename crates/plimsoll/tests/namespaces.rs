@@ -83,11 +83,10 @@ impl Link {
     /// `None`, and a skipped test, if this is not possible.
     #[track_caller]
     pub(crate) fn new() -> Option<Self> {
-        let made = Self::made();
-        if made.is_none() {
-            skip("no network namespaces here: needs root, unshare, nsenter, ip, tc and nft");
+        match Self::made() {
+            None => skip("no network namespaces here: needs root, unshare, nsenter, ip, tc and nft"),
+            made => made,
         }
-        made
     }
 
     fn made() -> Option<Self> {

@@ -56,8 +56,7 @@ impl Cluster {
     fn new() -> Option<Self> {
         for needed in ["slurmctld", "slurmd", "munged", "scontrol", "sbatch", "srun"] {
             if program(needed).is_none() {
-                skip(&format!("needs {needed} (slurmctld, slurmd, slurm-client, munge)"));
-                return None;
+                return skip(&format!("needs {needed} (slurmctld, slurmd, slurm-client, munge)"));
             }
         }
         // A socket's path is short.

@@ -416,18 +416,19 @@ pub(crate) fn valid_operation() -> Option<String> {
     let valid = list(&run["measurements"]).iter().find(|m| m["status"] == "ok");
     let operation = valid.and_then(|m| m["case"]["params"]["op"].as_str()).map(str::to_owned);
     if operation.is_none() {
-        skip("what is known of this processor is wrong for every operation");
+        return skip("what is known of this processor is wrong for every operation");
     }
     operation
 }
 
-/// Lists the running test as skipped.
+/// Lists the running test as skipped, and returns what stands for nothing: `()` or `None`.
 #[track_caller]
-pub(crate) fn skip(why: &str) {
+pub(crate) fn skip<T: Default>(why: &str) -> T {
     let (thread, place) = (std::thread::current(), Location::caller());
     // With one thread, tests run on the main one.
     let name = thread.name().filter(|name| *name != "main");
     skipped(&name.map_or_else(|| place.to_string(), str::to_owned), why);
+    T::default()
 }
 
 /// Names a skipped test, or a part of one, on stderr and in the list that `make test` prints at its
@@ -444,18 +445,14 @@ pub(crate) fn skipped(test: &str, why: &str) {
 #[track_caller]
 pub(crate) fn has(programs: &[&str]) -> Option<()> {
     let missing: Vec<_> = programs.iter().filter(|program| !exists(program)).collect();
-    if !missing.is_empty() {
-        skip(&format!("needs {missing:?}"));
-    }
-    missing.is_empty().then_some(())
+    if missing.is_empty() { Some(()) } else { skip(&format!("needs {missing:?}")) }
 }
 
 /// `None`, and a skipped test, without root or one of these programs.
 #[track_caller]
 pub(crate) fn possible(programs: &[&str]) -> Option<()> {
     if !rustix::process::geteuid().is_root() {
-        skip("needs root");
-        return None;
+        return skip("needs root");
     }
     has(programs)
 }

@@ -250,8 +250,7 @@ impl Loop {
         let made =
             Command::new("losetup").args(["--find", "--show"]).args(options).arg(image).output().unwrap();
         if !made.status.success() {
-            skip(&format!("no loop device: {}", lossy(&made.stderr).trim()));
-            return None;
+            return skip(&format!("no loop device: {}", lossy(&made.stderr).trim()));
         }
         Some(Loop { device: lossy(&made.stdout).trim().to_owned(), image: image.into(), _shared: shared })
     }

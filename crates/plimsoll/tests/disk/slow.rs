@@ -18,8 +18,7 @@ impl Zram {
     pub(super) fn new(size: &str, limit: &str) -> Option<Zram> {
         possible(&[])?;
         let Ok(number) = std::fs::read_to_string("/sys/class/zram-control/hot_add") else {
-            skip("this kernel has no zram");
-            return None;
+            return skip("this kernel has no zram");
         };
         let zram = Zram(number.trim().parse().unwrap());
         let set = |file: &str, value: &str| std::fs::write(zram.file(file), value);
@@ -137,9 +136,8 @@ fn read_in(mount: &str) -> Option<serde_json::Value> {
     match output.status.code() {
         Some(77) => skip("the maker of the file system is not installed"),
         Some(78) => skip("the kernel cannot mount it"),
-        _ => return Some(json(&with_code(&output, 0).0)),
+        _ => Some(json(&with_code(&output, 0).0)),
     }
-    None
 }
 
 #[test]
