@@ -24,17 +24,16 @@ fn all_ok(line: &str) {
 
 #[test]
 fn a_mounted_device_is_refused_by_its_mount_point_and_stays_as_it_is() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(device) = Loop::new(SIZE, &[]) else { return };
     // The kernel writes nothing later by itself.
     assert!(run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device.device]));
-    let place = dir.path().join("mnt");
+    let place = device.dir().join("mnt");
     let mounted = Mounted::new(&device.device, &place);
     std::fs::write(place.join("file"), "precious").unwrap();
     assert!(run("sync", &["-f", place.to_str().unwrap()]));
     device.refused(&["is mounted on", "/mnt"]);
     // A link to it is the same device.
-    let link = dir.path().join("by-id");
+    let link = device.dir().join("by-id");
     std::os::unix::fs::symlink(&device.device, &link).unwrap();
     let (before, link) = (device.bytes(), link.display());
     let ran = on_device(&format!("--target {link} --destroy-data-on {link}:{SIZE} --op write --size 8M"));
@@ -48,11 +47,10 @@ fn a_mounted_device_is_refused_by_its_mount_point_and_stays_as_it_is() {
 
 #[test]
 fn a_device_mounted_in_another_namespace_is_refused_by_its_mount_point_also_through_its_file() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(device) = Loop::new(SIZE, &[]) else { return };
     let Some(()) = possible(&["unshare", "mkfs.ext4"]) else { return };
     assert!(run("mkfs.ext4", &["-q", &device.device]));
-    let (mut holder, process) = mounted_elsewhere(&device.device, &dir.path().join("mnt"));
+    let (mut holder, process) = mounted_elsewhere(&device.device, &device.dir().join("mnt"));
     device.refused(&["is mounted on", &process]);
     for on in [&device.image, Path::new(&device.device)] {
         let second = Loop::on(on, &["--offset", "16M"]).unwrap();
@@ -76,8 +74,7 @@ fn a_device_mounted_in_another_namespace_is_refused_by_its_mount_point_also_thro
 
 #[test]
 fn a_device_is_trimmed_with_consent_and_mapped_without() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(device) = Loop::new(SIZE, &[]) else { return };
     let name = device.device.as_str();
     let before = device.bytes();
     let mapped = "--engine mmap --cache buffered --block 4K";
@@ -103,8 +100,7 @@ fn a_device_is_trimmed_with_consent_and_mapped_without() {
 
 #[test]
 fn who_holds_a_device_or_the_file_behind_it_open_without_a_claim_is_named() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(device) = Loop::new(SIZE, &[]) else { return };
     for (open, lead) in [(Path::new(&device.device), ""), (&device.image, "image, which is ")] {
         let open = std::fs::File::options().read(true).write(true).open(open).unwrap();
         let (_holder, process) = holding(open);
@@ -117,8 +113,7 @@ fn who_holds_a_device_or_the_file_behind_it_open_without_a_claim_is_named() {
 
 #[test]
 fn each_mark_and_user_of_a_device_is_named() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &["--partscan"]) else { return };
+    let Some(device) = Loop::new(SIZE, &["--partscan"]) else { return };
     let name = device.device.as_str();
     let mut missing = Vec::new();
     let makers: [(&str, Vec<&str>, &str); 3] = [
@@ -177,9 +172,8 @@ fn each_mark_and_user_of_a_device_is_named() {
 /// Without blkid unknown data is refused, and a device that is empty at both ends is not.
 #[test]
 fn without_blkid_only_an_empty_device_is_written_to() {
-    let dir = scratch();
     let Some(()) = possible(&["unshare"]) else { return };
-    let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(device) = Loop::new(SIZE, &[]) else { return };
     let line = format!(
         "disk --only disk.io --samples 1 --sample-time 10ms --op write --store none --quiet --json - --size 8M {}",
         consent(&device.device)
@@ -207,8 +201,7 @@ fn without_blkid_only_an_empty_device_is_written_to() {
 
 #[test]
 fn consent_is_for_one_device_and_its_serial() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(device) = Loop::new(SIZE, &[]) else { return };
     let name = device.device.as_str();
     let before = device.bytes();
     let with = |consent: &str| on_device(&format!("--target {name} --destroy-data-on {consent} --op write"));
@@ -227,7 +220,7 @@ fn consent_is_for_one_device_and_its_serial() {
     assert_eq!(skipped["cause"], "unsafe", "{skipped}");
     assert!(device.bytes() == before, "what was only read has changed");
     // Neither a plan nor the environment can consent.
-    let plan = dir.path().join("plan.toml");
+    let plan = device.dir().join("plan.toml");
     for text in ["destroy-data-on = \"/dev/sda:1\"\n", "target = \"/dev/sda\"\n"] {
         std::fs::write(&plan, format!("{text}[[group]]\nbenchmark = [\"disk.io\"]\n")).unwrap();
         one_line(&command("run --store none").arg(&plan).output().unwrap(), 2, &["line 1"]);
@@ -237,8 +230,7 @@ fn consent_is_for_one_device_and_its_serial() {
 
 #[test]
 fn with_consent_a_device_is_filled_written_and_verified() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(device) = Loop::new(SIZE, &[]) else { return };
     let before = device.bytes();
     let line = format!("{} --op read,write --block 4K --depth 4 --verify", consent(&device.device));
     for measurement in measurements(&on_device(&line), 0) {
@@ -278,8 +270,7 @@ fn times_of_a_request(device: &Loop) -> Option<[f64; 3]> {
 
 #[test]
 fn the_time_of_a_request_is_what_the_counters_of_the_device_say() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(device) = Loop::new(SIZE, &[]) else { return };
     // The device also counts the warm-up, and other load makes samples differ.
     let agree =
         |&[each, whole, latency]: &[f64; 3]| (0.3..3.0).contains(&(each / whole)) && each < latency * 1.1;
@@ -301,8 +292,7 @@ fn the_time_of_a_request_is_what_the_counters_of_the_device_say() {
 
 #[test]
 fn sectors_of_4_kib_refuse_smaller_blocks_by_name() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &["--sector-size", "4096"]) else { return };
+    let Some(device) = Loop::new(SIZE, &["--sector-size", "4096"]) else { return };
     let output = on_device(&format!("{} --op write --block 512,4K", consent(&device.device)));
     let all = measurements(&output, 0);
     assert_eq!(all[0]["status"], "skipped");
@@ -319,7 +309,7 @@ fn what_is_no_usable_device_is_told_in_a_line() {
     one_line(&target(file.to_str().unwrap()), 2, &["not a block device", "--dir"]);
     one_line(&target("/dev/null"), 2, &["not a block device"]);
     one_line(&target("/dev/nowhere"), 2, &["does not exist"]);
-    let Some(device) = Loop::new(dir.path(), SIZE, &["--read-only"]) else { return };
+    let Some(device) = Loop::new(SIZE, &["--read-only"]) else { return };
     one_line(&destroying(&device.device), 3, &["read-only"]);
     with_code(&target(&device.device), 0);
     let fsync = "disk --only disk.fsync --store none --quiet --json - --target";

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::slow::Zram;
 use super::{Loop, measurements, with_code};
 use crate::groups::Group;
-use crate::support::{command, median, metric, scratch, warns};
+use crate::support::{command, median, metric, warns};
 
 fn reading(device: &str) -> String {
     let line = "disk --op read --pattern random --block 4K --depth 1,4 --samples 2 --sample-time 100ms --store none \
@@ -17,13 +17,12 @@ fn reading(device: &str) -> String {
 
 #[test]
 fn a_limit_of_the_control_group_on_the_device_is_the_limit_of_the_row() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), 16 << 20, &[]) else { return };
+    let Some(device) = Loop::new(16 << 20, &[]) else { return };
     let name = device.name();
     let number = fs::read_to_string(format!("/sys/class/block/{name}/dev")).unwrap();
     let Some(group) = Group::make("io") else { return };
     group.limit_reads(number.trim(), 500);
-    let output = group.run(dir.path(), &reading(&device.device)).output().unwrap();
+    let output = group.run(device.dir(), &reading(&device.device)).output().unwrap();
     let [lone, queued] = measurements(&output, 0).try_into().unwrap();
     let limit = &metric(&queued, "rate")["limit"];
     assert_eq!((&limit["value"], &limit["source"]), (&json!(500.0), &json!("documented")), "{limit}");
@@ -32,7 +31,7 @@ fn a_limit_of_the_control_group_on_the_device_is_the_limit_of_the_row() {
     let (measured, floor) = (median(&lone, "latency"), &metric(&lone, "latency")["limit"]);
     let expected = if measured < 0.95 * 0.002 { Value::Null } else { json!(0.002) };
     assert_eq!((&floor["value"], &floor["kind"]), (&expected, &json!("floor")), "{measured}: {floor}");
-    let (out, _) = with_code(&group.run(dir.path(), "machine").output().unwrap(), 0);
+    let (out, _) = with_code(&group.run(device.dir(), "machine").output().unwrap(), 0);
     assert!(out.contains(&format!("{name}: reads 500 IOPS")), "{out}");
 }
 

@@ -23,7 +23,7 @@ use std::thread::ThreadId;
 
 use serde_json::Value;
 
-use crate::support::{Owned, PROGRAM, Running, command, json, list, lossy, possible, skip, until};
+use crate::support::{Owned, PROGRAM, Running, command, json, list, lossy, possible, scratch, skip, until};
 
 /// A small case and a short one: 8 MiB of file, two samples.
 pub(crate) const QUICK: &str = "disk --op read --pattern random --block 4K --depth 4 --size 8M --samples 2 \
@@ -230,17 +230,21 @@ impl Drop for Alone {
 pub(crate) struct Loop {
     pub(crate) device: String,
     pub(crate) image: PathBuf,
+    dir: Option<tempfile::TempDir>,
     _shared: Shared,
 }
 
 impl Loop {
-    /// A device of `bytes` zeros; `options` go to losetup. A failure skips the test with the
-    /// reason.
+    /// A device of `bytes` zeros in a directory of its own; `options` go to losetup. A failure
+    /// skips the test with the reason.
     #[track_caller]
-    pub(crate) fn new(dir: &Path, bytes: u64, options: &[&str]) -> Option<Loop> {
-        let image = dir.join("image");
+    pub(crate) fn new(bytes: u64, options: &[&str]) -> Option<Loop> {
+        let dir = scratch();
+        let image = dir.path().join("image");
         std::fs::File::create(&image).unwrap().set_len(bytes).unwrap();
-        Loop::on(&image, options)
+        let mut made = Loop::on(&image, options)?;
+        made.dir = Some(dir);
+        Some(made)
     }
 
     #[track_caller]
@@ -252,7 +256,13 @@ impl Loop {
         if !made.status.success() {
             return skip(&format!("no loop device: {}", lossy(&made.stderr).trim()));
         }
-        Some(Loop { device: lossy(&made.stdout).trim().to_owned(), image: image.into(), _shared: shared })
+        let device = lossy(&made.stdout).trim().to_owned();
+        Some(Loop { device, image: image.into(), dir: None, _shared: shared })
+    }
+
+    /// The directory of its own, which [`Loop::new`] makes.
+    fn dir(&self) -> &Path {
+        self.dir.as_ref().unwrap().path()
     }
 
     /// The name below /dev.

@@ -19,20 +19,19 @@ fn made_ext4(device: &str) -> bool {
 
 #[test]
 fn another_loop_device_on_a_file_that_is_mounted_is_refused_by_the_mount() {
-    let dir = scratch();
     let Some(()) = possible(&["losetup", "mkfs.ext4"]) else { return };
-    let Some(first) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(first) = Loop::new(SIZE, &[]) else { return };
     assert!(made_ext4(&first.device));
-    let place = dir.path().join("mnt");
+    let place = first.dir().join("mnt");
     let _mounted = Mounted::new(&first.device, &place);
     let name = first.name();
     let user = format!("is what {name} reads from ({name} is mounted on ");
     let says = [user.as_str(), "/mnt)"];
-    let bound = dir.path().join("bound");
+    let bound = first.dir().join("bound");
     std::fs::create_dir(&bound).unwrap();
-    let linked = dir.path().join("linked");
+    let linked = first.dir().join("linked");
     std::fs::hard_link(&first.image, &linked).unwrap();
-    assert!(run("mount", &["--bind", dir.path().to_str().unwrap(), bound.to_str().unwrap()]));
+    assert!(run("mount", &["--bind", first.dir().to_str().unwrap(), bound.to_str().unwrap()]));
     let paths = [first.image.clone(), bound.join("image"), linked];
     let refuse = |path: &PathBuf, options: &[&str]| {
         let Some(second) = Loop::on(path, options) else { return };
@@ -67,8 +66,10 @@ fn loop_devices_on_parts_of_one_file_are_users_of_each_other_also_apart_and_dele
 #[test]
 fn a_mark_on_the_file_outside_the_part_that_a_device_shows_is_found() {
     let dir = scratch();
-    let Some(whole) = Loop::new(dir.path(), SIZE, &[]) else { return };
-    let (name, image) = (whole.device.clone(), whole.image.clone());
+    let image = dir.path().join("image");
+    std::fs::File::create(&image).unwrap().set_len(SIZE).unwrap();
+    let Some(whole) = Loop::on(&image, &[]) else { return };
+    let name = whole.device.clone();
     assert!(run("mkswap", &[&name]));
     // Through the device, then through the file alone.
     let Some(part) = Loop::on(Path::new(&name), &["--offset", "16M"]) else { return };
@@ -91,8 +92,7 @@ fn a_mark_on_the_file_outside_the_part_that_a_device_shows_is_found() {
 
 #[test]
 fn a_device_behind_the_device_is_claimed_too() {
-    let dir = scratch();
-    let Some(lower) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(lower) = Loop::new(SIZE, &[]) else { return };
     let Some(upper) = Loop::on(Path::new(&lower.device), &["--offset", "16M"]) else { return };
     set_free(|| destroying(&upper.device));
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
@@ -105,11 +105,10 @@ fn a_device_behind_the_device_is_claimed_too() {
 
 #[test]
 fn a_user_that_comes_between_two_cases_ends_the_writing() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+    let Some(device) = Loop::new(SIZE, &[]) else { return };
     let line =
         "disk --op write --pattern random --block 4K,8K --depth 4 --samples 40 --sample-time 50ms --size 4M";
-    let mut run = followed(line, &device.device, dir.path());
+    let mut run = followed(line, &device.device, device.dir());
     run.until("sampled");
     let second = Loop::on(&device.image, &["--offset", "16M"]).unwrap();
     let (_, _, document) = run.end();

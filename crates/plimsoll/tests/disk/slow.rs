@@ -75,10 +75,9 @@ fn a_device_that_fails_in_the_middle_fails_the_case_with_its_offset() {
 
 #[test]
 fn a_file_beneath_the_device_that_is_cut_while_it_runs_fails_the_case() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), 16 << 20, &[]) else { return };
+    let Some(device) = Loop::new(16 << 20, &[]) else { return };
     let line = "disk --op read --pattern random --block 4K --depth 8 --samples 1000 --sample-time 20ms";
-    let mut run = followed(line, &device.device, dir.path());
+    let mut run = followed(line, &device.device, device.dir());
     run.until("sampled");
     std::fs::File::options().write(true).open(&device.image).unwrap().set_len(1 << 20).unwrap();
     let (code, err, document) = run.end();

@@ -22,12 +22,11 @@ fn on_an_honest_disk_everything_is_as_it_was_written() {
 fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure() {
     const SIZE: u64 = 16 << 20;
     for op in ["read", "write"] {
-        let dir = scratch();
-        let Some(device) = Loop::new(dir.path(), SIZE, &[]) else { return };
+        let Some(device) = Loop::new(SIZE, &[]) else { return };
         let line = format!(
             "disk --op {op} --pattern random --block 4K --depth 4 --verify --samples 200 --sample-time 20ms"
         );
-        let mut run = followed(&line, &device.device, dir.path());
+        let mut run = followed(&line, &device.device, device.dir());
         run.until("sampled");
         // A process with the file open would be a user of the device.
         let image = std::fs::File::options().write(true).open(&device.image).unwrap();
@@ -64,8 +63,7 @@ fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure(
 
 #[test]
 fn a_device_that_may_only_be_read_cannot_be_verified() {
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), 16 << 20, &[]) else { return };
+    let Some(device) = Loop::new(16 << 20, &[]) else { return };
     let line = "disk --op read --block 4K --verify --store none --quiet --json - --target";
     let output = command(line).arg(&device.device).output().unwrap();
     // Nothing is measured.
@@ -115,8 +113,7 @@ fn stand_beside_a_tool_that_overwrites(place: &str, shares: bool) {
 #[test]
 fn what_a_reference_tool_writes_is_not_taken_for_the_devices_fault() {
     stand_beside_a_tool_that_overwrites("--size 8M", false);
-    let dir = scratch();
-    let Some(device) = Loop::new(dir.path(), 32 << 20, &[]) else { return };
+    let Some(device) = Loop::new(32 << 20, &[]) else { return };
     // With room for a second part, and without.
     for (size, shares) in [("8M", false), ("24M", true)] {
         let place = format!("--size {size} {}", consent(&device.device));
