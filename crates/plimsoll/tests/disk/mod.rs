@@ -187,41 +187,30 @@ fn devices() -> MutexGuard<'static, (usize, Option<ThreadId>)> {
     DEVICES.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A part in the devices, while no other test makes them suspect.
-struct Shared;
+/// A part in the devices while no other test makes them suspect, or all of them for a test that
+/// does.
+pub(crate) struct DevicesInUse {
+    is_alone: bool,
+}
 
-impl Shared {
-    fn enter() -> Self {
+impl DevicesInUse {
+    fn enter(is_alone: bool) -> Self {
         let this = std::thread::current().id();
-        let wait = |now: &mut (usize, Option<ThreadId>)| now.1.is_some_and(|one| one != this);
+        let wait = |now: &mut (usize, Option<ThreadId>)| {
+            is_alone && now.0 > 0 || now.1.is_some_and(|one| is_alone || one != this)
+        };
         let mut now = DEVICES.1.wait_while(devices(), wait).unwrap_or_else(PoisonError::into_inner);
-        now.0 += 1;
-        Self
+        now.0 += usize::from(!is_alone);
+        now.1 = now.1.or(is_alone.then_some(this));
+        Self { is_alone }
     }
 }
 
-impl Drop for Shared {
+impl Drop for DevicesInUse {
     fn drop(&mut self) {
-        devices().0 -= 1;
-        DEVICES.1.notify_all();
-    }
-}
-
-/// Lock of a test that makes every device suspect.
-pub(crate) struct Alone;
-
-impl Alone {
-    pub(crate) fn enter() -> Self {
-        let wait = |now: &mut (usize, Option<ThreadId>)| now.0 > 0 || now.1.is_some();
-        let mut now = DEVICES.1.wait_while(devices(), wait).unwrap_or_else(PoisonError::into_inner);
-        now.1 = Some(std::thread::current().id());
-        Self
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        devices().1 = None;
+        let mut now = devices();
+        now.0 -= usize::from(!self.is_alone);
+        now.1 = now.1.filter(|_| !self.is_alone);
         DEVICES.1.notify_all();
     }
 }
@@ -231,7 +220,7 @@ pub(crate) struct Loop {
     pub(crate) device: String,
     pub(crate) image: PathBuf,
     dir: Option<tempfile::TempDir>,
-    _shared: Shared,
+    _in_use: DevicesInUse,
 }
 
 impl Loop {
@@ -250,14 +239,14 @@ impl Loop {
     #[track_caller]
     pub(crate) fn on(image: &Path, options: &[&str]) -> Option<Loop> {
         possible(&["losetup"])?;
-        let shared = Shared::enter();
+        let in_use = DevicesInUse::enter(false);
         let made =
             Command::new("losetup").args(["--find", "--show"]).args(options).arg(image).output().unwrap();
         if !made.status.success() {
             return skip(&format!("no loop device: {}", lossy(&made.stderr).trim()));
         }
         let device = lossy(&made.stdout).trim().to_owned();
-        Some(Loop { device, image: image.into(), dir: None, _shared: shared })
+        Some(Loop { device, image: image.into(), dir: None, _in_use: in_use })
     }
 
     /// The directory of its own, which [`Loop::new`] makes.

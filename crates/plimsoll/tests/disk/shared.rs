@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::devices::SIZE;
 use super::{
-    Alone, Loop, Mounted, bytes_of, destroying, followed, holding, one_line, refused, run, set_free,
+    DevicesInUse, Loop, Mounted, bytes_of, destroying, followed, holding, one_line, refused, run, set_free,
 };
 use crate::support::{list, possible, reason, scratch, skip};
 
@@ -201,7 +201,7 @@ fn a_file_is_found_on_an_overlay_with_layers_on_several_file_systems_that_cannot
 fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_renamed() {
     let dir = scratch();
     let Some(()) = possible(&["losetup", "mkfs.erofs", "python3"]) else { return };
-    let _alone = Alone::enter();
+    let _alone = DevicesInUse::enter(true);
     let (source, place) = (dir.path().join("source"), dir.path().join("mnt"));
     [&source, &place].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
     std::fs::write(source.join("file"), "precious").unwrap();
