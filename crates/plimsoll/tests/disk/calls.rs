@@ -7,17 +7,18 @@ use super::{QUICK, measurements, names, possible, with_code};
 use crate::support::{PROGRAM, coded, list, reason, scratch, text, warns};
 
 /// plimsoll under strace, which makes system calls fail, with the words of a command line.
-fn injected(dir: &Path, calls: &str, injections: &[&str], line: &str) -> Output {
-    traced(dir, "/dev/null", calls, injections, line)
+pub(super) fn injected(dir: &Path, calls: &str, injections: &[&str], line: &str) -> Output {
+    traced(dir, "/dev/null", calls, injections, line).output().unwrap()
 }
 
-fn traced(dir: &Path, log: &str, calls: &str, injections: &[&str], line: &str) -> Output {
+pub(super) fn traced(dir: &Path, log: &str, calls: &str, injections: &[&str], line: &str) -> Command {
     let mut command = Command::new("strace");
     command.args(["-f", "-o", log, "-e", &format!("trace={calls}")]);
     for injection in injections {
         command.arg("-e").arg(format!("inject={injection}"));
     }
-    command.arg(PROGRAM).args(line.split_whitespace()).current_dir(dir).output().unwrap()
+    command.arg(PROGRAM).args(line.split_whitespace()).current_dir(dir);
+    command
 }
 
 const DATA: &str = "preadv2,pwritev2,fallocate,fdatasync,io_uring_setup,io_setup";
@@ -93,7 +94,7 @@ fn a_failed_sync_is_final() {
 
 /// Which `openat` of the process that makes the nameless file matches first, counted from 1.
 fn open_of_worker(dir: &Path, injections: &[&str], is: fn(&str) -> bool) -> usize {
-    with_code(&traced(dir, "log", "openat", injections, QUICK), 0);
+    with_code(&traced(dir, "log", "openat", injections, QUICK).output().unwrap(), 0);
     let text = std::fs::read_to_string(dir.join("log")).unwrap();
     std::fs::remove_file(dir.join("log")).unwrap();
     let process = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();

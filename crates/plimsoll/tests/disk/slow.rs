@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::calls::{injected, traced};
 use super::{Loop, consent, followed, in_own_mounts, measurements, names, with_code};
 use crate::support::{
-    Owned, PROGRAM, children, command, interrupt, json, list, lossy, possible, reason, scratch, signal, skip,
-    skipped, start, text, until, warns, without_numbers,
+    Owned, children, command, interrupt, json, list, lossy, possible, reason, scratch, signal, skip, skipped,
+    start, text, until, warns, without_numbers,
 };
 
 /// A compressed RAM disk that fails above a size; removed on drop.
@@ -188,16 +189,10 @@ fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back(
 fn a_budget_ends_the_filling_of_a_file_on_a_slow_device() {
     let Some(()) = possible(&["strace"]) else { return };
     let dir = scratch();
-    let output = Command::new("strace")
-        .args(["-f", "-o", "/dev/null", "-e", "trace=pwritev2,pwrite64,io_uring_setup"])
-        .args(["-e", "inject=io_uring_setup:error=ENOSYS"])
-        .args(["-e", "inject=pwritev2,pwrite64:delay_enter=500000"])
-        .arg(PROGRAM)
-        .args("disk --op read --pattern random --block 4K --depth 1 --size 64M --budget 2s".split(' '))
-        .args("--store none --quiet --json -".split(' '))
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+    let line = "disk --op read --pattern random --block 4K --depth 1 --size 64M --budget 2s --store none \
+                --quiet --json -";
+    let delayed = ["io_uring_setup:error=ENOSYS", "pwritev2,pwrite64:delay_enter=500000"];
+    let output = injected(dir.path(), "pwritev2,pwrite64,io_uring_setup", &delayed, line);
     let measurement = &json(&lossy(&output.stdout))["measurements"][0];
     assert_eq!(measurement["status"], "skipped", "{measurement}");
     let reason = reason(measurement);
@@ -211,16 +206,10 @@ fn a_budget_ends_the_filling_of_a_file_on_a_slow_device() {
 fn a_device_that_hangs_does_not_hold_an_interrupt() {
     let Some(()) = possible(&["strace"]) else { return };
     let dir = scratch();
-    let mut strace = Command::new("strace");
-    strace
-        .args(
-            "-f -o /dev/null -e trace=pread64,io_uring_setup -e inject=io_uring_setup:error=ENOSYS"
-                .split(' '),
-        )
-        .args(["-e", "inject=pread64:delay_enter=30000000:when=200+", PROGRAM])
-        .args("disk --op read --pattern random --block 4K --size 8M --engine psync".split(' '))
-        .args("--samples 1000 --sample-time 10ms --store none --quiet --json -".split(' '))
-        .current_dir(dir.path());
+    let line = "disk --op read --pattern random --block 4K --size 8M --engine psync --samples 1000 \
+                --sample-time 10ms --store none --quiet --json -";
+    let delayed = ["io_uring_setup:error=ENOSYS", "pread64:delay_enter=30000000:when=200+"];
+    let mut strace = traced(dir.path(), "/dev/null", "pread64,io_uring_setup", &delayed, line);
     let mut child = Owned(start(&mut strace));
     // strace starts plimsoll, plimsoll its worker; the load's thread is the one that is held.
     let mut plimsoll = None;
