@@ -74,19 +74,27 @@ fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
         history.begin(&one).unwrap();
         history.finish(&one).unwrap();
     };
-    let gate = |code| {
-        let line = "compare baseline:last10 last --fail-on 10% --store nights --format json";
-        let (out, err) = done(dir.path(), line, code);
+    let against = |side: &str, code| {
+        let line = format!("compare {side} last --fail-on 10% --store nights --format json");
+        let (out, err) = done(dir.path(), &line, code);
         (json(&out), without_numbers(&err))
     };
-    (0..10).for_each(|n| night(n, 1.0));
+    let gate = |code| against("baseline:last10", code);
+    for n in 0..10 {
+        night(n, 1.0);
+        done(dir.path(), "history tag last before --store nights", 0);
+    }
     for n in 10..26 {
         night(n, 1.15);
-        let (document, _) = gate(1);
+        let (document, err) = gate(1);
         assert_eq!(document["decided"]["regressions"], 1, "night {n}");
+        assert_eq!(err.matches("regression of").count(), 1, "{err}");
         // That earlier nights with the loss are left out, and how it is accepted.
         assert_eq!(list(&document["notes"]).len(), usize::from(n > 10), "night {n}");
     }
+    // The runs of a tag tell their own noise.
+    let one = &against("before", 1).0["compared"][0];
+    assert_eq!((text(&one["verdict"]), text(&one["noise"])), ("regression", "runs"), "{one}");
     // A little less of the loss is no recovery.
     night(26, 1.09);
     let (document, err) = gate(1);
