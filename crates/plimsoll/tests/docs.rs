@@ -4,28 +4,24 @@
 //! Checks the links between the documents, the summary of the book, and the command lines in both.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use plimsoll_bench::{Benchmark, Metric, Role, benchmarks};
 use plimsoll_model::case::KEYS;
 use plimsoll_model::plan::file::SERVER;
 
 use crate::guide::words;
+use crate::support::repository;
 
 /// Directory of the book's pages.
 const BOOK: &str = "docs/src";
-
-fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
-}
 
 /// Compares the text with the file, or writes the file on request.
 #[track_caller]
 pub(crate) fn is_current(name: &str, made: &str) {
     if std::env::var_os("PLIMSOLL_WRITE_DOCS").is_some() {
-        fs::write(file(name), made).unwrap();
+        fs::write(repository(name), made).unwrap();
     }
-    let written = fs::read_to_string(file(name)).unwrap_or_default();
+    let written = fs::read_to_string(repository(name)).unwrap_or_default();
     let line = made.lines().zip(written.lines()).find(|(made, written)| made != written);
     assert!(
         made == written,
@@ -82,13 +78,13 @@ fn described(mut schema: String) -> String {
 #[test]
 fn the_schema_of_plans_describes_each_parameter_as_its_row_does() {
     let name = "schema/plan.v1.json";
-    is_current(name, &described(fs::read_to_string(file(name)).unwrap()));
+    is_current(name, &described(fs::read_to_string(repository(name)).unwrap()));
 }
 
 /// The pages of the book and the documents in the repository's root.
 pub(crate) fn pages() -> Vec<String> {
-    let names =
-        fs::read_dir(file(BOOK)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entries = fs::read_dir(repository(BOOK)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut pages: Vec<String> =
         names.filter(|name| name.ends_with(".md")).map(|name| format!("{BOOK}/{name}")).collect();
     pages.sort();
@@ -97,22 +93,23 @@ pub(crate) fn pages() -> Vec<String> {
 }
 
 pub(crate) fn text(page: &str) -> String {
-    fs::read_to_string(file(page)).unwrap()
+    fs::read_to_string(repository(page)).unwrap()
 }
 
-/// Lines inside or outside of code blocks.
-fn lines(text: &str, inside: bool) -> impl Iterator<Item = &str> {
-    let mut is_code = false;
-    text.lines().filter(move |line| {
-        let is_fence = line.trim_start().starts_with("```");
-        is_code ^= is_fence;
-        !is_fence && is_code == inside
+/// Lines, each with the language of the code block that it is in.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
+    let mut block = None;
+    text.lines().filter_map(move |line| {
+        let fence = line.trim_start().strip_prefix("```");
+        block = block.xor(fence);
+        fence.is_none().then_some((block, line))
     })
 }
 
 /// Targets of links, without those on the web.
 fn links(text: &str) -> impl Iterator<Item = &str> {
-    let rest = lines(text, false).flat_map(|line| line.split("](").skip(1));
+    let prose = lines(text).filter(|(block, _)| block.is_none());
+    let rest = prose.flat_map(|(_, line)| line.split("](").skip(1));
     rest.filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains("://"))
 }
 
@@ -126,14 +123,14 @@ fn anchor(heading: &str) -> String {
 fn every_link_between_the_documents_resolves() {
     let mut broken = Vec::new();
     for page in pages() {
-        let from = file(&page);
+        let from = repository(&page);
         for link in links(&text(&page)) {
             let (path, heading) = link.split_once('#').unwrap_or((link, ""));
             let target = if path.is_empty() { from.clone() } else { from.parent().unwrap().join(path) };
-            let is_heading =
-                |line: &str| line.starts_with('#') && anchor(line.trim_start_matches('#')) == heading;
-            let has_heading =
-                || fs::read_to_string(&target).is_ok_and(|text| lines(&text, false).any(is_heading));
+            let is_heading = |(block, line): (Option<&str>, &str)| {
+                block.is_none() && line.starts_with('#') && anchor(line.trim_start_matches('#')) == heading
+            };
+            let has_heading = || fs::read_to_string(&target).is_ok_and(|text| lines(&text).any(is_heading));
             if !target.exists() || !(heading.is_empty() || has_heading()) {
                 broken.push(format!("{page}: {link}"));
             }
@@ -156,7 +153,9 @@ fn the_summary_lists_each_page_once() {
 fn every_command_line_parses() {
     let mut wrong = Vec::new();
     for page in pages() {
-        for line in lines(&text(&page), true).map(str::trim).filter(|line| line.starts_with("plimsoll ")) {
+        let text = text(&page);
+        let code = lines(&text).filter(|(block, _)| block.is_some()).map(|(_, line)| line.trim());
+        for line in code.filter(|line| line.starts_with("plimsoll ")) {
             let command = [" | ", " > ", " && ", " #", "  "]
                 .iter()
                 .fold(line, |line, end| line.split(end).next().unwrap());

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use plimsoll_bench_disk::fio::option::{OPTIONS, OptionMeaning};
 use serde_json::Value;
 
-use crate::docs::is_current;
-use crate::support::{document, done, ended, json, list, lossy, plimsoll, repository, scratch, skip, text};
+use crate::docs;
+use crate::support::{document, done, ended, json, list, lossy, plimsoll, scratch, skip, text};
 
 /// Words in examples that need another engine or special hardware.
 const SPECIAL: &[(&str, &str)] = &[
@@ -76,19 +76,17 @@ fn options() -> String {
 const OPTIONS_BEGIN: &str = "## Options\n\n";
 const EXAMPLES_BEGIN: &str = "\n## fio's own examples\n\n";
 
-fn with_part(page: &str, begin: &str, end: Option<&str>, part: &str) -> String {
+/// Compares a part of the page with what is made.
+fn is_current_part(begin: &str, end: Option<&str>, part: &str) {
+    let page = docs::text("docs/src/fio.md");
     let (head, rest) = page.split_once(begin).expect("the heading is there");
     let tail = end.and_then(|end| rest.find(end).map(|at| &rest[at..])).unwrap_or_default();
-    format!("{head}{begin}{part}{tail}")
-}
-
-fn page() -> String {
-    fs::read_to_string(repository("docs/src/fio.md")).unwrap()
+    docs::is_current("docs/src/fio.md", &format!("{head}{begin}{part}{tail}"));
 }
 
 #[test]
 fn docs_list_what_becomes_of_each_option() {
-    is_current("docs/src/fio.md", &with_part(&page(), OPTIONS_BEGIN, Some(EXAMPLES_BEGIN), &options()));
+    is_current_part(OPTIONS_BEGIN, Some(EXAMPLES_BEGIN), &options());
 }
 
 /// Every example is a plan or is refused by line; most without special needs are plans.
@@ -132,7 +130,7 @@ fn docs_list_which_of_fios_examples_run() {
         100.0 * run as f64 / ordinary as f64,
         code(&names),
     );
-    is_current("docs/src/fio.md", &with_part(&page(), EXAMPLES_BEGIN, None, &text));
+    is_current_part(EXAMPLES_BEGIN, None, &text);
 }
 
 fn with_job(text: &str) -> tempfile::TempDir {

@@ -4,36 +4,23 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::docs::text;
+use crate::docs::{lines, text};
 use crate::network::Serving;
 use crate::support::{PROGRAM, command, lossy, repository, scratch, short_of_cpu, skipped};
 
 fn commands(page: &str) -> Vec<String> {
-    let mut inside = false;
-    let mut found = Vec::new();
-    for line in page.lines() {
-        match line.trim() {
-            "```console" => inside = true,
-            line if line.starts_with("```") => inside = false,
-            line if inside && line.starts_with("plimsoll") => found.push(line.to_owned()),
-            _ => {}
-        }
-    }
-    found
+    let typed = lines(page).filter(|(block, _)| *block == Some("console")).map(|(_, line)| line.trim());
+    typed.filter(|line| line.starts_with("plimsoll")).map(str::to_owned).collect()
 }
 
 /// Words as a shell has them: blanks part, single quotes hold together.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let parts = line.split('\'').enumerate();
-    let mut words = Vec::new();
-    for (place, part) in parts {
-        if place % 2 == 1 {
-            words.push(part.to_owned());
-        } else {
-            words.extend(part.split_whitespace().map(str::to_owned));
-        }
-    }
-    words
+    let words = parts.flat_map(|(place, part)| match place % 2 {
+        1 => vec![part],
+        _ => part.split_whitespace().collect(),
+    });
+    words.map(str::to_owned).collect()
 }
 
 /// Options that make a command take seconds instead of minutes.
@@ -55,19 +42,15 @@ fn shortened(words: &[String]) -> Vec<&'static str> {
     if ["--against", "--steady", "lossless"].iter().any(|long| has(long)) {
         return vec!["--dry-run"];
     }
-    let mut short = vec!["--samples", "3", "--sample-time", "1ms", "--budget", "3s"];
-    if is("disk") && !has("disk.fsync") {
-        short = vec!["--samples", "3", "--sample-time", "1ms", "--size", "16M"];
-    }
-    short
+    let bound = if is("disk") && !has("disk.fsync") { ["--size", "16M"] } else { ["--budget", "3s"] };
+    [&["--samples", "3", "--sample-time", "1ms"][..], &bound].concat()
 }
 
 fn filled(word: &str, data: &Path, server: &str) -> String {
-    let host = |word: &str| word.split(&['/', ':'][..]).any(|part| part == "HOST");
     match word {
         "/mnt/data" => data.to_str().unwrap().to_owned(),
         "24h" => "10s".to_owned(),
-        word if host(word) => word.replace("HOST", server),
+        word if word.split(['/', ':']).any(|part| part == "HOST") => word.replace("HOST", server),
         word => word.to_owned(),
     }
 }
