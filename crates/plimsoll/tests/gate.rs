@@ -12,8 +12,8 @@ use crate::disk::in_own_mounts;
 use crate::groups::Group;
 use crate::namespaces::{FAR, Link};
 use crate::support::{
-    Owned, PROGRAM, command, done, json, json_of, list, lossy, plimsoll, possible, scratch, short_of_cpu,
-    skip, start, text, under_a_quota, validated,
+    Owned, PROGRAM, command, done, json, json_of, list, lossy, plimsoll, possible, rename_machine, scratch,
+    short_of_cpu, skip, start, text, under_a_quota, validated,
 };
 
 /// A short run of the gate's plan.
@@ -185,9 +185,7 @@ fn imported_runs_say_nothing_of_what_was_before_and_a_fleet_says_what_is_usual_f
     let named = |name: &str| {
         let mut other = larger.clone();
         other["machine"]["id"] = "0123456789abcdef".into();
-        other["machine"]["host"] = name.into();
-        other["nodes"][0]["name"] = name.into();
-        other["measurements"].as_array_mut().unwrap().iter_mut().for_each(|m| m["node"] = name.into());
+        rename_machine(&mut other, name);
         other.to_string()
     };
     // Five machines with four times the memory, and perhaps this one as it was then.

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::disk::with_code;
 use crate::namespaces::Namespace;
 use crate::support::{
     PATIENCE, PROGRAM, children, coded, document, exists, json_of, list, lossy, median, parent,
-    place_for_programs, possible, processes, reason, scratch, script, signal, skip, text, under_a_quota,
-    until,
+    place_for_programs, possible, processes, reason, scratch, script, signal, skip, start, text,
+    under_a_quota, until,
 };
 
 const SSHD: &str = "/usr/sbin/sshd";
@@ -139,10 +140,7 @@ impl Machines {
             .args(["--hosts", hosts, "--program"])
             .arg(stripped())
             .current_dir(self.dir.path())
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .env("NO_COLOR", "1");
         command
     }
 
@@ -210,11 +208,8 @@ impl Machines {
 
 /// Standard output and standard error of a command that must end with `code`.
 #[track_caller]
-fn ends(child: std::io::Result<Child>, code: i32) -> (String, String) {
-    let output = child.unwrap().wait_with_output().unwrap();
-    let (out, err) = (lossy(&output.stdout), lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{out}{err}");
-    (out, err)
+fn ends(child: Child, code: i32) -> (String, String) {
+    with_code(&child.wait_with_output().unwrap(), code)
 }
 
 fn names(run: &Value) -> Vec<&str> {
@@ -234,7 +229,7 @@ fn pairs(run: &Value) -> impl Iterator<Item = &Value> {
 fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     let Some(machines) = Machines::new(3, &[]) else { return };
     fs::write(machines.dir.path().join("all.txt"), "n1\nroot@n2 # the second\nn3\n").unwrap();
-    let (_, err) = ends(machines.run("@all.txt", 5, "--html fleet.html").spawn(), 0);
+    let (_, err) = ends(start(&mut machines.run("@all.txt", 5, "--html fleet.html")), 0);
     assert!(err.lines().any(|line| line.ends_with("(3 of 3 machines ended)")), "{err}");
     let run = machines.document();
     let mut all = names(&run);
@@ -243,11 +238,11 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     assert!(fs::read_to_string(machines.dir.path().join("fleet.html")).unwrap().ends_with("</html>"));
     // Requirements on all nodes are checked here; on one machine each rate is that of all.
     let mut required = machines.run("n1,n2", 5, "--quiet");
-    let (_, err) = ends(required.args(["--require", "null latency <= 1e-30"]).spawn(), 1);
+    let (_, err) = ends(start(required.args(["--require", "null latency <= 1e-30"])), 1);
     let unmet = err.lines().filter(|line| line.starts_with("plimsoll: not met: ")).count();
     assert!(unmet == err.lines().count() && unmet >= 2, "{err}");
     // A node's refusal is printed.
-    let (_, err) = ends(machines.run("n1", 5, "--dir /nowhere --only disk").spawn(), 5);
+    let (_, err) = ends(start(&mut machines.run("n1", 5, "--dir /nowhere --only disk")), 5);
     let wanted = "plimsoll: n1: --dir /nowhere does not exist; create it, or name one other directory";
     assert_eq!(err.lines().next(), Some(wanted));
     machines.nothing_was_left();
@@ -267,7 +262,7 @@ fn every_launcher_reaches_machines_and_leaves_nothing_on_them() {
         let line = "run quick --sample-time 20ms --samples 3 --store none --json fleet.json --only";
         let mut command = machines.launching(hosts, &format!("{line} {only}"));
         mpi(&mut command, programs.path());
-        ends(command.args(["--launcher", launcher]).spawn(), code).1
+        ends(start(command.args(["--launcher", launcher])), code).1
     };
     let launchers = [template.as_str(), "mpirun"];
     for launcher in launchers.iter().filter(|launcher| **launcher != "mpirun" || exists("mpirun")) {
@@ -320,7 +315,7 @@ fn every_launcher_reaches_machines_and_leaves_nothing_on_them() {
 #[test]
 fn what_machines_say_of_themselves_is_printed_by_machine() {
     let Some(machines) = Machines::new(3, &[(3, "off")]) else { return };
-    let (out, err) = ends(machines.plimsoll("n2,n1,n3", "doctor --rounds 0").spawn(), 5);
+    let (out, err) = ends(start(&mut machines.plimsoll("n2,n1,n3", "doctor --rounds 0")), 5);
     let parts: Vec<&str> = out.split("== ").skip(1).collect();
     assert_eq!(parts.len(), 2, "{out}");
     assert!(parts[0].starts_with("n2\n") && parts[1].starts_with("n1\n"), "{out}");
@@ -331,7 +326,7 @@ fn what_machines_say_of_themselves_is_printed_by_machine() {
     let lost = err.lines().find_map(|line| line.strip_prefix("plimsoll: n3: the ssh connection failed: "));
     let mut why = lost.into_iter().flat_map(|why| why.split(": "));
     assert!(why.any(|part| part.starts_with("Connection refused")), "{err}");
-    let (out, _) = ends(machines.plimsoll("n1", "references").spawn(), 0);
+    let (out, _) = ends(start(&mut machines.plimsoll("n1", "references")), 0);
     let tools = out.strip_prefix("== n1\n").unwrap();
     assert!(tools.lines().any(|line| line.starts_with("  fio ")), "{out}");
     machines.nothing_was_left();
@@ -342,19 +337,19 @@ fn what_machines_say_of_themselves_is_printed_by_machine() {
 #[test]
 fn a_killed_shell_a_killed_plimsoll_and_a_lost_link_leave_nothing_behind() {
     let Some(machines) = Machines::new(2, &[]) else { return };
-    let child = machines.run("n1,n2", 400, "").spawn();
+    let child = start(&mut machines.run("n1,n2", 400, ""));
     signal(parent(machines.until_it_measures(2)).unwrap(), Signal::KILL);
     let (_, err) = ends(child, 5);
     assert_eq!(names(&machines.document()), ["n1"]);
     assert!(err.lines().any(|line| line.starts_with("plimsoll: n2: the ssh connection failed")), "{err}");
     machines.nothing_is_left();
-    let mut child = machines.run("n1,n2", 3000, "--repeat 9").spawn().unwrap();
+    let mut child = start(&mut machines.run("n1,n2", 3000, "--repeat 9"));
     let _ = [1, 2].map(|number| machines.until_it_measures(number));
     // The child is `timeout`, whose child is plimsoll.
     signal(children(child.id())[0], Signal::KILL);
     assert!(!child.wait().unwrap().success());
     machines.nothing_is_left();
-    let child = machines.run("n1,n2", 100, "").spawn();
+    let child = start(&mut machines.run("n1,n2", 100, ""));
     machines.until_it_measures(2);
     machines.hosts[1].must("ip link set eth0 down");
     let (_, err) = ends(child, 5);
@@ -368,7 +363,7 @@ fn a_killed_shell_a_killed_plimsoll_and_a_lost_link_leave_nothing_behind() {
 fn machines_measure_to_each_other_in_both_directions() {
     let Some(machines) = Machines::new(4, &[(3, "off")]) else { return };
     machines.hosts[1].must("tc qdisc add dev eth0 root tbf rate 10mbit burst 10kb latency 50ms");
-    let (out, err) = ends(machines.run("n4,n3,n2,n1", 5, "--only network.tcp").spawn(), 5);
+    let (out, err) = ends(start(&mut machines.run("n4,n3,n2,n1", 5, "--only network.tcp")), 5);
     let run = machines.document();
     assert!(pairs(&run).next().is_some(), "{out}{err}");
     assert_eq!(names(&run), ["n4", "n2", "n1"], "in the order in which they were named");
@@ -403,7 +398,7 @@ fn a_machine_that_stands_out_measures_that_again() {
     let Some(machines) = Machines::new(8, &[]) else { return };
     machines.hosts[1].must("tc qdisc add dev lo root tbf rate 8kbit burst 3kb latency 6s");
     let words = "--only network.latency --parallel 1";
-    let (_, err) = ends(machines.run("n1,n2,n3,n4,n5,n6,n7,n8", 5, words).spawn(), 0);
+    let (_, err) = ends(start(&mut machines.run("n1,n2,n3,n4,n5,n6,n7,n8", 5, words)), 0);
     let run = machines.document();
     let outliers = ["outlier", "not-confirmed"].map(|code| coded(&run["findings"], code));
     let texts: Vec<&str> = outliers.into_iter().flatten().map(|finding| text(&finding["text"])).collect();
@@ -423,12 +418,12 @@ fn a_run_goes_on_with_the_machine_that_was_missing() {
     let config = machines.dir.path().join("config");
     let names_before = fs::read_to_string(&config).unwrap();
     fs::write(&config, format!("Host twin\nHostName 198.18.9.1\n{names_before}")).unwrap();
-    ends(machines.run("n1,twin,n2,n3", 7, "--store fleet").spawn(), 5);
+    ends(start(&mut machines.run("n1,twin,n2,n3", 7, "--store fleet")), 5);
     let before = machines.document();
     machines.hosts[2].go();
     let resumed = |hosts: &str, code| {
         let line = "run --resume last --store fleet --json fleet.json";
-        ends(machines.plimsoll(hosts, line).spawn(), code).1
+        ends(start(&mut machines.plimsoll(hosts, line)), code).1
     };
     let err = resumed("n1,twin,n3", 2);
     let id = text(&before["id"]);
@@ -461,7 +456,7 @@ fn who_is_lost_is_named_with_the_reason_and_the_others_are_kept() {
         false => format!("{line}\n"),
     });
     fs::write(file("known"), wrong.collect::<String>()).unwrap();
-    let child = machines.run("n1,n2,n3,n4,n5,n6", 200, "").spawn();
+    let child = start(&mut machines.run("n1,n2,n3,n4,n5,n6", 200, ""));
     signal(machines.until_it_measures(5), Signal::KILL);
     let (_, err) = ends(child, 5);
     let run = machines.document();
@@ -491,7 +486,7 @@ fn until_ended(child: &mut Child, ended: &str) {
 #[test]
 fn an_interrupt_and_a_kill_keep_what_the_machines_that_have_ended_have() {
     let Some(machines) = Machines::new(3, &[]) else { return };
-    let mut child = machines.run("n1,n2", 100, "--parallel 1").spawn().unwrap();
+    let mut child = start(&mut machines.run("n1,n2", 100, "--parallel 1"));
     until_ended(&mut child, "1 of 2");
     machines.until_it_measures(2);
     // `timeout` passes it on.
@@ -505,7 +500,7 @@ fn an_interrupt_and_a_kill_keep_what_the_machines_that_have_ended_have() {
     assert_eq!(run["measurements"][0]["status"], "ok");
     machines.nothing_is_left();
 
-    let mut child = machines.run("n1,n2,n3", 100, "--store fleet --parallel 1").spawn().unwrap();
+    let mut child = start(&mut machines.run("n1,n2,n3", 100, "--store fleet --parallel 1"));
     until_ended(&mut child, "2 of 3");
     signal(children(child.id())[0], Signal::KILL);
     child.wait().unwrap();
@@ -513,7 +508,7 @@ fn an_interrupt_and_a_kill_keep_what_the_machines_that_have_ended_have() {
     assert_eq!((names(&before), &before["status"]), (vec!["n1", "n2"], &"partial".into()));
     assert!(!on(&before, "n1").is_empty() && on(&before, "n1").len() == on(&before, "n2").len());
     let line = "run --resume last --store fleet --json fleet.json";
-    ends(machines.plimsoll("n1,n2,n3", line).spawn(), 0);
+    ends(start(&mut machines.plimsoll("n1,n2,n3", line)), 0);
     let run = machines.document();
     assert_eq!((&run["id"], names(&run)), (&before["id"], vec!["n1", "n2", "n3"]));
     for name in ["n1", "n2"] {
