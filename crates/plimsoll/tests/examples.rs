@@ -31,8 +31,12 @@ fn words(of: &Value) -> Vec<String> {
     list(of).iter().map(|word| text(word).to_owned()).collect()
 }
 
-fn pods(name: &str, place: &str) -> (Value, Value) {
-    let pod = yaml(name)["spec"]["template"].clone();
+/// The kinds of a file with pods, and where each has the container that measures.
+const PODS: [(&str, &str); 2] = [("job", "containers"), ("daemonset", "initContainers")];
+
+/// The template of a pod, and the container that measures.
+fn pods((name, place): (&str, &str)) -> (Value, Value) {
+    let pod = yaml(&format!("kubernetes/plimsoll-{name}.yaml"))["spec"]["template"].clone();
     let container = pod.pointer(&format!("/spec/{place}/0")).unwrap().clone();
     (pod, container)
 }
@@ -81,13 +85,8 @@ fn each_is_short_and_named_in_the_docs_and_uses_options_that_exist() {
 fn a_sick_node_is_drained_with_its_cause_and_no_other() {
     let dir = scratch();
     let line = "sick: CPU quota of 0.50 CPUs, throttled 49 % of the time";
-    for (code, state, drains) in [
-        (1, "IDLE", true),
-        (1, "IDLE+DRAIN", false),
-        (0, "IDLE", false),
-        (6, "IDLE", false),
-        (137, "IDLE", false),
-    ] {
+    for (code, state) in [(1, "IDLE"), (1, "IDLE+DRAIN"), (0, "IDLE"), (6, "IDLE"), (137, "IDLE")] {
+        let drains = (code, state) == (1, "IDLE");
         let gate = format!("printf '%s\\033\"\\n' '{line}'; exit {code}");
         let gate = script(dir.path(), "plimsoll", &gate);
         let scontrol = format!(
@@ -124,11 +123,8 @@ fn a_sick_node_is_drained_with_its_cause_and_no_other() {
 
 #[test]
 fn the_log_of_a_pod_is_a_document_that_gather_takes() {
-    for (name, place) in [
-        ("kubernetes/plimsoll-job.yaml", "containers"),
-        ("kubernetes/plimsoll-daemonset.yaml", "initContainers"),
-    ] {
-        let (_, container) = pods(name, place);
+    for kind in PODS {
+        let (_, container) = pods(kind);
         let dir = scratch();
         fs::create_dir(dir.path().join("data")).unwrap();
         let data = dir.path().join("data").display().to_string();
@@ -137,7 +133,7 @@ fn the_log_of_a_pod_is_a_document_that_gather_takes() {
         let (log, _) = ended(plimsoll(dir.path()).args(args).args(SHORT.split(' ')), 0);
         let log = format!("Pulling image\n{log}\n{{\"level\":\"info\"}}\n");
         let (out, _) = ended(plimsoll(dir.path()).args(["gather", "-"]).write_stdin(log), 0);
-        assert!(out.lines().any(|line| line.starts_with("1 case in ")), "{name}: {out}");
+        assert!(out.lines().any(|line| line.starts_with("1 case in ")), "{kind:?}: {out}");
     }
 }
 
@@ -148,21 +144,18 @@ fn pods_have_a_node_each_and_are_not_throttled() {
     assert_eq!(job["spec"]["completions"], job["spec"]["parallelism"]);
     let requests = format!("--max-log-requests={}", job["spec"]["completions"]);
     assert!(content("kubernetes/plimsoll-job.yaml").contains(&requests), "kubectl logs follows all pods");
-    let (pod, _) = pods("kubernetes/plimsoll-job.yaml", "containers");
+    let (pod, _) = pods(PODS[0]);
     let rule =
         &pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
     assert_eq!(rule["labelSelector"]["matchLabels"], pod["metadata"]["labels"]);
     let set = yaml("kubernetes/plimsoll-daemonset.yaml");
     assert_eq!(set["spec"]["selector"]["matchLabels"], set["spec"]["template"]["metadata"]["labels"]);
-    for (name, place) in [
-        ("kubernetes/plimsoll-job.yaml", "containers"),
-        ("kubernetes/plimsoll-daemonset.yaml", "initContainers"),
-    ] {
-        let (pod, container) = pods(name, place);
-        assert_eq!(container["resources"]["requests"], container["resources"]["limits"], "{name}");
-        assert_eq!(pod["spec"]["hostNetwork"], true, "{name}: documents have the names of the nodes");
+    for kind in PODS {
+        let (pod, container) = pods(kind);
+        assert_eq!(container["resources"]["requests"], container["resources"]["limits"], "{kind:?}");
+        assert_eq!(pod["spec"]["hostNetwork"], true, "{kind:?}: documents have the names of the nodes");
         let volume = &container["volumeMounts"][0]["name"];
-        assert_eq!(&pod["spec"]["volumes"][0]["name"], volume, "{name}");
+        assert_eq!(&pod["spec"]["volumes"][0]["name"], volume, "{kind:?}");
     }
 }
 
@@ -182,11 +175,8 @@ fn the_workflow_and_the_alerts_are_yaml_and_named_in_the_docs() {
 fn nodes_of_an_allocation_are_joined_and_one_that_fails_is_named() {
     let (dir, bin) = (scratch(), place_for_programs());
     script(bin.path(), "scontrol", "echo s1; echo s2");
-    script(
-        bin.path(),
-        "srun",
-        "while [ \"${1#--}\" != \"$1\" ]; do shift; done\nSLURMD_NODENAME=s1 \"$@\"\nexit 1",
-    );
+    let srun = "while [ \"${1#--}\" != \"$1\" ]; do shift; done\nSLURMD_NODENAME=s1 \"$@\"\nexit 1";
+    script(bin.path(), "srun", srun);
     let own = format!("case $1 in run) exec {PROGRAM} \"$@\" {SHORT};; *) exec {PROGRAM} \"$@\";; esac");
     let own = script(bin.path(), "plimsoll", &own);
     let output = Command::new("bash")

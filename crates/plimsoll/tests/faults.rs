@@ -49,7 +49,7 @@ fn interrupted_by(signal: Signal) -> Duration {
     let took = begun.elapsed();
     assert_eq!(code, Some(130), "{err}");
     assert_eq!(document["status"], "partial");
-    assert_eq!(document["measurements"].as_array().unwrap().len(), 1);
+    assert_eq!(list(&document["measurements"]).len(), 1);
     measured(&document["measurements"][0]);
     gone(workers[0]);
     took
@@ -79,7 +79,7 @@ fn a_signal_that_comes_several_times_at_once_is_one_request() {
     }
     let (code, err, document) = run.end();
     assert_eq!((code, &document["status"]), (Some(130), &"partial".into()), "{err}");
-    assert_eq!(document["measurements"].as_array().unwrap().len(), 1);
+    assert_eq!(list(&document["measurements"]).len(), 1);
 }
 
 /// Starts the program by a shell that ignores signals, as nohup does.
@@ -144,7 +144,7 @@ fn a_program_that_is_replaced_or_deleted_in_the_course_of_a_run_ends_it_well() {
         }
         let (code, err, document) = run.end();
         assert_eq!(code, Some(0), "{err}");
-        assert_eq!(document["measurements"].as_array().unwrap().len(), 2, "{document}");
+        assert_eq!(list(&document["measurements"]).len(), 2, "{document}");
         assert!(!dir.path().join("executed").exists(), "the new program was executed");
     }
 }
@@ -216,28 +216,22 @@ fn directories_and_outputs_need_not_be_utf_8() {
     let parent = scratch();
     let dir = parent.path().join(OsStr::from_bytes(b"n\xff \"x"));
     fs::create_dir(&dir).unwrap();
+    let (file, store) = (OsStr::from_bytes(b"run\xfe.json"), OsStr::from_bytes(b"store\xfe.db"));
     let run = |disk: &OsStr, here: &Path| {
-        let output = Command::new(PROGRAM)
-            .args(
-                "run --only disk,null,network.latency --samples 1 --sample-time 5ms --scale 0.01 --dir"
-                    .split(' '),
-            )
-            .arg(disk)
-            .args([OsStr::new("--json"), OsStr::from_bytes(b"run\xfe.json")])
-            .args([OsStr::new("--store"), OsStr::from_bytes(b"store\xfe.db")])
-            .current_dir(here)
-            .output()
-            .unwrap();
+        let line = "run --only disk,null,network.latency --samples 1 --sample-time 5ms --scale 0.01";
+        let mut run = command(line);
+        run.arg("--dir").arg(disk).arg("--json").arg(file).arg("--store").arg(store);
+        let output = run.current_dir(here).output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
-        let text = fs::read(here.join(OsStr::from_bytes(b"run\xfe.json"))).expect(&err);
+        let text = fs::read(here.join(file)).expect(&err);
         let document: Value = serde_json::from_slice(&text).unwrap();
-        let measurements = document["measurements"].as_array().unwrap();
+        let measurements = list(&document["measurements"]);
         assert!(measurements.iter().any(|m| m["case"]["benchmark"] == "disk.io"), "{err}");
         for measurement in measurements {
             // Validity of a figure and free space depend on this machine.
             assert_ne!(measurement["status"], "failed", "{measurement}");
         }
-        assert!(here.join(OsStr::from_bytes(b"store\xfe.db")).is_dir(), "{err}");
+        assert!(here.join(store).is_dir(), "{err}");
     };
     run(OsStr::new("."), &dir);
     run(dir.as_os_str(), parent.path());
@@ -283,5 +277,5 @@ fn a_reader_that_goes_away_is_a_quiet_end_and_the_document_is_whole() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr).matches("panicked").count(), 0);
     let document: Value = serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
-    assert_eq!(document["measurements"].as_array().unwrap().len(), 2);
+    assert_eq!(list(&document["measurements"]).len(), 2);
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{
-    Loop, Mounted, consent, destroying, holding, measurements, mounted_elsewhere, on_device, one_line, run,
-    set_free, with_code,
+    Loop, Mounted, TRANSFERS, consent, destroying, holding, measurements, mounted_elsewhere, on_device,
+    one_line, run, set_free, with_code,
 };
 use crate::support::{
     PROGRAM, command, list, median, possible, reason, scratch, short_of_cpu, skip, skipped, text, until,
@@ -174,10 +174,7 @@ fn each_mark_and_user_of_a_device_is_named() {
 fn without_blkid_only_an_empty_device_is_written_to() {
     let Some(()) = possible(&["unshare"]) else { return };
     let Some(device) = Loop::new(SIZE, &[]) else { return };
-    let line = format!(
-        "disk --only disk.io --samples 1 --sample-time 10ms --op write --store none --quiet --json - --size 8M {}",
-        consent(&device.device)
-    );
+    let line = format!("{TRANSFERS} --op write --size 8M {}", consent(&device.device));
     let hidden = "for path in /usr/sbin/blkid /sbin/blkid /usr/bin/blkid /bin/blkid; do \
                   if [ -x $path ]; then mount --bind /dev/null $path; fi; done; exec \"$@\"";
     let without_blkid = || {

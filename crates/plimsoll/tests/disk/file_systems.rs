@@ -9,9 +9,14 @@ use crate::support::{PROGRAM, document, list, lossy, reason, redacted, scratch, 
 #[test]
 fn a_run_leaves_no_file_and_every_case_is_measured_or_says_why_not() {
     let dir = scratch();
-    let run = document(dir.path(), &format!("{QUICK} --cache direct,buffered"), 0);
-    assert_eq!(list(&run["measurements"]).len(), 2);
-    for measurement in list(&run["measurements"]) {
+    let of = |words: &str| {
+        let line = QUICK.replace("--op read", words);
+        list(&document(dir.path(), &line, 0)["measurements"]).clone()
+    };
+    let (cached, verified) = (of("--op read --cache direct,buffered"), of("--op read,write --verify"));
+    assert_eq!((cached.len(), verified.len()), (2, 2));
+    assert!(verified.iter().all(|measurement| measurement["case"]["params"]["verify"] == "on"));
+    for measurement in cached.iter().chain(&verified) {
         if measurement["status"] == "ok" {
             assert!(measurement["metrics"][0]["summary"]["median"].as_f64().unwrap() > 0.0);
         } else {

@@ -88,10 +88,12 @@ fn consent(device: &str) -> String {
     format!("--target {device} --destroy-data-on {device}:{}", bytes_of(device))
 }
 
+/// Short cases of transfers.
+const TRANSFERS: &str = "disk --only disk.io --samples 1 --sample-time 10ms --store none --quiet --json -";
+
 /// Short cases of transfers, on a device that `line` names.
 fn on_device(line: &str) -> Output {
-    let usual = "disk --only disk.io --samples 1 --sample-time 10ms --store none --quiet --json -";
-    command(&format!("{usual} {line}")).output().unwrap()
+    command(&format!("{TRANSFERS} {line}")).output().unwrap()
 }
 
 fn destroying(device: &str) -> Output {

@@ -3,20 +3,8 @@
 
 use std::os::unix::fs::FileExt;
 
-use super::{Loop, QUICK, consent, followed, measurements};
+use super::{Loop, consent, followed, measurements};
 use crate::support::{command, document, list, place_for_programs, reason, scratch, script, text, warns};
-
-#[test]
-fn on_an_honest_disk_everything_is_as_it_was_written() {
-    let line = QUICK.replace("--op read", "--op read,write --verify");
-    let run = document(scratch().path(), &line, 0);
-    let all = list(&run["measurements"]);
-    assert_eq!(all.len(), 2);
-    for measurement in all.iter().filter(|measurement| measurement["status"] != "skipped") {
-        assert_eq!(measurement["status"], "ok", "{}", measurement["reason"]);
-        assert_eq!(measurement["case"]["params"]["verify"], "on");
-    }
-}
 
 #[test]
 fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure() {
