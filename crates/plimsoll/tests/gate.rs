@@ -182,18 +182,15 @@ fn imported_runs_say_nothing_of_what_was_before_and_a_fleet_says_what_is_usual_f
     done(dir.path(), "history import larger.json --store other", 0);
     let (out, _) = done(dir.path(), "gate --store other --explain", 0);
     assert_eq!(out.matches(" before").count(), 0, "{out}");
-    let named = |name: &str| {
-        let mut other = larger.clone();
-        other["machine"]["id"] = "0123456789abcdef".into();
-        rename_machine(&mut other, name);
-        other.to_string()
-    };
+    larger["machine"]["id"] = "0123456789abcdef".into();
     // Five machines with four times the memory, and perhaps this one as it was then.
     let gathered = |names: &[&str], to: &str| {
         let results = dir.path().join(format!("of-{to}"));
         fs::create_dir(&results).unwrap();
         for name in names {
-            fs::write(results.join(format!("{name}.json")), named(name)).unwrap();
+            let mut other = larger.clone();
+            rename_machine(&mut other, name);
+            fs::write(results.join(format!("{name}.json")), other.to_string()).unwrap();
         }
         done(dir.path(), &format!("gather of-{to} --json {to}"), 0);
         done(dir.path(), &format!("gate --store none --explain --fleet {to}"), 0)

@@ -50,34 +50,22 @@ fn machines_are_joined_and_who_is_missing_is_named() {
     insta::assert_snapshot!(without_numbers(&err));
 }
 
-/// Makes the first measurement of a document a wrong answer of CPU 57.
-fn make_wrong(run: &mut Value) {
-    let made = &mut run["measurements"][0];
-    made["status"] = "failed".into();
-    made["cause"] = "wrong-answer".into();
-    made["reason"] = "CPU 57 computed 9.25".into();
-    made["metrics"] = json!([]);
-    made["wrong_answer"] =
-        json!({ "origin": { "cpu": 57 }, "operation": "fma_f64_avx2", "got": "9.25", "count": 1 });
-    run["findings"] = json!([{ "code": "wrong-answer", "text": "CPU 57 computed 9.25", "evidence": {} }]);
-}
-
 /// Every command that shows or judges runs; conversions are done whatever they hold.
 #[test]
 fn a_wrong_answer_in_a_document_is_a_failed_verdict() {
     let dir = scratch();
-    let write = |name: &str, run: &Value| {
-        fs::write(dir.path().join(format!("{name}.json")), run.to_string()).unwrap()
-    };
-    let right = run(dir.path(), "n1");
-    let mut wrong = run(dir.path(), "n2");
-    make_wrong(&mut wrong);
-    let mut other_plan = wrong.clone();
-    other_plan["plan"]["name"] = "another".into();
-    for (name, run) in [("right", &right), ("wrong", &wrong), ("other", &other_plan)] {
-        write(name, run);
+    let [right, mut wrong, second] = ["n1", "n2", "n3"].map(|name| run(dir.path(), name));
+    let made = &mut wrong["measurements"][0];
+    (made["status"], made["cause"]) = ("failed".into(), "wrong-answer".into());
+    (made["reason"], made["metrics"]) = ("CPU 57 computed 9.25".into(), json!([]));
+    made["wrong_answer"] =
+        json!({ "origin": { "cpu": 57 }, "operation": "fma_f64_avx2", "got": "9.25", "count": 1 });
+    wrong["findings"] = json!([{ "code": "wrong-answer", "text": "CPU 57 computed 9.25", "evidence": {} }]);
+    let mut other = wrong.clone();
+    other["plan"]["name"] = "another".into();
+    for (name, run) in [("right", &right), ("wrong", &wrong), ("other", &other), ("second", &second)] {
+        fs::write(dir.path().join(format!("{name}.json")), run.to_string()).unwrap();
     }
-    write("second", &run(dir.path(), "n3"));
     fs::write(dir.path().join("hosts.txt"), "n1\nn2\nn4\n").unwrap();
     for (words, code) in [
         ("gather right.json second.json", 0),

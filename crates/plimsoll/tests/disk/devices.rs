@@ -2,14 +2,13 @@
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::Command;
 
 use super::{
-    Loop, Mounted, TRANSFERS, consent, destroying, holding, measurements, mounted_elsewhere, on_device,
-    one_line, run, set_free, with_code,
+    Loop, Mounted, TRANSFERS, consent, destroying, holding, in_own_mounts, measurements, mounted_elsewhere,
+    on_device, one_line, run, set_free, with_code,
 };
 use crate::support::{
-    PROGRAM, command, list, median, possible, reason, scratch, short_of_cpu, skip, skipped, text, until,
+    command, list, median, possible, reason, scratch, short_of_cpu, skip, skipped, text, until,
 };
 
 pub(super) const SIZE: u64 = 32 << 20;
@@ -116,18 +115,13 @@ fn each_mark_and_user_of_a_device_is_named() {
     let Some(device) = Loop::new(SIZE, &["--partscan"]) else { return };
     let name = device.device.as_str();
     let mut missing = Vec::new();
-    let makers: [(&str, Vec<&str>, &str); 3] = [
-        ("mkfs.xfs", vec!["-q", "-f"], "xfs"),
-        ("mkswap", vec![], "swap"),
-        ("mkfs.ext4", vec!["-q", "-F"], "ext4"),
-    ];
-    for (program, mut arguments, says) in makers {
-        arguments.push(name);
+    for (maker, says) in [("mkfs.xfs -q -f", "xfs"), ("mkswap", "swap"), ("mkfs.ext4 -q -F", "ext4")] {
+        let words: Vec<&str> = maker.split(' ').chain([name]).collect();
         // A small xfs is refused by its maker; then there is nothing to find.
-        if run(program, &arguments) {
+        if run(words[0], &words[1..]) {
             device.refused(&[says, "without data"]);
         } else {
-            missing.push(program);
+            missing.push(maker);
         }
         assert!(run("wipefs", &["-a", name]));
     }
@@ -144,15 +138,10 @@ fn each_mark_and_user_of_a_device_is_named() {
         skipped("a device in use as swap", "swapon is refused");
     }
     assert!(run("wipefs", &["-a", name]));
-    let second = Loop::on(Path::new(name), &[]);
-    if let Some(second) = second {
+    if let Some(_second) = Loop::on(Path::new(name), &[]) {
         device.refused(&["is what loop", "reads from"]);
-        drop(second);
     }
-    let parted = Command::new("sh")
-        .args(["-c", "printf 'label: gpt\\n,,\\n' | PATH=$PATH:/usr/sbin:/sbin sfdisk -q \"$1\"", "sh", name])
-        .output();
-    if parted.is_ok_and(|parted| parted.status.success()) {
+    if run("sh", &["-c", "printf 'label: gpt\\n,,\\n' | sfdisk -q \"$1\"", "sh", name]) {
         let first = format!("{0}/{0}p1", name.trim_start_matches("/dev/"));
         if Path::new("/sys/block").join(first).exists() {
             device.refused(&["has partitions: loop"]);
@@ -174,14 +163,10 @@ fn each_mark_and_user_of_a_device_is_named() {
 fn without_blkid_only_an_empty_device_is_written_to() {
     let Some(()) = possible(&["unshare"]) else { return };
     let Some(device) = Loop::new(SIZE, &[]) else { return };
-    let line = format!("{TRANSFERS} --op write --size 8M {}", consent(&device.device));
     let hidden = "for path in /usr/sbin/blkid /sbin/blkid /usr/bin/blkid /bin/blkid; do \
-                  if [ -x $path ]; then mount --bind /dev/null $path; fi; done; exec \"$@\"";
-    let without_blkid = || {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "sh", "-euc", hidden, "sh", PROGRAM]);
-        command.args(line.split(' ')).output().unwrap()
-    };
+                  if [ -x $path ]; then mount --bind /dev/null $path; fi; done; exec \"$1\"";
+    let script = format!("{hidden} {TRANSFERS} --op write --size 8M {}", consent(&device.device));
+    let without_blkid = || in_own_mounts(device.dir(), &script);
     let write = |bytes: &[u8], place| {
         let file = std::fs::File::options().write(true).open(&device.device).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, bytes, place).unwrap();
