@@ -26,10 +26,9 @@ fn a_mounted_device_is_refused_by_its_mount_point_and_stays_as_it_is() {
     let Some(device) = Loop::new(SIZE, &[]) else { return };
     // The kernel writes nothing later by itself.
     assert!(run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device.device]));
-    let place = device.dir().join("mnt");
-    let mounted = Mounted::new(&device.device, &place);
-    std::fs::write(place.join("file"), "precious").unwrap();
-    assert!(run("sync", &["-f", place.to_str().unwrap()]));
+    let mounted = Mounted::new(&device.device, device.dir());
+    std::fs::write(mounted.0.join("file"), "precious").unwrap();
+    assert!(run("sync", &["-f", mounted.0.to_str().unwrap()]));
     device.refused(&["is mounted on", "/mnt"]);
     // A link to it is the same device.
     let link = device.dir().join("by-id");

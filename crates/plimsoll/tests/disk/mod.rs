@@ -137,22 +137,24 @@ pub(crate) fn names(dir: &Path) -> usize {
 }
 
 /// A mount, taken down again.
-struct Mounted<'a>(&'a Path);
+struct Mounted(PathBuf);
 
-impl<'a> Mounted<'a> {
-    fn new(device: &str, place: &'a Path) -> Self {
-        std::fs::create_dir_all(place).unwrap();
+impl Mounted {
+    /// Mounts a device on `mnt` in a directory.
+    fn new(device: &str, dir: &Path) -> Self {
+        let place = dir.join("mnt");
+        std::fs::create_dir_all(&place).unwrap();
         assert!(run("mount", &[device, place.to_str().unwrap()]));
         Mounted(place)
     }
 }
 
 /// The mount may be copied by a test in another mount namespace: it ends when no process sees it.
-impl Drop for Mounted<'_> {
+impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
+        let _ = Command::new("umount").arg(&self.0).status();
         if !std::thread::panicking() {
-            until("the end of a mount in every namespace", || !seen_by_a_process(self.0));
+            until("the end of a mount in every namespace", || !seen_by_a_process(&self.0));
         }
     }
 }

@@ -22,8 +22,7 @@ fn another_loop_device_on_a_file_that_is_mounted_is_refused_by_the_mount() {
     let Some(()) = possible(&["losetup", "mkfs.ext4"]) else { return };
     let Some(first) = Loop::new(SIZE, &[]) else { return };
     assert!(made_ext4(&first.device));
-    let place = first.dir().join("mnt");
-    let _mounted = Mounted::new(&first.device, &place);
+    let _mounted = Mounted::new(&first.device, first.dir());
     let name = first.name();
     let user = format!("is what {name} reads from ({name} is mounted on ");
     let says = [user.as_str(), "/mnt)"];
@@ -131,15 +130,14 @@ fn a_file_that_an_overlay_copied_up_is_the_file_in_its_upper_layer() {
     if !run("mount", &["-t", "overlay", "overlay", "-o", &options, merged.to_str().unwrap()]) {
         return skip("overlayfs cannot be mounted");
     }
-    let _merged = Mounted(&merged);
+    let _merged = Mounted(merged.clone());
     // The first writer copies the file up; its inode number stays that of the layer below.
     let (real, shown) = (upper.join("f"), merged.join("f"));
     std::fs::File::options().append(true).open(&shown).unwrap();
     for (used, target) in [(&real, &shown), (&shown, &real)] {
         let Some(first) = Loop::on(used, &["--offset", "8M"]) else { return };
         assert!(made_ext4(&first.device));
-        let place = dir.path().join("mnt");
-        let _mounted = Mounted::new(&first.device, &place);
+        let _mounted = Mounted::new(&first.device, dir.path());
         let name = first.name();
         let second = Loop::on(target, &[]).unwrap();
         refused(&second.device, &real, &[&format!("is what {name} reads from ({name} is mounted on ")]);
@@ -173,8 +171,7 @@ fn a_file_is_found_on_an_overlay_with_layers_on_several_file_systems_that_cannot
     if !run("mount", &["-t", "tmpfs", "tmpfs", &below("up")]) {
         return skip("tmpfs cannot be mounted");
     }
-    let upper = dir.path().join("up");
-    let _upper = Mounted(&upper);
+    let _upper = Mounted(dir.path().join("up"));
     ["up/u", "up/w"].iter().for_each(|name| std::fs::create_dir(below(name)).unwrap());
     // mount(8) makes paths absolute.
     let mount = "import ctypes, sys, os; os.chdir(sys.argv[1]); \
@@ -183,9 +180,8 @@ fn a_file_is_found_on_an_overlay_with_layers_on_several_file_systems_that_cannot
     if !run("python3", &["-c", mount, dir.path().to_str().unwrap()]) {
         return skip("overlayfs cannot be mounted");
     }
-    let merged = dir.path().join("mg");
-    let _merged = Mounted(&merged);
-    let shown = merged.join("disk.img");
+    let merged = Mounted(dir.path().join("mg"));
+    let shown = merged.0.join("disk.img");
     let Some(device) = Loop::on(&real, &[]) else { return };
     let (holder, process) = holding(std::fs::File::open(&shown).unwrap());
     refused(&device.device, &real, &[&process]);
@@ -217,7 +213,7 @@ fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_rename
     if !run("python3", &["-c", mount, file.to_str().unwrap(), place.to_str().unwrap()]) {
         return skip("this kernel mounts erofs from devices alone");
     }
-    let mounted = Mounted(&place);
+    let mounted = Mounted(place);
     let renamed = dir.path().join("renamed");
     std::fs::rename(&file, &renamed).unwrap();
     let Some(other) = Loop::on(&renamed, &["--offset", "16MiB"]) else { return };
