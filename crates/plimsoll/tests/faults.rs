@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -90,13 +90,6 @@ fn ignoring(signals: &str) -> Command {
     command
 }
 
-/// The signals that a process ignores, as a mask with bit 0 for signal 1.
-fn ignored_by(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-    u64::from_str_radix(mask.trim(), 16).unwrap()
-}
-
 #[test]
 fn signals_that_are_ignored_at_the_start_stay_ignored() {
     let dir = scratch();
@@ -104,7 +97,9 @@ fn signals_that_are_ignored_at_the_start_stay_ignored() {
     run.until("sampled");
     let ignored = [Signal::HUP, Signal::INT, Signal::QUIT];
     for process in run.workers().into_iter().chain([run.pid()]) {
-        let mask = ignored_by(process);
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
         assert!(ignored.iter().all(|signal| mask >> (signal.as_raw() - 1) & 1 == 1), "{mask:x}");
     }
     ignored.into_iter().for_each(|signal| run.signal(signal));
@@ -123,18 +118,12 @@ fn a_background_job_of_a_script_is_still_ended_by_term() {
     assert_eq!((code, &document["status"]), (Some(130), &"partial".into()), "{err}");
 }
 
-/// The program under a name of its own, which can be replaced.
-fn own_copy(dir: &Path) -> PathBuf {
-    let (program, copy) = (PROGRAM, dir.join("plimsoll"));
-    fs::hard_link(program, &copy).or_else(|_| fs::copy(program, &copy).map(drop)).unwrap();
-    copy
-}
-
 #[test]
 fn a_program_that_is_replaced_or_deleted_in_the_course_of_a_run_ends_it_well() {
     for replaced in [true, false] {
         let dir = scratch();
-        let copy = own_copy(dir.path());
+        let copy = dir.path().join("plimsoll");
+        fs::hard_link(PROGRAM, &copy).or_else(|_| fs::copy(PROGRAM, &copy).map(drop)).unwrap();
         let mut run = follow(Command::new(&copy), dir.path(), PLAN);
         run.until("sampled");
         if replaced {

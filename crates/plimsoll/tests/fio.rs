@@ -31,18 +31,13 @@ fn examples() -> Option<Vec<PathBuf>> {
 
 /// Why an example needs an engine or hardware of its own.
 fn special(text: &str) -> Option<String> {
-    let lines: Vec<String> = text
-        .lines()
-        .map(|line| line.split([';', '#']).next().unwrap_or_default().trim().to_owned())
-        .collect();
-    let engines = lines.iter().filter_map(|line| line.strip_prefix("ioengine=")).map(str::trim);
-    let engine = engines.into_iter().find(|engine| !OF_FILES.contains(engine));
-    let hardware = || SPECIAL.iter().find(|(word, _)| lines.iter().any(|line| line.starts_with(word)));
-    let xnvme = || text.contains("xnvme").then(|| "engine xnvme".to_owned());
-    engine
-        .map(|engine| format!("engine {engine}"))
-        .or_else(|| hardware().map(|(_, what)| (*what).to_owned()))
-        .or_else(xnvme)
+    let lines = text.lines().map(|line| line.split([';', '#']).next().unwrap_or_default().trim());
+    let lines: Vec<&str> = lines.collect();
+    let mut engines = lines.iter().filter_map(|line| line.strip_prefix("ioengine=")).map(str::trim);
+    let engine = engines.find(|engine| !OF_FILES.contains(engine)).map(|engine| format!("engine {engine}"));
+    let hardware = SPECIAL.iter().find(|(word, _)| lines.iter().any(|line| line.starts_with(word)));
+    let xnvme = text.contains("xnvme").then(|| "engine xnvme".to_owned());
+    engine.or(hardware.map(|(_, what)| (*what).to_owned())).or(xnvme)
 }
 
 /// Option names as one code span.
@@ -98,7 +93,7 @@ fn docs_list_which_of_fios_examples_run() {
         );
     };
     let dir = scratch();
-    let (mut ordinary, mut run, mut refused) = (0, 0, Vec::new());
+    let (mut ordinary, mut refused) = (0, Vec::new());
     for path in &examples {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         fs::copy(path, dir.path().join("job.fio")).unwrap();
@@ -113,13 +108,11 @@ fn docs_list_which_of_fios_examples_run() {
             Some(what) => assert!(!runs, "{name} needs {what}"),
             None => {
                 ordinary += 1;
-                run += usize::from(runs);
-                if !runs {
-                    refused.push(name);
-                }
+                refused.extend((!runs).then_some(name));
             }
         }
     }
+    let run = ordinary - refused.len();
     assert!(run * 100 >= ordinary * 60, "{run} of {ordinary}");
     let names: Vec<&str> = refused.iter().map(String::as_str).collect();
     let text = format!(

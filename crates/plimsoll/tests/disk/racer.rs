@@ -14,18 +14,6 @@ use crate::support::{plimsoll, scratch, skip};
 /// Debian's unprivileged user.
 const RACER: u32 = 65534;
 
-/// Swaps the two names until `stop`, and counts the swaps.
-fn race(directory: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
-    let racer = Uid::from_raw(RACER);
-    // For this thread only.
-    rustix::thread::set_thread_res_uid(racer, racer, racer).unwrap();
-    let link = directory.with_file_name("link");
-    while !stop.load(Ordering::Relaxed) {
-        swap(directory, &link).unwrap();
-        swaps.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 fn swap(one: &Path, other: &Path) -> rustix::io::Result<()> {
     renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
 }
@@ -59,7 +47,15 @@ fn a_racer_of_another_user_has_nothing_of_its_victim_written() {
     let (stop, swaps) = (AtomicBool::new(false), AtomicUsize::new(0));
     let mut codes = Vec::new();
     std::thread::scope(|scope| {
-        scope.spawn(|| race(&directory, &stop, &swaps));
+        scope.spawn(|| {
+            let racer = Uid::from_raw(RACER);
+            // For this thread only.
+            rustix::thread::set_thread_res_uid(racer, racer, racer).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                swap(&directory, &link).unwrap();
+                swaps.fetch_add(1, Ordering::Relaxed);
+            }
+        });
         let begun = Instant::now();
         while codes.len() < STARTS && (codes.is_empty() || begun.elapsed() < LONGEST) {
             let mut command = plimsoll(home.path());
