@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::QUICK;
-use crate::support::{document, done, list, run_of, scratch, warns};
+use crate::support::{document, list, run_of, scratch, warns};
 
 fn steady(more: &str) -> Value {
     let line = format!("{} --steady {more}", QUICK.replace("--samples 2", ""));
@@ -31,12 +31,6 @@ fn the_figure_is_that_of_the_last_five_rounds_and_all_of_them_are_kept() {
     let slope = (-2.0 * values[0] - values[1] + values[3] + 2.0 * values[4]) / 10.0;
     let is_steady = range <= 0.2 * mean && (rounds.len() < 25 || (4.0 * slope).abs() <= 0.1 * mean);
     assert_eq!(warns(&measurement, "not-steady"), !is_steady, "{rounds:?}");
-}
-
-#[test]
-fn what_cannot_be_steady_is_told_before_anything_runs() {
-    let line = format!("{} --steady --verify", QUICK.replace("--samples 2", ""));
-    insta::assert_snapshot!(done(scratch().path(), &line, 2).1);
 }
 
 /// After a pass, append truncates its files; there must be time to read the clock.
