@@ -278,6 +278,4 @@ fn the_limits_of_a_rented_machine_are_taken_for_its_disk_and_link() {
     {
         assert_eq!([count(&format!("{id}/server=10.0.0.1"), metric), count(id, metric)], [1, 0], "{id}");
     }
-    let line = format!("run quick --limits {} {SHORT} --store none", path.display());
-    done(scratch().path(), &line, 0);
 }
