@@ -34,7 +34,6 @@ fn words(of: &Value) -> Vec<String> {
 /// The kinds of a file with pods, and where each has the container that measures.
 const PODS: [(&str, &str); 2] = [("job", "containers"), ("daemonset", "initContainers")];
 
-/// The template of a pod, and the container that measures.
 fn pods((name, place): (&str, &str)) -> (Value, Value) {
     let pod = yaml(&format!("kubernetes/plimsoll-{name}.yaml"))["spec"]["template"].clone();
     let container = pod.pointer(&format!("/spec/{place}/0")).unwrap().clone();

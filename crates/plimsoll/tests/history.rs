@@ -92,7 +92,6 @@ fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
         // That earlier nights with the loss are left out, and how it is accepted.
         assert_eq!(list(&document["notes"]).len(), usize::from(n > 10), "night {n}");
     }
-    // The runs of a tag tell their own noise.
     let one = &against("before", 1).0["compared"][0];
     assert_eq!((text(&one["verdict"]), text(&one["noise"])), ("regression", "runs"), "{one}");
     // A little less of the loss is no recovery.

@@ -88,7 +88,6 @@ fn consent(device: &str) -> String {
     format!("--target {device} --destroy-data-on {device}:{}", bytes_of(device))
 }
 
-/// Short cases of transfers.
 const TRANSFERS: &str = "disk --only disk.io --samples 1 --sample-time 10ms --store none --quiet --json -";
 
 /// Short cases of transfers, on a device that `line` names.
