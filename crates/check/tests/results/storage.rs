@@ -1,35 +1,15 @@
 //! Synthetic storage results, one fault each, on a machine with rotating disks, btrfs, ZFS and NFS.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use plimsoll_check::Plausibility;
 
-use plimsoll_check::{Checked, CheckedMachine, ImpossibleCause, Plausibility, check};
-use plimsoll_machine::fixture::Fixture;
-use plimsoll_model::limit::user::UserLimits;
-use plimsoll_reference::read_all;
-
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
-}
+use super::*;
 
 fn text(file: &str) -> String {
-    fs::read_to_string(folder("storage").join(file)).unwrap()
+    super::text("storage", file)
 }
 
-/// Returns the verdicts on a text, with this machine named as its origin.
 fn checked(text: &str) -> Vec<Checked> {
-    let tree = fs::read_to_string(folder("machines").join("host.tree")).unwrap();
-    let kept = Fixture::unpack(&tree).unwrap();
-    let machine = kept.machine();
-    let place = CheckedMachine {
-        machine: &machine,
-        root: &kept.root,
-        is_named: true,
-        limits: &UserLimits::default(),
-    };
-    let results = read_all(text, None);
-    results.into_iter().map(|stated| check("x", None, &stated.unwrap(), &place)).collect()
+    Saved::unpack("host.tree").check_all(text).into_iter().map(Result::unwrap).collect()
 }
 
 /// Returns causes and reasons of all rows, of which none is fine.

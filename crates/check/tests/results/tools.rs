@@ -1,13 +1,8 @@
 //! Synthetic results of network, CPU and memory tools on a desktop with 2 CPUs and 1 Gbit/s.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use plimsoll_check::Plausibility;
 
-use plimsoll_check::{Checked, CheckedMachine, ImpossibleCause, Plausibility, check};
-use plimsoll_machine::fixture::Fixture;
-use plimsoll_model::limit::user::UserLimits;
-use plimsoll_reference::read_all;
+use super::*;
 
 #[derive(Clone, Copy, Debug)]
 enum Expected {
@@ -62,27 +57,9 @@ const CASES: &[(&str, &[Expected])] = &[
     ("sysbench-cpu-26M.txt", &[Impossible(NotDone)]),
 ];
 
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
-}
-
 /// Returns the desktop machine's verdicts on each result of a text.
 fn checked(text: &str) -> Vec<Result<Checked, String>> {
-    checked_with(text, "")
-}
-
-/// Returns the desktop machine's verdicts on each result of a text, with the text of a limits file.
-fn checked_with(text: &str, limits: &str) -> Vec<Result<Checked, String>> {
-    let limits = match limits {
-        "" => UserLimits::default(),
-        limits => UserLimits::parse(limits).unwrap(),
-    };
-    let tree = fs::read_to_string(folder("machines").join("desk.tree")).unwrap();
-    let kept = Fixture::unpack(&tree).unwrap();
-    let machine = kept.machine();
-    let place = CheckedMachine { machine: &machine, root: &kept.root, is_named: true, limits: &limits };
-    let results = read_all(text, None).into_iter();
-    results.map(|stated| stated.map(|stated| check("x", None, &stated, &place))).collect()
+    Saved::unpack("desk.tree").check_all(text)
 }
 
 #[test]
@@ -95,25 +72,23 @@ fn a_limit_of_the_user_binds() {
     };
     let text =
         "Client connecting to 192.0.2.2, TCP port 5001\n[  3]  0.0-10.0 sec  1.00 GBytes   860 Mbits/sec\n";
-    let verdict = |limits: &str| {
-        let row = checked_with(text, limits).remove(0).unwrap().rows.remove(0);
-        (row.verdict, row.limit.map(|limit| limit.value))
+    let row = |text: &str, limits: &str| {
+        let saved = Saved { limits: UserLimits::parse(limits).unwrap(), ..Saved::unpack("desk.tree") };
+        saved.check_all(text).remove(0).unwrap().rows.remove(0)
     };
-    assert_eq!(verdict(&limits("1e9")), (Plausibility::Fine, Some(1e9)));
-    assert_eq!(verdict(&limits("5e8")), (Plausibility::Impossible, Some(5e8)));
+    for (speed, verdict) in [("1e9", Plausibility::Fine), ("5e8", Plausibility::Impossible)] {
+        let row = row(text, &limits(speed));
+        assert_eq!((row.verdict, row.limit.map(|limit| limit.value)), (verdict, speed.parse().ok()));
+    }
     // Verdicts on loopback and on datagrams with unknown loss do not depend on the limit.
-    let of = |text: &str, limits: &str| {
-        let row = checked_with(text, limits).remove(0).unwrap().rows.remove(0);
-        (row.verdict, row.cause)
-    };
     let loopback = text.replace(
         "[  3]  0.0",
         "[  3] local 127.0.0.1 port 42012 connected with 127.0.0.1 port 5001\n[  3]  0.0",
     );
-    assert_eq!(of(&loopback, &limits("5e8")), (Plausibility::Impossible, Some(Loopback)));
+    assert_eq!(row(&loopback, &limits("5e8")).cause, Some(Loopback));
     let sent = text.replace("TCP port", "UDP port");
     let udp = limits("5e8").replace("network.tcp", "network.udp");
-    assert_eq!(of(&sent, &udp), (Plausibility::Unjudged, None));
+    assert_eq!(row(&sent, &udp).verdict, Plausibility::Unjudged);
 }
 
 fn is_as_expected(found: &Result<Checked, String>, expected: Expected) -> bool {
@@ -128,10 +103,7 @@ fn is_as_expected(found: &Result<Checked, String>, expected: Expected) -> bool {
         Fine(value) => {
             checked.passes() && rows.first().is_some_and(|row| (row.value / value - 1.0).abs() < 0.01)
         }
-        Impossible(cause) => {
-            let causes: Vec<ImpossibleCause> = rows.iter().filter_map(|row| row.cause).collect();
-            causes.contains(&cause) && causes.iter().all(|other| *other == cause) && !checked.passes()
-        }
+        Impossible(cause) => is_impossible(checked, cause),
         Contradicted(part) => rows.iter().any(|row| row.contradicts_itself && row.reason.contains(part)),
         Unjudged(part) => rows.iter().all(|row| row.verdict == Plausibility::Unjudged) && has_reason(part),
         Unread(_) => false,
@@ -140,27 +112,19 @@ fn is_as_expected(found: &Result<Checked, String>, expected: Expected) -> bool {
 
 #[test]
 fn each_case_has_its_verdict() {
-    let mut wrong = Vec::new();
     for (file, expected) in CASES {
-        let found = checked(&fs::read_to_string(folder("tools").join(file)).unwrap());
-        let is_right = found.len() == expected.len()
-            && found.iter().zip(*expected).all(|(found, expected)| is_as_expected(found, *expected));
-        if !is_right {
-            wrong.push(format!("{file}: expected {expected:?}, found {found:#?}"));
+        let found = checked(&text("tools", file));
+        assert_eq!(found.len(), expected.len(), "{file}: {found:#?}");
+        for (found, expected) in found.iter().zip(*expected) {
+            assert!(is_as_expected(found, *expected), "{file}: expected {expected:?}, found {found:#?}");
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn every_case_is_in_the_table() {
-    let entries = fs::read_dir(folder("tools")).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    let mut known: Vec<&str> = CASES.iter().map(|(file, _)| *file).collect();
-    known.sort_unstable();
-    assert_eq!(names, known);
+    let known: BTreeSet<String> = CASES.iter().map(|(file, _)| (*file).to_owned()).collect();
+    assert_eq!(files("tools"), known);
 }
 
 /// File and the text before a figure in it.
@@ -182,7 +146,7 @@ const FIGURES: &[(&str, &str)] = &[
 #[test]
 fn a_value_that_no_machine_has_is_impossible_for_every_tool() {
     for (file, before) in FIGURES {
-        let text = fs::read_to_string(folder("tools").join(file)).unwrap();
+        let text = text("tools", file);
         let (head, rest) = text.split_once(before).unwrap_or_else(|| panic!("{file}"));
         let number = rest.trim_start_matches(' ');
         let gap = &rest[..rest.len() - number.len()];
@@ -200,7 +164,7 @@ fn a_value_that_no_machine_has_is_impossible_for_every_tool() {
 
 #[test]
 fn a_system_that_does_not_fit_in_memory_was_solved_by_another_machine() {
-    let text = fs::read_to_string(folder("tools").join("hpl-out.txt")).unwrap();
+    let text = text("tools", "hpl-out.txt");
     let larger = text.replace(
         "WR11C2R4       30000   256     1     2              15.00",
         "WR11C2R4 141312 256 1 2 1567.7",
@@ -212,8 +176,7 @@ fn a_system_that_does_not_fit_in_memory_was_solved_by_another_machine() {
 
 #[test]
 fn every_result_of_a_file_is_judged_for_every_tool() {
-    let all: Vec<String> =
-        FIGURES.iter().map(|(file, _)| fs::read_to_string(folder("tools").join(file)).unwrap()).collect();
+    let all: Vec<String> = FIGURES.iter().map(|(file, _)| text("tools", file)).collect();
     let rows =
         |text: &str| checked(text).into_iter().flatten().map(|checked| checked.rows.len()).sum::<usize>();
     for ((file, _), text) in FIGURES.iter().zip(&all) {

@@ -1,0 +1,65 @@
+//! Results of other tools, recorded and synthetic, checked against saved machines.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod corpus;
+mod storage;
+mod tools;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plimsoll_check::{Checked, CheckedMachine, ImpossibleCause, check};
+use plimsoll_machine::Machine;
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_model::limit::user::UserLimits;
+use plimsoll_reference::{Stated, read_all};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+fn text(name: &str, file: &str) -> String {
+    fs::read_to_string(folder(name).join(file)).unwrap()
+}
+
+fn files(name: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder(name)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name != "README.md").collect()
+}
+
+/// A saved machine, and what the user says of it.
+struct Saved {
+    kept: Fixture,
+    machine: Machine,
+    is_named: bool,
+    limits: UserLimits,
+}
+
+impl Saved {
+    fn of(kept: Fixture) -> Self {
+        Saved { machine: kept.machine(), kept, is_named: true, limits: UserLimits::default() }
+    }
+
+    fn unpack(tree: &str) -> Self {
+        Saved::of(Fixture::unpack(&text("machines", tree)).unwrap())
+    }
+
+    fn check(&self, stated: &Stated) -> Checked {
+        let Saved { kept, machine, is_named, limits } = self;
+        check("x", None, stated, &CheckedMachine { machine, root: &kept.root, is_named: *is_named, limits })
+    }
+
+    /// Returns the verdicts on each result of a text.
+    fn check_all(&self, text: &str) -> Vec<Result<Checked, String>> {
+        let results = read_all(text, None).into_iter();
+        results.map(|stated| stated.map(|stated| self.check(&stated))).collect()
+    }
+}
+
+/// Whether figures are impossible, all of them for this reason.
+fn is_impossible(checked: &Checked, cause: ImpossibleCause) -> bool {
+    let mut causes = checked.rows.iter().filter_map(|row| row.cause).peekable();
+    causes.peek().is_some() && causes.all(|other| other == cause) && !checked.passes()
+}
