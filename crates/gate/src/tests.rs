@@ -4,7 +4,8 @@ use plimsoll_machine::BusyProcess;
 use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::health::{Drive, LinkPace, PcieLink, Smart};
-use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
+use plimsoll_model::fixture::derived;
+use plimsoll_model::limit::LimitKind;
 use plimsoll_model::measurement::Status;
 use plimsoll_model::sample::WrongAnswerSource;
 use plimsoll_model::view::testing::peak;
@@ -19,32 +20,37 @@ use GateAnswer::{Healthy, Sick, Unknown};
 
 const RATES: Rates = Rates { false_alarms: 1e-4, loss: 0.1 };
 
+fn changed<T>(mut it: T, change: impl FnOnce(&mut T)) -> T {
+    change(&mut it);
+    it
+}
+
 fn bare() -> Machine {
-    let mut machine = Fixture::unpack("").unwrap().machine();
-    machine.virtualisation.is_virtual = Some(false);
-    machine
+    changed(Fixture::unpack("").unwrap().machine(), |it| it.virtualisation.is_virtual = Some(false))
 }
 
 fn guest() -> Machine {
-    let mut machine = bare();
-    machine.virtualisation.hypervisor = Some("KVM".to_owned());
-    machine.virtualisation.is_virtual = Some(true);
-    machine
+    changed(bare(), |it| {
+        it.virtualisation.hypervisor = Some("KVM".to_owned());
+        it.virtualisation.is_virtual = Some(true);
+    })
 }
 
 fn case() -> Case {
     peak(1, 1.0).case
 }
 
-/// Returns a measurement at `share` of its limit, without waits; `stopped` then changes it.
-fn made(share: f64, stopped: impl Fn(&mut Measurement)) -> Measurement {
+/// Returns a measurement at `share` of its limit, without waits.
+fn made(share: f64) -> Measurement {
     let mut measurement = peak(1, 100.0 * share);
     measurement.metrics[0].of_limit = Some(share);
-    measurement.metrics[0].limit =
-        Some(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 100.0, "", Vec::new()));
+    measurement.metrics[0].limit = Some(derived(100.0, LimitKind::Ceiling, ""));
     measurement.conditions.waited = Some(0.0);
-    stopped(&mut measurement);
     measurement
+}
+
+fn failed(share: f64, reason: &str) -> Measurement {
+    Measurement { status: Status::Failed, reason: Some(reason.to_owned()), ..made(share) }
 }
 
 fn nobody() -> Others {
@@ -55,7 +61,7 @@ fn hog() -> Others {
     Others { cpus: 1.0, most: Some(BusyProcess { id: 4711, name: "stress-ng".to_owned(), cpus: 1.0 }) }
 }
 
-/// Returns the gate of one case that takes `first` and then `then` until it is decided.
+/// Returns the gate of the case of `first`, which takes that and then `then` until it is decided.
 fn gated(
     machine: &Machine,
     usual: &[UsualFigures],
@@ -63,7 +69,7 @@ fn gated(
     then: &Measurement,
     others: &Others,
 ) -> Gate {
-    let mut gate = Gate::new(&[case()], machine, usual, RATES);
+    let mut gate = Gate::new(std::slice::from_ref(&first.case), machine, usual, RATES);
     gate.record_first(std::slice::from_ref(first), false);
     for _ in 0..100 {
         match gate.next() {
@@ -80,13 +86,13 @@ fn answer(machine: &Machine, measurement: &Measurement, others: &Others) -> Gate
 
 #[test]
 fn what_reaches_its_limit_is_healthy() {
-    let verdict = answer(&bare(), &made(0.995, |_| {}), &nobody());
+    let verdict = answer(&bare(), &made(0.995), &nobody());
     assert_eq!((verdict.answer, verdict.line.as_str()), (Healthy, "healthy: 2 checks passed"));
 }
 
 #[test]
 fn what_is_low_once_is_measured_again() {
-    let (low, good) = (made(0.5, |_| {}), made(0.99, |_| {}));
+    let (low, good) = (made(0.5), made(0.99));
     let gate = gated(&bare(), &[], &low, &good, &nobody());
     assert_eq!(gate.verdict().answer, Healthy);
     assert_eq!(gate.checks[0].repetitions.len(), 1);
@@ -94,21 +100,17 @@ fn what_is_low_once_is_measured_again() {
 
 #[test]
 fn a_case_that_cannot_be_measured_again_is_unknown() {
-    let (low, mut failed) = (made(0.5, |_| {}), made(0.5, |_| {}));
-    (failed.status, failed.reason) = (Status::Failed, Some("the worker was killed".to_owned()));
-    let gate = gated(&bare(), &[], &low, &failed, &nobody());
-    assert_eq!((gate.verdict().answer, gate.verdict().cause), (Unknown, Some("not-measured")));
-    assert!(gate.verdict().line.ends_with("failed: the worker was killed"), "{}", gate.verdict().line);
+    let then = failed(0.5, "the worker was killed");
+    let verdict = gated(&bare(), &[], &made(0.5), &then, &nobody()).verdict();
+    assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
+    assert!(verdict.line.ends_with("failed: the worker was killed"), "{}", verdict.line);
 }
 
 fn wrong(origin: WrongAnswerSource) -> Measurement {
     let answer = WrongAnswer::new(origin, "fma_f64_avx2", "9.25");
-    let mut failed = made(0.5, |_| {});
-    failed.metrics.clear();
-    (failed.status, failed.cause, failed.reason) =
-        (Status::Failed, Some(Lost::WrongAnswer), Some(answer.to_string()));
-    failed.wrong_answer = Some(Box::new(answer));
-    failed
+    let like = failed(0.5, &answer.to_string());
+    let (metrics, cause) = (Vec::new(), Some(Lost::WrongAnswer));
+    Measurement { metrics, cause, wrong_answer: Some(Box::new(answer)), ..like }
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
         let failed = wrong(origin);
         let named = failed.wrong_answer.as_deref().unwrap().headline();
         let at_once = gated(&guest(), &[], &failed, &failed, &hog());
-        let later = gated(&guest(), &[], &made(0.5, |_| {}), &failed, &hog());
+        let later = gated(&guest(), &[], &made(0.5), &failed, &hog());
         for verdict in [at_once.verdict(), later.verdict()] {
             assert_eq!((verdict.answer, verdict.cause), (Sick, Some("wrong-answer")), "{named}");
             assert!(verdict.line.contains(&named), "{}", verdict.line);
@@ -155,7 +157,7 @@ fn the_case_that_is_next_is_the_one_that_is_spread() {
     let machine = bare();
     let other = peak(2, 1.0).case;
     let mut gate = Gate::new(&[case(), other.clone()], &machine, &[], RATES);
-    let low = made(0.5, |_| {});
+    let low = made(0.5);
     let low_other = Measurement { case: other.clone(), ..low.clone() };
     gate.record_first(&[low.clone(), low_other.clone()], false);
     assert_eq!(gate.next(), Some(&case()));
@@ -174,12 +176,12 @@ fn allowed(quota_us: u64) -> plimsoll_machine::cgroup::CpuQuota {
 
 /// Returns a measurement near its limit whose threads a quota stopped, and that waited.
 fn throttled(share: f64, waited: f64) -> Measurement {
-    made(0.99, |m| (m.conditions.throttled, m.conditions.waited) = (Some(share), Some(waited)))
+    changed(made(0.99), |m| (m.conditions.throttled, m.conditions.waited) = (Some(share), Some(waited)))
 }
 
 /// Returns a measurement near its limit with another figure.
 fn at(value: f64) -> Measurement {
-    made(0.99, |m| m.metrics[0].summary.median = value)
+    changed(made(0.99), |m| m.metrics[0].summary.median = value)
 }
 
 /// Returns what is usual on `now` after twelve runs on `before` with figures of about 1000.
@@ -195,8 +197,7 @@ fn usual_of(id: &str, unit: Unit, before: &Machine, now: &Machine) -> Vec<UsualF
 #[test]
 fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
     let stopped = throttled(0.49, 0.5);
-    let mut half = guest();
-    half.cgroup.cpu_quota = Some(allowed(50_000));
+    let half = changed(guest(), |it| it.cgroup.cpu_quota = Some(allowed(50_000)));
     for others in [nobody(), hog()] {
         let verdict = answer(&half, &stopped, &others);
         assert_eq!(verdict.line, "sick: CPU quota of 0.50 CPUs, throttled 49 % of the time");
@@ -211,8 +212,7 @@ fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
 
 #[test]
 fn a_quota_that_others_of_the_group_use_up_is_no_reason() {
-    let mut machine = bare();
-    machine.cgroup.cpu_quota = Some(allowed(1_600_000));
+    let machine = changed(bare(), |it| it.cgroup.cpu_quota = Some(allowed(1_600_000)));
     // The kernel counts the stops of all CPUs of the group.
     assert_eq!(answer(&machine, &throttled(1.0, 0.02), &hog()).line, "healthy: 2 checks passed");
     for (others, cause) in [(nobody(), "preempted"), (hog(), "busy")] {
@@ -229,11 +229,8 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     let storage = machine.storage.as_mut().unwrap();
     storage.disks[0].kind = plimsoll_machine::disk::DiskKind::Sata;
     let mut now = figure(id, Unit::BytePerSecond, 700.0, None);
-    let mut each = now.metrics[0].clone();
-    "await".clone_into(&mut each.name);
-    now.metrics.push(each);
-    let mut disturbed = now.clone();
-    disturbed.metrics[1].samples.pop();
+    now.metrics.push(changed(now.metrics[0].clone(), |each| each.name = "await".to_owned()));
+    let disturbed = changed(now.clone(), |it| it.metrics[1].samples.truncate(8));
     let usual = usual_of(id, Unit::BytePerSecond, &machine, &machine);
     let answer = |machine: &Machine| {
         let mut gate = Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES);
@@ -253,11 +250,14 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
 #[test]
 fn a_case_that_is_broken_off_is_unknown_also_where_nothing_says_what_is_usual() {
     let broken: Case = "network.tcp/direction=up".parse().unwrap();
-    let mut late = made(0.0, |_| {});
-    (late.case, late.status, late.cause) = (broken.clone(), Status::Skipped, Some(Lost::OutOfTime));
-    late.metrics.clear();
-    late.reason = Some("--budget was used up before this case's turn".to_owned());
-    for measured in [vec![made(0.995, |_| {})], vec![made(0.995, |_| {}), late]] {
+    let late = Measurement {
+        case: broken.clone(),
+        status: Status::Skipped,
+        cause: Some(Lost::OutOfTime),
+        metrics: Vec::new(),
+        ..failed(0.0, "--budget was used up before this case's turn")
+    };
+    for measured in [vec![made(0.995)], vec![made(0.995), late]] {
         let mut gate = Gate::new(&[case(), broken.clone()], &bare(), &[], RATES);
         gate.record_first(&measured, false);
         let verdict = gate.verdict();
@@ -274,12 +274,7 @@ fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
     ] {
         let now = figure(id, unit, 700.0, None);
         let usual = usual_of(id, unit, &bare(), &bare());
-        let mut gate = Gate::new(std::slice::from_ref(&now.case), &bare(), &usual, RATES);
-        gate.record_first(std::slice::from_ref(&now), false);
-        while gate.next().is_some() {
-            gate.record_repetition(&now, &nobody());
-        }
-        let verdict = gate.verdict();
+        let verdict = gated(&bare(), &usual, &now, &now, &nobody()).verdict();
         assert_eq!(verdict.answer, Unknown, "{}", verdict.line);
         assert!(verdict.line.contains("30 % below usual"), "{}", verdict.line);
     }
@@ -303,28 +298,26 @@ fn figures_of_another_disk_say_nothing_of_this_one() {
 #[test]
 fn what_others_take_is_never_sick() {
     // The figure itself excludes interruptions.
-    let crowded = |share| made(share, |m| m.conditions.waited = Some(0.5));
+    let crowded = |share| changed(made(share), |m| m.conditions.waited = Some(0.5));
     let verdict = answer(&bare(), &crowded(0.99), &hog());
     assert_eq!(verdict.line, "healthy: 1 check passed; others use 1.0 CPUs, most of it stress-ng (pid 4711)");
     let verdict = answer(&bare(), &crowded(0.7), &hog());
     assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("busy")));
     let begin = "unknown: others use 1.0 CPUs, most of it stress-ng (pid 4711)";
     assert!(verdict.line.starts_with(begin), "{}", verdict.line);
-    let stolen = made(0.7, |m| m.conditions.steal = Some(0.3));
+    let stolen = changed(made(0.7), |m| m.conditions.steal = Some(0.3));
     assert_eq!(answer(&bare(), &stolen, &nobody()).cause, Some("stolen"));
 }
 
 #[test]
 fn a_loss_without_a_cause_is_sick_where_nobody_shares_the_machine() {
-    let low = made(0.8, |_| {});
+    let low = made(0.8);
     let verdict = answer(&bare(), &low, &nobody());
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its limit; cause unknown");
     let verdict = answer(&guest(), &low, &nobody());
     assert_eq!(verdict.line, "unknown: cpu fma f64 avx2 20 % below its limit; others may be the cause");
-    let mut not_known = bare();
-    not_known.virtualisation.is_virtual = None;
-    let mut container = bare();
-    container.virtualisation.container = Some("docker".to_owned());
+    let not_known = changed(bare(), |it| it.virtualisation.is_virtual = None);
+    let container = changed(bare(), |it| it.virtualisation.container = Some("docker".to_owned()));
     for machine in [not_known, container] {
         assert_eq!(answer(&machine, &low, &nobody()).answer, Unknown, "{machine:?}");
     }
@@ -332,9 +325,7 @@ fn a_loss_without_a_cause_is_sick_where_nobody_shares_the_machine() {
 
 #[test]
 fn what_cannot_be_measured_or_judged_is_unknown() {
-    let mut failed = made(0.9, |_| {});
-    (failed.status, failed.reason) = (Status::Failed, Some("the worker was killed".to_owned()));
-    let verdict = answer(&bare(), &failed, &nobody());
+    let verdict = answer(&bare(), &failed(0.9, "the worker was killed"), &nobody());
     assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
     assert!(verdict.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", verdict.line);
     let mut gate = Gate::new(&[], &bare(), &[], RATES);
@@ -345,6 +336,10 @@ fn what_cannot_be_measured_or_judged_is_unknown() {
     assert_eq!(unmeasured.verdict().answer, Unknown);
 }
 
+fn with_cpus(cpus: usize) -> Machine {
+    changed(bare(), |it| it.cpu.allowed = CpuSet::from_iter(0..cpus))
+}
+
 fn history(values: &[f64], machine: &Machine) -> UsualFigures {
     let run = |value: &f64| Run { machine: machine.clone(), ..run_of(vec![peak(1, *value)]) };
     let runs: Vec<Run> = values.iter().map(run).collect();
@@ -353,26 +348,18 @@ fn history(values: &[f64], machine: &Machine) -> UsualFigures {
 
 #[test]
 fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
-    let mut before = bare();
-    before.cpu.allowed = CpuSet::from_iter([0, 1]);
-    before.memory.total_bytes = Some(8 << 30);
-    let mut now = before.clone();
-    now.cpu.allowed = CpuSet::single(0);
-    now.memory.total_bytes = Some(4 << 30);
+    let of = |cpus, gib: u64| changed(with_cpus(cpus), |it| it.memory.total_bytes = Some(gib << 30));
+    let (before, now) = (of(2, 8), of(1, 4));
     let usual = [history(&[100.0, 100.0, 101.0, 100.5], &before)];
-    let verdict =
-        |machine| gated(machine, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict();
+    let verdict = |machine| gated(machine, &usual, &made(0.99), &made(0.99), &nobody()).verdict();
     assert_eq!(verdict(&now).line, "sick: 1 CPU usable, 2 before; memory 4 GiB, 8 GiB before");
     assert_eq!(verdict(&before).answer, Healthy);
 }
 
 #[test]
 fn a_quota_of_more_cpus_than_there_are_is_none() {
-    let of = |cpus: usize, quota: u64| {
-        let mut machine = bare();
-        machine.cpu.allowed = CpuSet::from_iter(0..cpus);
-        machine.cgroup.cpu_quota = Some(allowed(quota * 100_000));
-        machine
+    let of = |cpus, quota: u64| {
+        changed(with_cpus(cpus), |it| it.cgroup.cpu_quota = Some(allowed(quota * 100_000)))
     };
     let codes = |usual: &Machine, now: &Machine| -> Vec<&str> {
         MachineLoss::find_losses(usual, now, "before").iter().map(MachineLoss::code).collect()
@@ -385,10 +372,7 @@ fn a_quota_of_more_cpus_than_there_are_is_none() {
 #[test]
 fn memory_that_a_kernel_reserves_is_not_missing() {
     const GIB: u64 = 1 << 30;
-    let of = |gib: f64| Machine {
-        memory: plimsoll_machine::Memory { total_bytes: Some((gib * GIB as f64) as u64), ..bare().memory },
-        ..bare()
-    };
+    let of = |gib: f64| changed(bare(), |it| it.memory.total_bytes = Some((gib * GIB as f64) as u64));
     let missing = |usual, now| !MachineLoss::find_losses(&of(usual), &of(now), "before").is_empty();
     // Large share but little memory; much memory but a small share; both.
     assert!(!missing(4.0, 3.1) && !missing(64.0, 62.0) && !missing(8.0, 16.0));
@@ -458,10 +442,9 @@ fn limited(limit: IoLimit) -> Machine {
 #[test]
 fn a_limit_of_the_group_is_a_reason_for_a_latency_above_what_is_usual() {
     let read = |value| {
-        let mut made =
-            figure("disk.io/op=read/pattern=random/block=4K/depth=1/threads=1", Unit::Second, value, None);
-        made.metrics[0].better = plimsoll_model::metric::Better::Lower;
-        made
+        let case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1";
+        let better = plimsoll_model::metric::Better::Lower;
+        changed(figure(case, Unit::Second, value, None), |made| made.metrics[0].better = better)
     };
     let limited = |reads: Option<u64>| limited(IoLimit { reads, ..IoLimit::default() });
     let before = [5e-5, 1e-4, 3e-4].map(read);
@@ -489,11 +472,7 @@ fn a_limit_of_the_group_below_what_is_usual_is_a_reason_whatever_short_samples_s
 
 #[test]
 fn a_quota_that_is_usual_is_no_reason() {
-    let with = |quota: Option<u64>| {
-        let mut machine = guest();
-        machine.cgroup.cpu_quota = quota.map(allowed);
-        machine
-    };
+    let with = |quota: Option<u64>| changed(guest(), |it| it.cgroup.cpu_quota = quota.map(allowed));
     let of = |before: Option<u64>, values: &[f64], made: &Measurement| {
         let usual = [history(values, &with(before))];
         gated(&with(Some(50_000)), &usual, made, made, &nobody()).verdict()
@@ -505,48 +484,34 @@ fn a_quota_that_is_usual_is_no_reason() {
     assert_eq!(of(Some(80_000), &values, &stopped).cause, Some("cpu-quota"));
     assert_eq!(of(Some(50_000), &values, &stopped).answer, Healthy);
     // A figure that is low under the usual quota has another cause, possibly other processes.
-    let mut lower = stopped;
-    lower.metrics[0].summary.median = 60.0;
+    let lower = changed(stopped, |it| it.metrics[0].summary.median = 60.0);
     let verdict = of(Some(50_000), &values, &lower);
     assert_eq!((verdict.answer, verdict.cause), (Unknown, None));
 }
 
 #[test]
 fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
-    let of = |cpus: usize| {
-        let mut machine = bare();
-        machine.cpu.allowed = CpuSet::from_iter(0..cpus);
-        machine
+    let (large, small) = (with_cpus(64), with_cpus(62));
+    let differences = |machines: [&Machine; 6]| {
+        let fleet = fleet_of(0, &machines.map(|machine| (machine, 100.0)));
+        UsualFigures::from_fleet(&fleet, &small).unwrap().differences(&small)
     };
-    let (large, small) = (of(64), of(62));
-    let names: Vec<String> = (0..6).map(|n| format!("n{n}")).collect();
-    let differences = |large_ones: usize| {
-        let kind = |n: usize| if n < large_ones { &large } else { &small };
-        let machines: Vec<_> = (0..6).map(|n| (names[n].as_str(), kind(n), 100.0)).collect();
-        UsualFigures::from_fleet(&fleet_of(&machines), &small).unwrap().differences(&small)
-    };
-    assert!(differences(3).is_empty());
-    assert_eq!(differences(4).len(), 1);
+    assert!(differences([&large, &large, &large, &small, &small, &small]).is_empty());
+    assert_eq!(differences([&large, &large, &large, &large, &small, &small]).len(), 1);
     // Different quotas hide no CPU.
-    let held = |quota: Option<u64>| {
-        let mut machine = of(64);
-        machine.cgroup.cpu_quota = quota.map(|cpus| allowed(cpus * 100_000));
-        machine
-    };
-    let (one, other) = (held(Some(8)), held(None));
-    let machines: Vec<_> =
-        (0..6).map(|n| (names[n].as_str(), if n % 2 == 0 { &one } else { &other }, 100.0)).collect();
-    let found = UsualFigures::from_fleet(&fleet_of(&machines), &small).unwrap().differences(&small);
+    let held = changed(large.clone(), |it| it.cgroup.cpu_quota = Some(allowed(800_000)));
+    let found = differences([&held, &large, &held, &large, &held, &large]);
     assert_eq!(found.iter().map(MachineLoss::code).collect::<Vec<_>>(), ["fewer-cpus"]);
 }
 
-/// Returns a gathered run of (name, machine, figure).
-fn fleet_of(machines: &[(&str, &Machine, f64)]) -> Run {
+/// Returns a gathered run of (machine, figure) with numbered names, as n0 if `first` is 0.
+fn fleet_of(first: usize, machines: &[(&Machine, f64)]) -> Run {
     let mut all = Run { nodes: Vec::new(), ..run_of(Vec::new()) };
-    for (name, machine, value) in machines {
-        let machine = Machine { host: Some((*name).to_owned()), ..(*machine).clone() };
-        all.nodes.push(plimsoll_result::document::Node { name: (*name).to_owned(), machine: Some(machine) });
-        all.measurements.push(Measurement { node: (*name).to_owned(), ..peak(1, *value) });
+    for (n, (machine, value)) in (first..).zip(machines) {
+        let name = format!("n{n}");
+        let machine = Machine { host: Some(name.clone()), ..(*machine).clone() };
+        all.nodes.push(plimsoll_result::document::Node { name: name.clone(), machine: Some(machine) });
+        all.measurements.push(Measurement { node: name, ..peak(1, *value) });
     }
     all
 }
@@ -555,15 +520,14 @@ fn fleet_of(machines: &[(&str, &Machine, f64)]) -> Run {
 fn a_fleet_says_what_is_usual_for_its_kind() {
     let here = Machine { host: Some("n0".to_owned()), id: "a".to_owned(), ..bare() };
     let other_kind = Machine { id: "b".to_owned(), ..bare() };
-    let names: Vec<String> = (0..12).map(|n| format!("n{n}")).collect();
     // The machine itself and other kinds do not define what is usual.
-    let made_of = |count: usize| -> Vec<(&str, &Machine, f64)> {
+    let made_of = |count: usize| -> Vec<(&Machine, f64)> {
         let kind = |n: usize| if (1..=4).contains(&n) { &other_kind } else { &here };
         let rate = |n: usize| if n <= 4 { 10.0 } else { 100.0 + (n % 3) as f64 * 0.1 };
-        (0..count).map(|n| (names[n].as_str(), kind(n), rate(n))).collect()
+        (0..count).map(|n| (kind(n), rate(n))).collect()
     };
-    assert!(UsualFigures::from_fleet(&fleet_of(&made_of(9)), &here).is_err(), "four of its kind");
-    let usual = [UsualFigures::from_fleet(&fleet_of(&made_of(12)), &here).unwrap()];
+    assert!(UsualFigures::from_fleet(&fleet_of(0, &made_of(9)), &here).is_err(), "four of its kind");
+    let usual = [UsualFigures::from_fleet(&fleet_of(0, &made_of(12)), &here).unwrap()];
     let verdict = gated(&here, &usual, &at(80.0), &at(80.0), &nobody()).verdict();
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its fleet; cause unknown");
     assert_eq!(gated(&here, &usual, &at(100.0), &at(100.0), &nobody()).verdict().answer, Healthy);
@@ -572,32 +536,30 @@ fn a_fleet_says_what_is_usual_for_its_kind() {
 #[test]
 fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_it_was() {
     let of = |gib: u64, id: &str| {
-        let mut machine = Machine { host: Some("n0".to_owned()), id: id.to_owned(), ..bare() };
-        machine.memory.total_bytes = Some(gib << 30);
-        machine
+        let machine = Machine { host: Some("n0".to_owned()), id: id.to_owned(), ..bare() };
+        changed(machine, |it| it.memory.total_bytes = Some(gib << 30))
     };
     let (before, now) = (of(64, "a"), of(32, "b"));
-    let names: Vec<String> = (0..6).map(|n| format!("n{n}")).collect();
-    let machines: Vec<_> = names.iter().map(|name| (name.as_str(), &before, 100.0)).collect();
-    let usual = [UsualFigures::from_fleet(&fleet_of(&machines), &now).unwrap()];
-    let verdict = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict();
+    let machines = [(&before, 100.0); 6];
+    let usual = [UsualFigures::from_fleet(&fleet_of(0, &machines), &now).unwrap()];
+    let verdict = gated(&now, &usual, &made(0.99), &made(0.99), &nobody()).verdict();
     assert_eq!(verdict.line, "sick: memory 32 GiB, 64 GiB in the fleet");
     // A matching host name is enough to leave a node out, whatever the user called it: four remain.
     // It does not identify a machine that had more memory: many may have the host name of an image.
-    let mut renamed = fleet_of(&machines[..5]);
-    assert!(UsualFigures::from_fleet(&fleet_of(&machines[1..]), &before).is_ok());
+    let mut renamed = fleet_of(0, &machines[..5]);
+    assert!(UsualFigures::from_fleet(&fleet_of(1, &machines[1..]), &before).is_ok());
     renamed.nodes[0].name = "10.0.0.1".to_owned();
     let is_known =
         |fleet: &Run| [&before, &now].map(|machine| UsualFigures::from_fleet(fleet, machine).is_ok());
     assert_eq!(is_known(&renamed), [false, false]);
-    let mut renamed = fleet_of(&machines);
+    let mut renamed = fleet_of(0, &machines);
     renamed.nodes[0].name = "10.0.0.1".to_owned();
     assert_eq!(is_known(&renamed), [true, false]);
     renamed.nodes[0].name = "localhost".to_owned();
     let nameless = Machine { host: Some("localhost".to_owned()), ..now.clone() };
     assert!(UsualFigures::from_fleet(&renamed, &nameless).is_err());
     // Several nodes with the same host name.
-    let mut copies = fleet_of(&machines);
+    let mut copies = fleet_of(0, &machines);
     copies.nodes.iter_mut().for_each(|node| {
         node.name.insert(0, 'x');
         node.machine.as_mut().unwrap().host = Some("n0".to_owned());
@@ -605,33 +567,28 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     copies.measurements.iter_mut().for_each(|measurement| measurement.node.insert(0, 'x'));
     assert_eq!(is_known(&copies), [true, false]);
     // The wording of the evidence may have changed.
-    let mut reworded = now.clone();
-    reworded.virtualisation.evidence.push("another".to_owned());
-    assert!(UsualFigures::from_fleet(&fleet_of(&machines), &reworded).is_ok());
+    let reworded = changed(now.clone(), |it| it.virtualisation.evidence.push("another".to_owned()));
+    assert!(UsualFigures::from_fleet(&fleet_of(0, &machines), &reworded).is_ok());
     // A machine in a container now, or with another instance type, is another.
-    let mut contained = now.clone();
-    contained.virtualisation.container = Some("lxc".to_owned());
-    assert!(UsualFigures::from_fleet(&fleet_of(&machines), &contained).is_err());
+    let contained = changed(now.clone(), |it| it.virtualisation.container = Some("lxc".to_owned()));
+    assert!(UsualFigures::from_fleet(&fleet_of(0, &machines), &contained).is_err());
     let typed = |machine: &Machine, instance: &str| {
-        let mut machine = machine.clone();
-        machine.virtualisation.instance = Some(instance.to_owned());
-        machine
+        changed(machine.clone(), |it| it.virtualisation.instance = Some(instance.to_owned()))
     };
     assert!(is_same_machine(&before, &typed(&now, "m4.xlarge")));
     assert!(is_same_machine(&typed(&before, "m4.xlarge"), &typed(&now, "m4.xlarge")));
     assert!(!is_same_machine(&typed(&before, "m4.2xlarge"), &typed(&now, "m4.xlarge")));
     // Without a node of its own, or with one of another processor, its kind has too few machines.
-    assert!(UsualFigures::from_fleet(&fleet_of(&machines[1..]), &now).is_err());
-    let mut other = now;
-    other.cpu.model_name = Some("another".to_owned());
-    assert!(UsualFigures::from_fleet(&fleet_of(&machines), &other).is_err());
+    assert!(UsualFigures::from_fleet(&fleet_of(1, &machines[1..]), &now).is_err());
+    let other = changed(now, |it| it.cpu.model_name = Some("another".to_owned()));
+    assert!(UsualFigures::from_fleet(&fleet_of(0, &machines), &other).is_err());
 }
 
 #[test]
 fn lines_have_80_characters_at_most() {
-    let mut most = hog();
-    most.most = Some(BusyProcess { id: u32::MAX, name: "a very long name".repeat(9), cpus: 1.0 });
-    let verdict = answer(&bare(), &made(0.5, |_| {}), &most);
+    let process = BusyProcess { id: u32::MAX, name: "a very long name".repeat(9), cpus: 1.0 };
+    let most = Others { cpus: 1.0, most: Some(process) };
+    let verdict = answer(&bare(), &made(0.5), &most);
     assert!(verdict.line.chars().count() <= 80 && verdict.line.ends_with('…'), "{}", verdict.line);
 }
 
@@ -641,17 +598,15 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
     let mut generator = Seed::new(26, "gate", "noise").generator();
     let values: Vec<f64> = (0..10).map(|_| 100.0 * (1.0 + generator.random_range(-0.01..0.01))).collect();
     let usual = [history(&values, &bare())];
-    let (template, machine) = (made(0.99, |_| {}), bare());
+    let (template, machine) = (made(0.99), bare());
     let mut gates = |whole: f64, count: usize| -> usize {
         let mut one = || {
             let mut gate = Gate::new(&[case()], &machine, &usual, RATES);
             let mut figure = || {
                 let is_lost = generator.random_range(0.0..1.0) < 0.08;
                 let lost = if is_lost { generator.random_range(0.1..0.6) } else { 0.0 };
-                let mut it = template.clone();
-                it.metrics[0].summary.median =
-                    whole * (1.0 - lost) * (1.0 + generator.random_range(-0.01..0.01));
-                it
+                let median = whole * (1.0 - lost) * (1.0 + generator.random_range(-0.01..0.01));
+                changed(template.clone(), |it| it.metrics[0].summary.median = median)
             };
             gate.record_first(&[figure()], false);
             while gate.next().is_some() {
@@ -668,7 +623,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
 #[test]
 fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
-    gate.record_first(&[made(0.99, |_| {})], false);
+    gate.record_first(&[made(0.99)], false);
     let all = HardwareFault::FAULT_CODES;
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![HardwareFault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
@@ -719,55 +674,51 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
         };
         let mut gate =
             Gate::new(&[case()], &bare(), &[UsualFigures::from_history(&[run], &bare()).unwrap()], RATES);
-        gate.record_first(&[made(0.99, |_| {})], false);
+        gate.record_first(&[made(0.99)], false);
         gate.faults = vec![fault];
         gate.verdict()
     };
-    let (sick, healthy) = (Sick, Healthy);
-    assert_eq!(answer(Some(health(4, Some(1))), narrow(4)).answer, healthy);
-    assert_eq!(answer(Some(health(4, Some(1))), lost(1)).answer, healthy);
+    assert_eq!(answer(Some(health(4, Some(1))), narrow(4)).answer, Healthy);
+    assert_eq!(answer(Some(health(4, Some(1))), lost(1)).answer, Healthy);
     assert_eq!(answer(Some(health(4, Some(1))), lost(2)).line, "sick: nvme0: media errors: 2; not so before");
-    assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).cause, Some("pcie-link"));
-    assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).answer, sick);
+    let narrower = answer(Some(health(16, Some(0))), narrow(4));
+    assert_eq!((narrower.answer, narrower.cause), (Sick, Some("pcie-link")));
     // Faster than when idle, at another address, with more lanes; one such link more.
     let other = |lanes: u32, address: &str| {
         let HardwareFault::PcieLink { what, mut now, possible, .. } = narrow(lanes) else { panic!() };
         now.transfers_per_s *= 2;
         HardwareFault::PcieLink { what, now, possible, device: address.to_owned(), saves_power: false }
     };
-    assert_eq!(answer(Some(health(4, None)), other(4, "0000:42:00.0")).answer, healthy);
-    assert_eq!(answer(Some(health(4, None)), other(8, "0000:41:00.0")).answer, healthy);
-    assert_eq!(answer(Some(health(8, None)), other(4, "0000:41:00.0")).answer, sick);
+    assert_eq!(answer(Some(health(4, None)), other(4, "0000:42:00.0")).answer, Healthy);
+    assert_eq!(answer(Some(health(4, None)), other(8, "0000:41:00.0")).answer, Healthy);
+    assert_eq!(answer(Some(health(8, None)), other(4, "0000:41:00.0")).answer, Sick);
     // An idle GPU may save power by fewer lanes.
     let HardwareFault::PcieLink { what, device, now, possible, .. } = narrow(4) else { panic!() };
     let idle = HardwareFault::PcieLink { what, device, now, possible, saves_power: true };
-    assert_eq!(answer(Some(health(16, None)), idle.clone()).answer, healthy);
+    assert_eq!(answer(Some(health(16, None)), idle.clone()).answer, Healthy);
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
     (gate.before, gate.faults) = (Some(health(4, None)), vec![idle, narrow(4)]);
     assert!(gate.accusing_fault().is_none());
     // A bridge whose GPU was taken out.
-    let mut with_gpu = health(4, None);
-    with_gpu.links[0].saves_power = true;
-    assert_eq!(answer(Some(with_gpu), narrow(4)).answer, healthy);
+    let with_gpu = changed(health(4, None), |it| it.links[0].saves_power = true);
+    assert_eq!(answer(Some(with_gpu), narrow(4)).answer, Healthy);
     // The kernel renumbers drives at each boot.
     let mut renamed = health(4, Some(2));
     renamed.drives[0].name = "nvme1".to_owned();
     renamed.drives.extend(health(4, Some(0)).drives);
-    assert_eq!(answer(Some(renamed), lost(2)).answer, healthy);
+    assert_eq!(answer(Some(renamed), lost(2)).answer, Healthy);
     // The earlier run could not query the drive, or recorded nothing.
-    assert_eq!(answer(Some(health(4, None)), lost(1)).answer, healthy);
-    assert_eq!(answer(None, narrow(4)).answer, healthy);
+    assert_eq!(answer(Some(health(4, None)), lost(1)).answer, Healthy);
+    assert_eq!(answer(None, narrow(4)).answer, Healthy);
 }
 
 #[test]
 fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
-    let mut failed = made(0.99, |_| {});
-    failed.case = "network.tcp/direction=up".parse().unwrap();
-    (failed.status, failed.reason) = (Status::Failed, Some("connection refused".to_owned()));
-    failed.metrics.clear();
+    let (id, metrics) = ("network.tcp/direction=up", Vec::new());
+    let failed = Measurement { case: id.parse().unwrap(), metrics, ..failed(0.99, "connection refused") };
     let mut gate = Gate::new(&[case(), failed.case.clone()], &bare(), &[], RATES);
     assert_eq!(gate.unjudged.len(), 1);
-    gate.record_first(&[made(0.995, |_| {}), failed], false);
+    gate.record_first(&[made(0.995), failed], false);
     let verdict = gate.verdict();
     assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
     assert!(verdict.line.contains("connection refused"), "{}", verdict.line);
@@ -775,13 +726,12 @@ fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
 
 #[test]
 fn a_proof_names_its_cpus_and_a_missing_one_is_unknown() {
-    let mut machine = bare();
-    machine.cpu.allowed = CpuSet::from_iter([0, 1]);
+    let machine = with_cpus(2);
     let proof: Case = "cpu.integrity/count=30/affinity=0/threads=1".parse().unwrap();
     let gate = || Gate::new(&[case(), proof.clone()], &machine, &[], RATES);
     assert!(gate().checks.iter().all(|check| check.case != proof) && gate().unjudged.is_empty());
-    let figure = made(0.99, |_| ());
-    let proven = Measurement { case: proof.clone(), ..made(0.99, |_| ()) };
+    let figure = made(0.99);
+    let proven = Measurement { case: proof.clone(), ..made(0.99) };
     let with = |measurements: &[Measurement]| {
         let mut gate = gate();
         gate.record_first(measurements, false);
