@@ -4,6 +4,8 @@
 
 #[path = "../../../fuzz/src/job_files.rs"]
 mod job_files;
+#[path = "../../check/tests/fuzz/mutation.rs"]
+mod mutation;
 
 use std::path::Path;
 
@@ -51,25 +53,6 @@ fn job_files_are_read_or_refused() {
     let corpus = corpus();
     corpus.iter().for_each(|bytes| job_files::job_file(bytes));
     let mut rng = SmallRng::seed_from_u64(3);
-    let mut below = move |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
-    for _ in 0..TRIES {
-        let mut bytes = corpus[below(corpus.len())].clone();
-        for _ in 0..=below(5) {
-            let at = below(bytes.len() + 1);
-            let end = (at + 1 + below(16)).min(bytes.len());
-            match below(4) {
-                0 => drop(bytes.drain(at..end.max(at))),
-                1 => drop(bytes.splice(at..at, WORDS[below(WORDS.len())].bytes())),
-                2 => {
-                    let other = &corpus[below(corpus.len())];
-                    let from = below(other.len() + 1);
-                    bytes.truncate(at);
-                    bytes.extend(&other[from..]);
-                }
-                _ if at < bytes.len() => bytes[at] = below(256) as u8,
-                _ => {}
-            }
-        }
-        job_files::job_file(&bytes);
-    }
+    let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
+    (0..TRIES).for_each(|_| job_files::job_file(&mutation::changed(&corpus, WORDS, &mut below)));
 }

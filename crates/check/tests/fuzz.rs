@@ -1,6 +1,8 @@
 //! The fuzz target as a plain test, with a bounded number of seeded mutations of the corpus.
 #![allow(clippy::unwrap_used)]
 
+#[path = "fuzz/mutation.rs"]
+mod mutation;
 #[path = "../../../fuzz/src/results.rs"]
 mod results;
 
@@ -24,46 +26,14 @@ fn corpus() -> Vec<Vec<u8>> {
 const WORDS: &[&str] =
     &["0", "-1", "1e308", "1e999", "-nan", "null", "\"\"", "{}", "[]", "18446744073709551616", "\\u001b"];
 
-/// Applies mutations: a byte, a piece removed or doubled, a number replaced, another input's tail.
-fn changed(corpus: &[Vec<u8>], rng: &mut ChaCha8Rng) -> Vec<u8> {
-    let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
-    let mut bytes = corpus[below(corpus.len())].clone();
-    for _ in 0..=below(6) {
-        let at = below(bytes.len() + 1);
-        let end = (at + 1 + below(64)).min(bytes.len());
-        match below(6) {
-            0 if at < bytes.len() => bytes[at] = below(256) as u8,
-            1 => drop(bytes.drain(at..end.max(at))),
-            2 => {
-                let piece = bytes[at.min(end)..end].to_vec();
-                bytes.splice(at..at, piece);
-            }
-            3 => {
-                let other = &corpus[below(corpus.len())];
-                let from = below(other.len() + 1);
-                bytes.truncate(at);
-                bytes.extend(&other[from..]);
-            }
-            4 => {
-                let from = bytes[at..].iter().position(u8::is_ascii_digit).map_or(bytes.len(), |n| at + n);
-                let is_of_it = |b: &u8| b.is_ascii_digit() || *b == b'.';
-                let length = bytes[from..].iter().take_while(|b| is_of_it(b)).count();
-                let word = WORDS[below(WORDS.len())];
-                bytes.splice(from..from + length, word.bytes());
-            }
-            _ => bytes.insert(at, below(256) as u8),
-        }
-    }
-    bytes
-}
-
 #[test]
 fn results_are_read_or_refused() {
     let corpus = corpus();
     assert!(corpus.len() >= 40);
     corpus.iter().for_each(|bytes| results::results(bytes));
     let mut rng = ChaCha8Rng::seed_from_u64(3);
-    (0..TRIES).for_each(|_| results::results(&changed(&corpus, &mut rng)));
+    let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
+    (0..TRIES).for_each(|_| results::results(&mutation::changed(&corpus, WORDS, &mut below)));
 }
 
 proptest! {

@@ -1,6 +1,8 @@
 //! The fuzz targets as plain tests: the corpus, and seeded mutations. `make fuzz` uses coverage.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../check/tests/fuzz/mutation.rs"]
+mod mutation;
 #[path = "../../../fuzz/src/targets.rs"]
 mod targets;
 
@@ -19,37 +21,12 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// Mutates an input: a byte, a piece removed or duplicated, the tail of another input.
-fn changed(corpus: &[Vec<u8>], rng: &mut ChaCha8Rng) -> Vec<u8> {
-    let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
-    let mut bytes = corpus[below(corpus.len())].clone();
-    for _ in 0..=below(4) {
-        let at = below(bytes.len() + 1);
-        let end = (at + 1 + below(16)).min(bytes.len());
-        match below(5) {
-            0 if at < bytes.len() => bytes[at] = below(256) as u8,
-            1 => drop(bytes.drain(at..end.max(at))),
-            2 => {
-                let piece = bytes[at.min(end)..end].to_vec();
-                bytes.splice(at..at, piece);
-            }
-            3 => {
-                let other = &corpus[below(corpus.len())];
-                let from = below(other.len() + 1);
-                bytes.truncate(at);
-                bytes.extend(&other[from..]);
-            }
-            _ => bytes.insert(at, below(256) as u8),
-        }
-    }
-    bytes
-}
-
 fn drive(name: &str, seed: u64, target: fn(&[u8])) {
     let corpus = corpus(name);
     corpus.iter().for_each(|bytes| target(bytes));
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    (0..TRIES).for_each(|_| target(&changed(&corpus, &mut rng)));
+    let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
+    (0..TRIES).for_each(|_| target(&mutation::changed(&corpus, &[""], &mut below)));
 }
 
 #[test]
