@@ -1,10 +1,13 @@
 use super::*;
 
+const SECRET: &str = "s3cret";
+
 struct Made;
 
 impl JobEnvironment for Made {
     fn variable(&self, name: &str) -> Option<String> {
-        (name == "SIZE").then(|| "64m".to_owned())
+        let all = [("SIZE", "64m"), ("KEY", SECRET)];
+        all.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
     }
 
     fn included(&self, name: &str) -> Result<String, String> {
@@ -331,25 +334,9 @@ fn an_option_of_another_engine_or_version_has_a_true_reason() {
 
 #[test]
 fn what_the_environment_holds_is_in_no_text() {
-    const SECRET: &str = "s3cret";
-    struct Env;
-    impl JobEnvironment for Env {
-        fn variable(&self, name: &str) -> Option<String> {
-            (name == "KEY").then(|| SECRET.to_owned())
-        }
-        fn included(&self, _: &str) -> Result<String, String> {
-            Err("none".to_owned())
-        }
-        fn keyword(&self, _: &str) -> Option<u64> {
-            None
-        }
-        fn device(&self, _: &str) -> Option<u64> {
-            None
-        }
-    }
     let job = |line: &str| {
         let text = format!("[a]\nrw=randread\ndirect=1\nsize=1g\n{line}\n");
-        parse("job.fio", &text, &Env, Unsupported::Ignored)
+        parse("job.fio", &text, &Made, Unsupported::Ignored)
     };
     for option in "description comm thinktime verify_pattern write_bw_log iodepth_batch".split(' ') {
         let plan = job(&format!("{option}=${{KEY}}")).unwrap().plan;
