@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_check::{Checked, CheckedMachine, ImpossibleCause, check};
+use plimsoll_check::{Checked, CheckedFigure, CheckedMachine, ImpossibleCause, check};
 use plimsoll_machine::Machine;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::limit::user::UserLimits;
@@ -55,6 +55,21 @@ impl Saved {
     fn check_all(&self, text: &str) -> Vec<Result<Checked, String>> {
         let results = read_all(text, None).into_iter();
         results.map(|stated| stated.map(|stated| self.check(&stated))).collect()
+    }
+}
+
+/// Checks that an absurd value is found in the place of the number behind the texts `before`.
+fn assert_absurd_is_found(saved: &Saved, text: &str, before: &[&str]) {
+    let at = before.iter().fold(0, |at, before| at + text[at..].find(before).unwrap() + before.len());
+    let from = at + text[at..].find(|c: char| c.is_ascii_digit()).unwrap();
+    let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | '+' | '-');
+    let tail = text[from..].trim_start_matches(is_digit);
+    for value in ["-20000.1", "nan", "inf", "1e308"] {
+        let found = saved.check_all(&format!("{}{value}{tail}", &text[..from]));
+        let is_absurd = |row: &CheckedFigure| row.cause == Some(ImpossibleCause::Absurd);
+        let mut rows = found.iter().flatten().flat_map(|checked| &checked.rows);
+        assert!(rows.any(is_absurd), "{before:?} {value}: {found:#?}");
+        assert!(!found.iter().flatten().any(Checked::passes), "{before:?} {value}");
     }
 }
 
