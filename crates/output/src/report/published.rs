@@ -151,4 +151,4 @@ pub(super) fn published_lines(baseline: &PublishedReport, measurement: &Measurem
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

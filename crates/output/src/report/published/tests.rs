@@ -4,7 +4,7 @@ mod places;
 
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource};
 use plimsoll_model::measurement::ToolResult;
-use plimsoll_published::{find, names};
+use plimsoll_published::{PublishedFigure, find, names};
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
 
@@ -343,14 +343,15 @@ fn what_the_text_says_of_the_points_is_above_their_table() {
     assert!(floats.contains(stated) && floats.contains(of_tool), "{floats}");
 }
 
-/// A run with twice the published value at each point.
-fn twice(name: &str) -> Run {
-    let baseline = find(name).unwrap();
+/// A run of a report's plan with the results `result` of its points.
+pub(in crate::report) fn replay(
+    baseline: &PublishedReport,
+    result: impl Fn(&PublishedFigure) -> Option<(f64, Unit)>,
+) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
-    for figure in baseline.figures.iter().filter(|figure| figure.is_own_point()) {
-        let (Some(value), Some(matched)) = (figure.believed(), &figure.matched) else { continue };
-        let (_, unit) = figure.base.unwrap();
-        let made = fixture::measured(matched.case.id().as_str(), matched.metric, unit, value * 2.0);
+    for (figure, matched) in baseline.own_points() {
+        let Some((value, unit)) = result(figure) else { continue };
+        let made = fixture::measured(matched.case.id().as_str(), matched.metric, unit, value);
         match all.iter_mut().find(|known| known.case == matched.case) {
             Some(known) if known.metrics.iter().all(|metric| metric.name != matched.metric) => {
                 known.metrics.extend(made.metrics);
@@ -359,9 +360,14 @@ fn twice(name: &str) -> Run {
             None => all.push(made),
         }
     }
-    let mut run = Run { measurements: all, ..fixture::run() };
-    run.plan.name = name.to_owned();
+    let mut run = fixture::run_of(all);
+    run.plan.name = baseline.name.to_owned();
     run
+}
+
+/// A run with twice the published value at each point.
+fn twice(name: &str) -> Run {
+    replay(&find(name).unwrap(), |figure| Some((figure.believed()? * 2.0, figure.base?.1)))
 }
 
 fn evaluated(name: &str, run: &Run) -> Vec<evaluation::Statement> {

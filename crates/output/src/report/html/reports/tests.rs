@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_model::measurement::{Measurement, SamplePoint};
+use plimsoll_model::measurement::SamplePoint;
 use plimsoll_result::fixture;
 
 use super::super::data::{ChartSeries, SeriesRole};
@@ -12,24 +12,10 @@ use super::*;
 
 /// A run with all points of a report, each at 1.5 × the published value.
 fn replay(baseline: &PublishedReport) -> Run {
-    let mut all: Vec<Measurement> = Vec::new();
-    for (figure, point) in baseline.own_points() {
-        let (case, metric) = (&point.case, point.metric);
+    crate::report::published::tests::replay(baseline, |figure| {
         let (value, unit) = figure.base.unwrap_or((1e-6, plimsoll_units::quantity::Unit::Second));
-        let made = fixture::measured(case.id().as_str(), metric, unit, value.max(1e-12) * 1.5);
-        match all.iter_mut().find(|m| m.case == *case) {
-            None => all.push(made),
-            Some(known) if known.metrics.iter().all(|m| m.name != metric) => {
-                known.metrics.extend(made.metrics)
-            }
-            Some(_) => {}
-        }
-    }
-    let mut run = fixture::run_of(all);
-    run.plan.name = baseline.name.to_owned();
-    run.plan.text = String::new();
-    run.plan.scale = 1.0;
-    run
+        Some((value.max(1e-12) * 1.5, unit))
+    })
 }
 
 fn reports() -> Vec<PublishedReport> {
