@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::backing::fixture::{opened_again, test_file};
     use plimsoll_machine::Disk;
-    use plimsoll_machine::fixture::{Fault, Fixture, disk, layer};
+    use plimsoll_machine::fixture::{Fixture, disk, layer};
     use plimsoll_machine::storage::Member;
 
     const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
@@ -191,15 +191,18 @@ mod tests {
         }
     }
 
-    fn file(cache: PageCacheMode) -> (TempDir, Arc<TestFile>) {
-        let (made, dir) = test_file(1 << 20);
-        let direct = |made: Arc<TestFile>| Arc::into_inner(made).map(|made| Arc::new(made.verified_direct()));
-        (dir, if cache == PageCacheMode::Direct { direct(made).expect("one") } else { made })
+    fn device_check_of(tree: &str, on: &Storage, cache: PageCacheMode) -> (Fixture, TempDir, DeviceCheck) {
+        let fixture = Fixture::unpack(tree).expect("a tree");
+        let (mut file, dir) = test_file(1 << 20);
+        if cache == PageCacheMode::Direct {
+            file = Arc::new(Arc::into_inner(file).expect("one").verified_direct());
+        }
+        let check = DeviceCheck::new(Root::at(fixture.dir.path()), Some(on), file, 1 << 20);
+        (fixture, dir, check)
     }
 
-    fn device_check(fixture: &Fixture, looped: bool, cache: PageCacheMode) -> (TempDir, DeviceCheck) {
-        let (dir, file) = file(cache);
-        (dir, DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage(looped)), file, 1 << 20))
+    fn device_check(looped: bool, cache: PageCacheMode) -> (Fixture, TempDir, DeviceCheck) {
+        device_check_of(TREE, &storage(looped), cache)
     }
 
     fn judged(check: &DeviceCheck, claimed: DirectionBytes) -> Facts {
@@ -214,83 +217,76 @@ mod tests {
         format!("5 0 {} 1 2 0 {} 1 0 1 2\n", 20 + read / 512, 8 + written / 512)
     }
 
+    /// Lets the device with this number have moved these bytes.
+    fn move_bytes(fixture: &Fixture, number: &str, read: u64, written: u64) {
+        let path = format!("sys/dev/block/{number}/stat");
+        fixture.write(&path, stat(read, written).as_bytes()).expect("write");
+    }
+
     #[test]
-    fn a_device_that_moved_all_of_it_and_more_is_believed() -> Result<(), Fault> {
-        let fixture = Fixture::unpack(TREE)?;
-        let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
-        fixture.write("sys/dev/block/8:0/stat", stat(2 << 20, 0).as_bytes())?;
-        let reported = judged(&device_check, READ);
+    fn a_device_that_moved_all_of_it_and_more_is_believed() {
+        let (fixture, _dir, check) = device_check(false, PageCacheMode::Direct);
+        move_bytes(&fixture, "8:0", 2 << 20, 0);
+        let reported = judged(&check, READ);
         assert_eq!((reported.invalid, reported.warnings.len()), (None, 0));
         assert_eq!(reported.achieved.get(&DEVICE_SHARE), Some(2.0));
-        assert_eq!(judged(&device_check, DirectionBytes::default()), Facts::default());
-        Ok(())
+        assert_eq!(judged(&check, DirectionBytes::default()), Facts::default());
     }
 
     #[test]
-    fn bytes_that_no_device_moved_came_from_a_cache() -> Result<(), Fault> {
-        let fixture = Fixture::unpack(TREE)?;
-        let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
-        fixture.write("sys/dev/block/8:0/stat", stat(1 << 19, 1 << 30).as_bytes())?;
-        let invalid = judged(&device_check, READ).invalid.ok_or("half of it is missing")?;
+    fn bytes_that_no_device_moved_came_from_a_cache() {
+        let (fixture, _dir, check) = device_check(false, PageCacheMode::Direct);
+        move_bytes(&fixture, "8:0", 1 << 19, 1 << 30);
+        let invalid = judged(&check, READ).invalid.expect("half of it is missing");
         assert_eq!(invalid, "page cache or host cache: sda moved 50.0 % of the 1 MiB that were counted");
         let claimed = DirectionBytes { read: 1 << 19, written: 2 << 30 };
-        assert!(judged(&device_check, claimed).invalid.is_some());
-        Ok(())
+        assert!(judged(&check, claimed).invalid.is_some());
     }
 
     #[test]
-    fn buffered_transfers_claim_nothing_of_a_device() -> Result<(), Fault> {
-        let fixture = Fixture::unpack(TREE)?;
-        let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Buffered);
-        let reported = judged(&device_check, READ);
+    fn buffered_transfers_claim_nothing_of_a_device() {
+        let (_fixture, _dir, check) = device_check(false, PageCacheMode::Buffered);
+        let reported = judged(&check, READ);
         assert_eq!((reported.invalid, reported.warnings), (None, vec![]));
         assert_eq!(reported.achieved.names(), ["page_cache"]);
-        Ok(())
     }
 
     #[test]
-    fn behind_a_loop_device_the_cache_below_is_told_and_the_loop_itself_must_have_moved_it()
-    -> Result<(), Fault> {
-        let fixture = Fixture::unpack(TREE)?;
-        let (_dir, device_check) = device_check(&fixture, true, PageCacheMode::Direct);
-        fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
-        let reported = judged(&device_check, READ);
+    fn behind_a_loop_device_the_cache_below_is_told_and_the_loop_itself_must_have_moved_it() {
+        let (fixture, _dir, check) = device_check(true, PageCacheMode::Direct);
+        move_bytes(&fixture, "7:1", 1 << 20, 0);
+        let reported = judged(&check, READ);
         assert_eq!(reported.invalid, None);
         let said = reported.warnings.iter().map(plimsoll_model::warning::Note::code).collect::<Vec<_>>();
         assert_eq!(said, ["cached-below"]);
-        fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
-        assert!(judged(&device_check, READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
-        Ok(())
+        move_bytes(&fixture, "7:1", 0, 0);
+        assert!(judged(&check, READ).invalid.is_some_and(|why| why.contains("loop1 moved 0.0 %")));
     }
 
     #[test]
-    fn all_devices_of_a_file_system_are_added() -> Result<(), Fault> {
-        let fixture = Fixture::unpack(&format!("{TREE}sys/dev/block/7:2/stat = {}", stat(0, 0)))?;
+    fn all_devices_of_a_file_system_are_added() {
         let member =
             |minor| Member { name: format!("loop{minor}"), number: Some(DeviceNumber { major: 7, minor }) };
         let storage = Storage { members: vec![member(1), member(2)], ..storage(true) };
-        let (_dir, file) = file(PageCacheMode::Direct);
-        let check = DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage), file, 1 << 20);
-        fixture.write("sys/dev/block/7:1/stat", stat(1 << 19, 0).as_bytes())?;
-        let invalid = judged(&check, READ).invalid.ok_or("half of it is missing")?;
+        let tree = format!("{TREE}sys/dev/block/7:2/stat = {}", stat(0, 0));
+        let (fixture, _dir, check) = device_check_of(&tree, &storage, PageCacheMode::Direct);
+        move_bytes(&fixture, "7:1", 1 << 19, 0);
+        let invalid = judged(&check, READ).invalid.expect("half of it is missing");
         assert!(invalid.contains("loop1 + loop2 moved 50.0 %"), "{invalid}");
-        fixture.write("sys/dev/block/7:2/stat", stat(1 << 19, 0).as_bytes())?;
+        move_bytes(&fixture, "7:2", 1 << 19, 0);
         assert_eq!(judged(&check, READ).invalid, None);
-        Ok(())
     }
 
     #[test]
-    fn without_counters_the_page_cache_is_asked() -> Result<(), Fault> {
+    fn without_counters_the_page_cache_is_asked() {
         for counters in
             ["", "sys/dev/block/8:0/stat = what is this\n", "sys/dev/block/8:0/queue/iostats = 0\n"]
         {
-            let fixture = Fixture::unpack(counters)?;
-            let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
-            assert_eq!(judged(&device_check, READ).invalid, None, "{counters}");
-            opened_again(&device_check.file).write_all_at(&vec![1; 1 << 20], 0)?;
-            let reported = judged(&device_check, READ);
+            let (_fixture, _dir, check) = device_check_of(counters, &storage(false), PageCacheMode::Direct);
+            assert_eq!(judged(&check, READ).invalid, None, "{counters}");
+            opened_again(&check.file).write_all_at(&vec![1; 1 << 20], 0).expect("write");
+            let reported = judged(&check, READ);
             assert!(reported.invalid.is_some_and(|why| why.starts_with("page cache: 100 %")), "{counters}");
         }
-        Ok(())
     }
 }

@@ -3,6 +3,7 @@ use std::path::Path;
 
 use super::*;
 use crate::backing::check_dir;
+use crate::backing::fixture::test_file;
 use plimsoll_model::sample::FailureCause;
 
 fn names(dir: &Path) -> usize {
@@ -17,9 +18,7 @@ fn directory() -> (tempfile::TempDir, DirFacts) {
 
 #[test]
 fn a_test_file_has_no_name_and_takes_no_space_once_dropped() {
-    let (dir, facts) = directory();
-    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
-    file.allocate(1 << 20, AllocationEffect::Moves).expect("allocate");
+    let (file, dir) = test_file(1 << 20);
     assert_eq!(names(dir.path()), 0);
     let stat = rustix::fs::fstat(&file).expect("stat");
     assert_eq!((stat.st_nlink, stat.st_size, stat.st_mode & 0o777), (0, 1 << 20, 0o600));
@@ -48,9 +47,7 @@ fn a_link_put_into_the_path_after_it_was_looked_at_is_refused() {
 
 #[test]
 fn holes_and_unwritten_parts_are_told_from_what_was_written() {
-    let (_dir, facts) = directory();
-    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
-    file.allocate(1 << 20, AllocationEffect::Moves).expect("allocate");
+    let (file, _dir) = test_file(1 << 20);
     // Some file systems report all allocated space as data.
     assert!(matches!(file.first_hole(), Some(0 | 0x10_0000) | None));
     file.file.write_all_at(&[1; 8192], 0).expect("write");
@@ -61,8 +58,7 @@ fn holes_and_unwritten_parts_are_told_from_what_was_written() {
 
 #[test]
 fn reopened_it_is_the_same_file() {
-    let (_dir, facts) = directory();
-    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+    let (file, _dir) = test_file(0);
     file.file.write_all_at(b"here", 4096).expect("write");
     let again = file.reopened(PageCacheMode::Buffered).expect("reopen");
     let mut found = [0; 4];
@@ -74,8 +70,7 @@ fn reopened_it_is_the_same_file() {
 
 #[test]
 fn a_file_beyond_all_bounds_fails_before_it_is_filled() {
-    let (_dir, facts) = directory();
-    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+    let (file, _dir) = test_file(0);
     let refused = file.allocate(1 << 62, AllocationEffect::Moves).expect_err("too large").to_string();
     assert!(refused.contains("cannot be allocated: "), "{refused}");
     let holds = [Errno::FBIG, Errno::NOSPC].iter().any(|errno| refused.contains(&errno.to_string()));
@@ -89,9 +84,8 @@ fn under_a_file_size_limit() {
     let Some(limit) = getrlimit(Resource::Fsize).current else { return };
     let unneeded = Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, unneeded).expect("register");
-    let (_dir, facts) = directory();
-    assert_eq!(facts.file_size_limit, Some(limit));
-    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+    let (file, _dir) = test_file(0);
+    assert_eq!(file.facts.file_size_limit, Some(limit));
     assert_eq!(rustix::io::pwrite(&file, b"beyond", limit), Err(Errno::FBIG));
     let refused = file.allocate(limit + 1, AllocationEffect::Moves).expect_err("beyond").to_string();
     assert!(refused.contains("RLIMIT_FSIZE is 1 MiB") && refused.contains("ulimit -f"), "{refused}");
