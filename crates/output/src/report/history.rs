@@ -134,20 +134,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::report::html::site::tests::entry;
 
     fn line(id: &str, plan: &str, host: Option<&str>) -> RunSummary {
-        RunSummary {
-            id: id.to_owned(),
-            started: "2026-11-21T08:19:04.123Z".to_owned(),
-            elapsed_s: 47.3,
-            plan: plan.to_owned(),
-            machine: "m-1".to_owned(),
-            host: host.map(str::to_owned),
-            nodes: 1,
-            status: RunStatus::Complete,
-            remarks: RunRemarks::default(),
-            counts: CaseCounts { ok: 13, invalid: 0, failed: 0, skipped: 1 },
-        }
+        let (id, plan, host) = (id.to_owned(), plan.to_owned(), host.map(str::to_owned));
+        let (started, elapsed_s) = ("2026-11-21T08:19:04.123Z".to_owned(), 47.3);
+        let counts = CaseCounts { ok: 13, skipped: 1, ..CaseCounts::default() };
+        RunSummary { id, started, elapsed_s, plan, host, counts, remarks: RunRemarks::default(), ..entry(0) }
     }
 
     fn lines() -> Vec<RunSummary> {

@@ -303,15 +303,19 @@ mod tests {
         vec![one(Some("cpu.peak/op=fma"), true), one(Some("cpu.peak/op=fma"), false), one(None, false)]
     }
 
+    /// The run with each case measured twice.
+    fn repeated(mut run: Run) -> Run {
+        let again = run.measurements.clone().into_iter().map(|made| Measurement { repeat: 1, ..made });
+        run.measurements.extend(again);
+        run.plan.repeat = 2;
+        run
+    }
+
     fn timed() -> String {
         let run = |n: usize| {
             let mut run = Run { started: format!("2026-11-0{n}T08:00:00.5Z"), ..whole() };
             run.id = format!("019aa5c3-000{n}-7c40-9d21-5b0c3f6a7e88");
-            let mut again = run.measurements.clone();
-            again.iter_mut().for_each(|m| m.repeat = 1);
-            run.measurements.extend(again);
-            run.plan.repeat = 2;
-            run
+            repeated(run)
         };
         several(&[run(3), run(1), run(2), run(2)])
     }
@@ -441,30 +445,19 @@ mod tests {
     fn every_family_stands_together_and_ends_in_its_unit() {
         let text = scraped(&fixture::run());
         assert!(text.ends_with("# EOF\n"));
-        let mut seen = Vec::new();
-        for line in text.lines().filter(|l| !l.starts_with("# ")) {
-            let name = line.split(['{', ' ']).next().unwrap().to_owned();
-            if seen.last() != Some(&name) {
-                assert!(!seen.contains(&name), "{name} stands in two places");
-                seen.push(name.clone());
-            }
-            let value = line.rsplit(' ').next().unwrap();
-            assert!(value.parse::<f64>().is_ok(), "{line}");
-            if let Some(unit) = text.lines().find_map(|l| l.strip_prefix(&format!("# UNIT {name} "))) {
-                assert!(name.ends_with(unit), "{name} {unit}");
-            }
+        let lines = || text.lines().filter(|l| !l.starts_with("# "));
+        let mut names: Vec<&str> = lines().map(|line| line.split(['{', ' ']).next().unwrap()).collect();
+        names.dedup();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "in two places: {names:?}");
+        assert!(names.len() > 5 && lines().all(|l| l.rsplit(' ').next().unwrap().parse::<f64>().is_ok()));
+        for (name, unit) in text.lines().filter_map(|l| l.strip_prefix("# UNIT ")?.split_once(' ')) {
+            assert!(name.ends_with(unit), "{name} {unit}");
         }
-        assert!(seen.len() > 5, "{seen:?}");
     }
 
     #[test]
     fn no_series_stands_twice_when_all_was_measured_twice() {
-        let mut run = fixture::run();
-        let mut again = run.measurements.clone();
-        again.iter_mut().for_each(|m| m.repeat = 1);
-        run.measurements.extend(again);
-        run.plan.repeat = 2;
-        let text = scraped(&run);
+        let text = scraped(&repeated(fixture::run()));
         let lines = || text.lines().filter(|l| !l.starts_with('#'));
         let series: BTreeSet<&str> = lines().filter_map(|l| Some(l.rsplit_once(' ')?.0)).collect();
         assert_eq!(series.len(), lines().count());

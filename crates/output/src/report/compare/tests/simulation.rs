@@ -59,15 +59,8 @@ enum Fate {
 
 impl Fate {
     fn drawn(random: &mut ChaCha8Rng) -> Self {
-        match random.random_range(0..40) {
-            0 => Self::Doubtful,
-            1 => Self::Hollow,
-            2 => Self::Invalid,
-            3 => Self::Failed,
-            4 => Self::Skipped,
-            5 => Self::Missing,
-            _ => Self::Ok,
-        }
+        let rare = [Self::Doubtful, Self::Hollow, Self::Invalid, Self::Failed, Self::Skipped, Self::Missing];
+        rare.get(random.random_range(0..40_i32) as usize).copied().unwrap_or(Self::Ok)
     }
 
     fn has(self) -> Option<Status> {

@@ -17,7 +17,7 @@ fn id(n: usize) -> String {
     format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88")
 }
 
-fn entry(n: usize) -> RunSummary {
+pub(in crate::report) fn entry(n: usize) -> RunSummary {
     RunSummary {
         id: id(n),
         started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
