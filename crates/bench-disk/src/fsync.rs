@@ -323,13 +323,14 @@ mod tests {
     use plimsoll_machine::Root;
     use plimsoll_model::sample::FailureCause;
 
-    fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {
+    fn logs(threads: usize) -> Option<(tempfile::TempDir, Logs)> {
+        let dir = tempfile::tempdir().expect("temporary directory");
         let machine = Machine::discover(&Root::live());
-        let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };
+        let options = Options { dir: dir.path().to_owned(), seed: 1, ..Options::default() };
         let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
         let case = Case::of("disk.fsync").with_size("block", DEFAULT_COMMIT_BYTES);
         match (0..threads).map(|thread| Log::new(DEFAULT_COMMIT_BYTES, thread as u64, &case, &cx)).collect() {
-            Ok(logs) => Some(Logs(logs)),
+            Ok(logs) => Some((dir, Logs(logs))),
             Err(why) => {
                 assert!(why.cause == FailureCause::NotHere || why.reason.contains("needs 64 MiB"), "{why}");
                 None
@@ -337,14 +338,9 @@ mod tests {
         }
     }
 
-    fn directory() -> tempfile::TempDir {
-        tempfile::tempdir().expect("temporary directory")
-    }
-
     #[test]
     fn commits_append_are_counted_and_can_be_read_back() {
-        let dir = directory();
-        let Some(mut logs) = logs(dir.path(), 1) else { return };
+        let Some((dir, mut logs)) = logs(1) else { return };
         let sample = logs.sample(SampleAmount::Work(5)).expect("sample");
         assert_eq!(length(&logs.0[0]), 5 * DEFAULT_COMMIT_BYTES);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
@@ -358,8 +354,7 @@ mod tests {
 
     #[test]
     fn threads_have_a_log_each_and_share_the_commits() {
-        let dir = directory();
-        let Some(mut logs) = logs(dir.path(), 3) else { return };
+        let Some((_dir, mut logs)) = logs(3) else { return };
         let sample = logs.sample(SampleAmount::Work(8)).expect("sample");
         let said = logs.0.iter().map(length).collect::<Vec<_>>();
         assert_eq!(said, [3 * DEFAULT_COMMIT_BYTES, 3 * DEFAULT_COMMIT_BYTES, 2 * DEFAULT_COMMIT_BYTES]);
@@ -387,8 +382,7 @@ mod tests {
 
     #[test]
     fn a_full_segment_is_begun_anew() {
-        let dir = directory();
-        let Some(mut logs) = logs(dir.path(), 1) else { return };
+        let Some((_dir, mut logs)) = logs(1) else { return };
         logs.0[0].end = SEGMENT - DEFAULT_COMMIT_BYTES;
         logs.sample(SampleAmount::Work(1)).expect("sample");
         assert_eq!(length(&logs.0[0]), SEGMENT);
@@ -399,8 +393,7 @@ mod tests {
 
     #[test]
     fn a_commit_that_is_not_there_is_found_out() {
-        let dir = directory();
-        let Some(mut logs) = logs(dir.path(), 1) else { return };
+        let Some((_dir, mut logs)) = logs(1) else { return };
         logs.sample(SampleAmount::Work(3)).expect("sample");
         let log = &mut logs.0[0];
         rustix::io::pwrite(&log.file, b"X", log.end - 1).expect("write");

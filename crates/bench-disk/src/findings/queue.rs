@@ -171,30 +171,24 @@ mod tests {
     #[test]
     fn a_latency_target_is_told_with_what_lies_beyond() {
         let id = "disk.io/op=read/latency-target=p99:250us";
-        let found = find(&[searched(id, &CURVE[..4], (1, 4))]);
-        assert_eq!(
-            found[0].text,
-            "disk read latency-target p99:250us: the search met p99 ≤ 250us up to depth 4 (38.0 kIOPS); depth 8 gave 410 µs"
-        );
-        let text = find(&[searched(id, &CURVE[..3], (1, 4))]).remove(0).text;
-        assert!(text.contains("depth 4 (38.0 kIOPS), the deepest queue that it tried"), "{text}");
+        let lead = "disk read latency-target p99:250us: the search met p99 ≤ 250us";
+        let text = |made: Measurement| find(&[made]).remove(0).text;
+        let four = searched(id, &CURVE[..4], (1, 4));
+        let wanted = format!("{lead} up to depth 4 (38.0 kIOPS); depth 8 gave 410 µs");
+        assert_eq!(text(four.clone()), wanted);
+        let deepest = text(searched(id, &CURVE[..3], (1, 4)));
+        assert!(deepest.contains("depth 4 (38.0 kIOPS), the deepest queue that it tried"), "{deepest}");
 
         let mut alone = searched(id, &CURVE[..1], (1, 1));
         alone.achieved.put("engine", "psync");
-        assert_eq!(
-            find(&[alone])[0].text,
-            "disk read latency-target p99:250us: the search met p99 ≤ 250us at depth 1 (10.0 kIOPS), the only depth of psync"
-        );
+        assert_eq!(text(alone), format!("{lead} at depth 1 (10.0 kIOPS), the only depth of psync"));
 
-        let mut missed = searched(id, &CURVE[..4], (1, 4));
+        let mut missed = four;
         missed.achieved.put("target_held", false);
         missed.achieved.put("within_target", 0.989_98);
-        assert_eq!(
-            find(&[missed])[0].text,
-            "disk read latency-target p99:250us: the search met p99 ≤ 250us up to depth 4 (38.0 kIOPS); depth 8 gave \
-             410 µs. Measured again at depth 4, only 98.99 % of the transfers took at most 250us, and p99 requires 99 %. Use a longer --sample-time or a wider \
-             --latency-target"
-        );
+        let again = "Measured again at depth 4, only 98.99 % of the transfers took at most 250us, and p99 \
+             requires 99 %. Use a longer --sample-time or a wider --latency-target";
+        assert_eq!(text(missed), format!("{wanted}. {again}"));
     }
 
     #[test]
