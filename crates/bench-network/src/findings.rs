@@ -90,10 +90,8 @@ mod tests {
     #[test]
     fn windows_buffers_and_links_are_named() {
         let window = [("near_cpu", 0.1), ("tcp_receiver_limited", 0.83)];
-        assert_eq!(
-            shown_between(stream("up", &window)).unwrap(),
-            "the receiver's window, for 83 % of the time"
-        );
+        let shown = shown_between(stream("up", &window)).unwrap();
+        assert_eq!(shown, "the receiver's window, for 83 % of the time");
         let buffer = shown_between(stream("up", &[("tcp_buffer_limited", 0.6)])).unwrap();
         assert!(buffer.starts_with("the send buffer") && buffer.contains("--window"), "{buffer}");
         let mut link = stream("up", &[("near_cpu", 0.2), ("path_loopback", 0.0)]);
@@ -104,12 +102,7 @@ mod tests {
     #[test]
     fn it_is_silent_where_nothing_held_it_back_or_nothing_is_known() {
         assert_eq!(shown_between(stream("up", &[])), None);
-        assert_eq!(
-            shown_between(stream(
-                "up",
-                &[("near_cpu", 0.9), ("far_cpu", f64::NAN), ("tcp_receiver_limited", 0.1)]
-            )),
-            None
-        );
+        let little = [("near_cpu", 0.9), ("far_cpu", f64::NAN), ("tcp_receiver_limited", 0.1)];
+        assert_eq!(shown_between(stream("up", &little)), None);
     }
 }

@@ -18,10 +18,8 @@ fn word(text: &str) -> Value {
 fn lists_become_cases() {
     let group = Group::default();
     assert_eq!(ids(&Tcp, &group).unwrap(), ["network.tcp/message=128K/streams=1/direction=up"]);
-    assert_eq!(
-        ids(&NetworkLatency, &group).unwrap(),
-        ["network.latency/protocol=tcp/message=1/streams=1/mode=block"]
-    );
+    let latency = ids(&NetworkLatency, &group).unwrap();
+    assert_eq!(latency, ["network.latency/protocol=tcp/message=1/streams=1/mode=block"]);
     let group = Group::default()
         .with("message", vec![Value::Size(1), Value::Size(1 << 20)])
         .with("streams", vec![Value::Count(1), Value::Count(64)])
@@ -33,11 +31,10 @@ fn lists_become_cases() {
 fn messages_up_to_the_largest_datagram_are_cases_and_larger_ones_are_refused() {
     let sized = |bytes| Group::default().with("message", vec![Value::Size(bytes)]);
     let by = |protocol, bytes| sized(bytes).with("protocol", vec![word(protocol)]);
-    assert!(ids(&Udp, &sized(65_507)).is_ok() && ids(&NetworkLatency, &by("udp", 65_507)).is_ok());
-    assert!(
-        ids(&NetworkLatency, &by("tcp", 1 << 20)).is_ok()
-            && ids(&NetworkLatency, &by("connect", 1 << 20)).is_ok()
-    );
+    assert!(ids(&Udp, &sized(65_507)).is_ok());
+    for (protocol, bytes) in [("udp", 65_507), ("tcp", 1 << 20), ("connect", 1 << 20)] {
+        assert!(ids(&NetworkLatency, &by(protocol, bytes)).is_ok(), "{protocol}");
+    }
     for error in [
         ids(&Udp, &sized(65_536)),
         ids(&NetworkLatency, &by("udp", 65_508)),

@@ -129,9 +129,8 @@ fn where_everything_loses_there_is_no_such_rate() {
         Ok((RateTrial { offered, each: offered, goodput: 1e6, loss: 0.1, arriving: 1e6, growth: None }, ()))
     };
     assert!(search(1.0, None, lossy).unwrap().best().is_none());
-    assert!(
-        search(1.0, None, |_, _| Err::<(RateTrial, ()), _>(CannotMeasure::server_failed("gone"))).is_err()
-    );
+    let gone = |_: Option<f64>, _: f64| Err::<(RateTrial, ()), _>(CannotMeasure::server_failed("gone"));
+    assert!(search(1.0, None, gone).is_err());
 }
 
 #[test]
