@@ -123,18 +123,16 @@ mod tests {
         let section = health(&shown).unwrap();
         let rows: Vec<String> =
             section.rows.iter().map(|(label, value)| format!("{label}: {value}")).collect();
-        assert_eq!(
-            rows,
-            [
-                "microcode: 0x1",
-                "mitigations: 1 on; vulnerable: tsa",
-                "temperature: coretemp a 64 °C (critical from 100 °C); nvme a 38 °C (critical from 100 °C)",
-                "throttled by heat: never since boot",
-                "memory errors: 2 corrected, 0 uncorrected since boot",
-                "nvme0: 7 % of its endurance used, 100 % spare, media errors: 0, 0 TB written, 38 °C",
-                "PCIe link: GPU 0000:41:00.0: 2.5 GT/s ×16; both ends can do 32 GT/s ×16; it lowers its speed while idle",
-                "only for root: energy",
-            ]
-        );
+        let wanted = [
+            "microcode: 0x1",
+            "mitigations: 1 on; vulnerable: tsa",
+            "temperature: coretemp a 64 °C (critical from 100 °C); nvme a 38 °C (critical from 100 °C)",
+            "throttled by heat: never since boot",
+            "memory errors: 2 corrected, 0 uncorrected since boot",
+            "nvme0: 7 % of its endurance used, 100 % spare, media errors: 0, 0 TB written, 38 °C",
+            "PCIe link: GPU 0000:41:00.0: 2.5 GT/s ×16; both ends can do 32 GT/s ×16; it lowers its speed while idle",
+            "only for root: energy",
+        ];
+        assert_eq!(rows, wanted);
     }
 }

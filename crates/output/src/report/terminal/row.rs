@@ -371,10 +371,8 @@ mod tests {
     fn distributions_and_telling_metrics_are_details() {
         let rows: Vec<MeasurementRow> = fixture::run().measurements.iter().map(MeasurementRow::of).collect();
         assert_eq!(rows[3].details, "with write-allocate 14.9 GB/s");
-        assert_eq!(
-            rows[7].explained[0].replace('\u{a0}', " "),
-            "single operations: p50 87.0 µs · p99  183 µs · p99.9  783 µs · max 3.57 ms"
-        );
+        let single = rows[7].explained[0].replace('\u{a0}', " ");
+        assert_eq!(single, "single operations: p50 87.0 µs · p99  183 µs · p99.9  783 µs · max 3.57 ms");
         assert_eq!(rows[8].explained, ["latency p50 201 µs · p99 422 µs"]);
         let p99 = |index: usize| rows[index].percentiles.as_ref().map(|[_, p99]| p99.as_str());
         assert_eq!([p99(7), p99(8), p99(9)], [Some("p99 183 µs"), Some("p99 422 µs"), None]);
