@@ -163,9 +163,8 @@ mod tests {
         let long = Account::of(8e6, Seconds::of(2.0)).contradicts(4e6, RATE, 1.0).unwrap();
         assert!(long.contains("it says 2.00 s and ended after 1.00 s"), "{long}");
         let echoes = Account::of(100.0, Seconds::OF_ITS_LIFE).contradicts(0.1, Unit::Second, 1.0).unwrap();
-        assert!(
-            echoes.contains("100 ms contradicts its own run time: it made at least 100 operations in 1.00 s")
-        );
+        let wanted = "100 ms contradicts its own run time: it made at least 100 operations in 1.00 s";
+        assert!(echoes.contains(wanted), "{echoes}");
     }
 
     proptest! {

@@ -343,12 +343,8 @@ mod tests {
     fn what_no_tool_wrote_is_refused_with_the_list_of_tools() {
         assert!(read("", None).unwrap_err().starts_with("it is empty"));
         let why = read("a text", None).unwrap_err();
-        assert!(
-            why.contains(
-                "results of likwid-bench, xhpl, hpcc, sysbench, stream, lat_mem_rd, mbw, fio, iperf3"
-            ),
-            "{why}"
-        );
+        let list = "results of likwid-bench, xhpl, hpcc, sysbench, stream, lat_mem_rd, mbw, fio, iperf3";
+        assert!(why.contains(list), "{why}");
         assert!(read("a text", Some("fio")).unwrap_err().contains("as a result of fio"));
         assert!(read("a text", Some("ioping")).is_err());
         let dd = "1+0 records in\n1+0 records out\n512 bytes copied, 0.1 s, 5.1 kB/s\n";

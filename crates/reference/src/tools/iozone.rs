@@ -320,10 +320,8 @@ mod tests {
             assert_eq!(stated.iter().map(|pass| pass.name).collect::<Vec<_>>(), [name]);
             let reading = parse(&case, &golden::body(text)).unwrap();
             let records = case.number("block").unwrap() as f64 / 1024.0;
-            assert_eq!(
-                reading.passes.iter().map(|(name, (value, _))| (*name, *value)).collect::<Vec<_>>(),
-                [(name, kib / records)]
-            );
+            let found: Vec<_> = reading.passes.iter().map(|(name, (value, _))| (*name, *value)).collect();
+            assert_eq!(found, [(name, kib / records)]);
         }
         assert_eq!(passes(&of("read direct", "4K", 2)), [], "several processes make one pass");
         let random: Case = "disk.io/op=read/pattern=random/block=64K/threads=1/cache=direct".parse().unwrap();

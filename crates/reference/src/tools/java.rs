@@ -183,20 +183,14 @@ mod tests {
             asked("network.tcp/message=64K/streams=2/direction=up/count=1000/scaling=strong"),
             Some(("tcp loops=1,1024,65536,1048576 threads=2".to_owned(), "65536".to_owned(), "goodput"))
         );
-        let disk =
-            asked("disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/cache=direct");
-        let disk = disk.unwrap();
-        assert_eq!((disk.1.as_str(), disk.2), ("read:random", "throughput"));
-        assert!(
-            disk.0.contains("loops=write:sequential,read:sequential,write:random,read:random"),
-            "{}",
-            disk.0
-        );
+        let disk = "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/cache=direct";
+        let (words, of_case, metric) = asked(disk).unwrap();
+        assert_eq!((of_case.as_str(), metric), ("read:random", "throughput"));
+        assert!(words.contains("loops=write:sequential,read:sequential,write:random,read:random"), "{words}");
         assert!(asked("cpu.peak/op=add/type=f64/threads=1").unwrap().0.contains("mix:f64,add:f64"));
         assert!(asked("cpu.peak/op=sqrt/type=f64/threads=1").is_none());
-        assert!(
-            asked("disk.io/op=read/pattern=random/block=4K/depth=32/threads=1/engine=io_uring").is_none()
-        );
+        let queue = "disk.io/op=read/pattern=random/block=4K/depth=32/threads=1/engine=io_uring";
+        assert!(asked(queue).is_none());
         assert!(asked("network.tcp/message=64K/streams=2/direction=down").is_none());
     }
 }

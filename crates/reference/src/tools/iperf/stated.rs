@@ -423,15 +423,10 @@ mod tests {
     fn the_whole_time_counts_and_not_its_intervals() {
         assert_eq!(figures(&format!("{CLIENT}{ROWS}")), [("TCP, stream 3, as sent".to_owned(), 941e6, true)]);
         let two = "[  3]  0.0-10.0 sec   560 MBytes   470 Mbits/sec\n[  4]  0.0-10.0 sec   560 MBytes   471 Mbits/sec\n";
-        assert_eq!(
-            figures(&format!("{CLIENT}{two}")),
-            [("TCP, all streams, as sent".to_owned(), 941e6, true)]
-        );
+        let all = [("TCP, all streams, as sent".to_owned(), 941e6, true)];
+        assert_eq!(figures(&format!("{CLIENT}{two}")), all);
         let sum = "[SUM]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec\n";
-        assert_eq!(
-            figures(&format!("{CLIENT}{two}{sum}")),
-            [("TCP, all streams, as sent".to_owned(), 941e6, true)]
-        );
+        assert_eq!(figures(&format!("{CLIENT}{two}{sum}")), all);
         let next = "[  5]  0.0-10.0 sec  1.00 GBytes   860 Mbits/sec\n";
         let values: Vec<f64> =
             figures(&format!("{CLIENT}{next}{two}{sum}{next}")).iter().map(|figure| figure.1).collect();

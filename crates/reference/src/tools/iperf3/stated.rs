@@ -406,13 +406,9 @@ mod tests {
             ("CYGWIN_NT-10.0 a 2.5.1(0.297/5/3) 2016-04-21 22:14 x86_64", "CYGWIN_NT-10.0", Some("x86_64")),
             ("Linux a 5.10 #1 unknown", "Linux", None),
         ] {
-            let origin = origin(uname);
-            assert_eq!(
-                (origin.system.as_deref(), origin.architecture.as_deref()),
-                (Some(system), architecture),
-                "{uname}"
-            );
-            assert_eq!(origin.host.as_deref(), Some("a"));
+            let StatedMachine { system: found, architecture: built, host, .. } = origin(uname);
+            assert_eq!((found.as_deref(), built.as_deref()), (Some(system), architecture), "{uname}");
+            assert_eq!(host.as_deref(), Some("a"));
         }
         assert_eq!(origin(""), StatedMachine::default());
     }

@@ -204,11 +204,8 @@ mod tests {
             let limit = 2 * allocated(area, threads);
             let memory = limit.next_power_of_two() / 2;
             let part = area.div_ceil(threads).next_multiple_of(TURN);
-            assert!(part.max(MIN_DISTANCE_BYTES) * threads <= memory, "{area} on {threads}");
-            assert!(
-                memory < 2 * part.max(MIN_DISTANCE_BYTES) * threads,
-                "no more than needed: {area} on {threads}"
-            );
+            let needed = part.max(MIN_DISTANCE_BYTES) * threads;
+            assert!((needed..2 * needed).contains(&memory), "{area} on {threads}: {memory} for {needed}");
         }
     }
 }

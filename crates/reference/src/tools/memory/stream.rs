@@ -141,11 +141,8 @@ mod tests {
             ["Copy:  20000.0  0.0010  0.0008  0.0013\n", "Copy:  20000.0  0.001400  0.000800  0.001300\n"]
         {
             let best = read(line).unwrap();
-            assert_eq!(
-                (best.value, best.achieved.get(&fact::STATISTIC).as_deref()),
-                (20e9, Some("best")),
-                "{line}"
-            );
+            let statistic = best.achieved.get(&fact::STATISTIC);
+            assert_eq!((best.value, statistic.as_deref()), (20e9, Some("best")), "{line}");
         }
         let why = read("Copy:  200000.0  0.001000  0.000800  0.001300\n").unwrap_err();
         assert!(why.contains("contradicts its own run time"), "{why}");

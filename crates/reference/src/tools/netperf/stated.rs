@@ -287,10 +287,8 @@ mod tests {
         assert!((figure(&with_cpu).value - 112.45 * 8.0 * 1048576.0).abs() < 1.0);
         assert!(figure(&UDP.replace("18000 ", "180000")).contradiction.is_some());
         let sent_only = UDP.split_inclusive('\n').take(6).collect::<String>();
-        assert!(matches!(
-            figure(&sent_only).subject,
-            Subject::Link(LinkUse { is_sent: true, datagram: Some(_), .. })
-        ));
+        let subject = figure(&sent_only).subject;
+        assert!(matches!(subject, Subject::Link(LinkUse { is_sent: true, datagram: Some(_), .. })));
     }
 
     #[test]
@@ -312,9 +310,8 @@ mod tests {
             let (bare, whole) = (figure(text), figure(&format!("{banner}{text}")));
             assert!((bare.value - 935.96e6).abs() < 1.0 && bare.unit == Unit::BitPerSecond, "{text}");
             assert_eq!(bare.value, whole.value);
-            assert!(
-                matches!(whole.subject, Subject::Link(LinkUse { to: Some(to), .. }) if to == "192.0.2.20")
-            );
+            let is_far = |to: &str| to == "192.0.2.20";
+            assert!(matches!(whole.subject, Subject::Link(LinkUse { to: Some(to), .. }) if is_far(&to)));
             let trips = figure(&text.replace("10^6bits/s", "Trans/s"));
             assert_eq!((trips.value, trips.unit), (935.96, Unit::PerSecond), "{text}");
         }
