@@ -171,10 +171,7 @@ mod tests {
     }
 
     fn case() -> Case {
-        Case::of("network.tcp")
-            .with_size("message", 1 << 16)
-            .with_count("streams", 1)
-            .with_word("direction", "up")
+        "network.tcp/message=64K/streams=1/direction=up".parse().unwrap()
     }
 
     const GIGABIT: [(&str, f64); 5] = [

@@ -209,14 +209,8 @@ impl Bench {
 }
 
 fn case(op: &str, pattern: &str, engine: &str, cache: &str) -> Case {
-    Case::of("disk.io")
-        .with_word("op", op)
-        .with_word("pattern", pattern)
-        .with_size("block", 4096)
-        .with_count("depth", 4)
-        .with_size("size", 8 << 20)
-        .with_word("engine", engine)
-        .with_word("cache", cache)
+    let tail = format!("depth=4/size=8M/engine={engine}/cache={cache}");
+    format!("disk.io/op={op}/pattern={pattern}/block=4K/{tail}").parse().expect("an id")
 }
 
 #[test]

@@ -96,10 +96,7 @@ mod tests {
     use plimsoll_model::sample::{Conditions, Facts, Histogram, Sample};
 
     fn case(protocol: &str, message: u64) -> Case {
-        Case::of("network.latency")
-            .with_word("protocol", protocol)
-            .with_size("message", message)
-            .with_count("streams", 4)
+        format!("network.latency/protocol={protocol}/message={message}/streams=4").parse().unwrap()
     }
 
     fn echo(server: Option<&str>) -> Outcome {

@@ -146,25 +146,14 @@ mod tests {
     use super::*;
 
     fn peak() -> Case {
-        Case::of("cpu.peak")
-            .with_word("op", "fma")
-            .with_word("type", "f64")
-            .with_word("isa", "avx512")
-            .with_count("threads", 2)
-    }
-
-    fn copy() -> Case {
-        Case::of("memory.bandwidth")
-            .with_word("op", "copy")
-            .with_size("size", 64_000_000)
-            .with_count("threads", 1)
+        "cpu.peak/op=fma/type=f64/isa=avx512/threads=2".parse().unwrap()
     }
 
     const COPY: &str = include_str!("../../tests/fixtures/peers/likwid-5.2.2-copy_mem_avx512.txt");
 
     #[test]
     fn what_it_did_otherwise_is_told() {
-        let larger = copy().with_size("size", 1 << 30).with_count("threads", 4);
+        let larger: Case = "memory.bandwidth/op=copy/size=1G/threads=4".parse().unwrap();
         let differs = parse(&larger, &golden::body(COPY)).unwrap().differs;
         assert_eq!(differs.len(), 2, "{differs:?}");
     }

@@ -125,10 +125,7 @@ mod tests {
     const SERIAL: &str = include_str!("../../../tests/fixtures/peers/stream-5.10-serial.txt");
 
     fn case(op: &str, threads: u64) -> Case {
-        Case::of("memory.bandwidth")
-            .with_word("op", op)
-            .with_size("size", 1 << 30)
-            .with_count("threads", threads)
+        format!("memory.bandwidth/op={op}/size=1G/threads={threads}").parse().unwrap()
     }
 
     #[test]
