@@ -24,6 +24,14 @@ fn sizes(values: &[u64]) -> Vec<Value> {
     values.iter().map(|value| Value::Size(*value)).collect()
 }
 
+/// Returns the group of lists that have one value each, written as in the id of a case.
+fn group(lists: &str) -> Group {
+    lists.split('/').fold(Group::default(), |group, list| {
+        let (key, value) = list.split_once('=').unwrap();
+        group.with(key, vec![plimsoll_model::case::Key::find(key).unwrap().parse(value).unwrap()])
+    })
+}
+
 fn words(values: &[&str]) -> Vec<Value> {
     values.iter().map(|word| Value::Word((*word).to_owned())).collect()
 }
@@ -42,13 +50,8 @@ fn the_default_cases_are_latency_rate_and_two_throughputs() {
 
 #[test]
 fn typed_lists_replace_the_defaults_and_no_case_comes_twice() {
-    let group = Group::default()
-        .with("op", words(&["write"]))
-        .with("pattern", words(&["random"]))
-        .with("block", sizes(&[4096, 8192]))
-        .with("depth", vec![Value::Count(1)])
-        .with("engine", words(&["psync"]))
-        .with("size", sizes(&[1 << 20]));
+    let group = group("op=write/pattern=random/depth=1/engine=psync/size=1M");
+    let group = group.with("block", sizes(&[4096, 8192]));
     let tail = "depth=1/size=1M/threads=1/engine=psync/cache=direct";
     let id = |block| format!("disk.io/op=write/pattern=random/block={block}/{tail}");
     assert_eq!(ids(&group), ["4K", "8K"].map(id));
@@ -158,18 +161,15 @@ fn each_thread_has_a_start_a_second_at_least() {
 
 #[test]
 fn what_cannot_go_together_is_refused() {
-    let why = |groups: &[(&str, Vec<Value>)]| {
-        let group =
-            groups.iter().fold(Group::default(), |group, (key, values)| group.with(key, values.clone()));
-        DiskIo.cases(&machine(), &group).expect_err("refused")
-    };
-    let direct = ("cache", words(&["direct"]));
-    assert!(why(&[("engine", words(&["mmap"])), direct.clone()]).contains("--cache buffered"));
-    assert!(why(&[("block", sizes(&[8])), direct]).contains("multiple"));
-    let said = why(&[("engine", words(&["mmap"])), ("op", words(&["append"]))]);
-    assert!(said.contains("append is not supported with"));
-    let buffered = ("cache", words(&["buffered"]));
-    assert!(why(&[("engine", words(&["io_uring+iopoll"])), buffered]).contains("requires --cache direct"));
+    for (lists, why) in [
+        ("engine=mmap/cache=direct", "--cache buffered"),
+        ("block=8/cache=direct", "multiple"),
+        ("engine=mmap/op=append", "append is not supported with"),
+        ("engine=io_uring+iopoll/cache=buffered", "requires --cache direct"),
+    ] {
+        let refused = DiskIo.cases(&machine(), &group(lists)).expect_err(lists);
+        assert!(refused.contains(why), "{refused}");
+    }
 }
 
 #[test]
@@ -293,11 +293,8 @@ fn direct_io_in_memory_is_refused_by_the_file_systems_number() {
     if !Path::new("/dev/shm").is_dir() {
         return;
     }
-    let why = Bench::at(Path::new("/dev/shm"))
-        .prepare(&case("read", "random", "io_uring", "direct"))
-        .map(|_| ())
-        .expect_err("refused");
-    assert_eq!(why.cause, FailureCause::NotHere);
+    let prepared = Bench::at(Path::new("/dev/shm")).prepare(&case("read", "random", "io_uring", "direct"));
+    assert_eq!(prepared.map(|_| ()).expect_err("refused").cause, FailureCause::NotHere);
 }
 
 fn measured(id: &str, amount: SampleAmount) -> (Sample, Facts) {
@@ -432,13 +429,7 @@ fn a_search_ends_where_the_engine_does() {
 
 #[test]
 fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
-    let of = |lists: &str| {
-        let group = lists.split('/').fold(Group::default(), |group, list| {
-            let (key, value) = list.split_once('=').unwrap();
-            group.with(key, vec![plimsoll_model::case::Key::find(key).unwrap().parse(value).unwrap()])
-        });
-        DiskIo.cases(&machine(), &group)
-    };
+    let of = |lists: &str| DiskIo.cases(&machine(), &group(lists));
     let id = |lists| of(lists).unwrap()[0].case.to_string();
     assert!(id("layout=shared/threads=4").contains("/threads=4/layout=shared/"));
     assert!(!id("layout=private/threads=4").contains("layout"));

@@ -141,12 +141,11 @@ mod tests {
         outcomes[0].case = outcomes[0].case.clone().with_word("mode", "block");
         let polled = ask(&case("tcp", 1).with_word("mode", "poll"), "rtt", &outcomes, None);
         assert!(polled.value.is_none() && polled.reason.unwrap().contains("--mode"));
-        let blocked = ask(&case("tcp", 1).with_word("mode", "block"), "rtt", &outcomes, None);
+        let blocking = case("tcp", 1).with_word("mode", "block");
+        let blocked = ask(&blocking, "rtt", &outcomes, None);
         assert_eq!((blocked.value, blocked.source), (Some(20e-6), LimitSource::Derived));
         // Nor after a longer sleep. If the server polls, its kernel's echo is an estimate.
-        let spaced = case("tcp", 1)
-            .with_word("mode", "block")
-            .with("interval", Value::Time(Duration::from_millis(10)));
+        let spaced = blocking.with("interval", Value::Time(Duration::from_millis(10)));
         assert_eq!(ask(&spaced, "rtt", &outcomes, None).value, None);
         outcomes[0].case = outcomes[0].case.clone().with_word("mode", "poll");
         let polled = ask(&case("tcp", 1).with_word("mode", "poll"), "rtt", &outcomes, None);

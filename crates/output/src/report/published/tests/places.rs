@@ -8,7 +8,7 @@ use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, SamplePoint};
 use plimsoll_published::tables::TableKind;
-use plimsoll_published::{find, names};
+use plimsoll_published::{PublishedFigure, find, names};
 use plimsoll_result::document::Run;
 use plimsoll_result::fixture;
 
@@ -29,11 +29,8 @@ fn replay(name: &str) -> Run {
         made.metrics[0].samples = vec![1.0; 40];
         made
     };
-    let measurements = resolve::planned(&plan, &machine)
-        .unwrap()
-        .into_iter()
-        .map(|planned| measured(planned.candidate.case))
-        .collect();
+    let planned = resolve::planned(&plan, &machine).unwrap().into_iter();
+    let measurements = planned.map(|planned| measured(planned.candidate.case)).collect();
     let mut run = Run { measurements, ..fixture::run() };
     run.plan.name = name.to_owned();
     run.plan.text = plimsoll_model::plan::built_in::find(name).unwrap().text.to_owned();
@@ -65,12 +62,9 @@ fn every_figure_of_a_report_is_drawn_by_its_replay() {
     for name in names() {
         let [_, _, figures, together] = html::tests::titles_of_figures(&replay(name));
         let baseline = find(name).unwrap();
-        let kinds: BTreeSet<[&str; 4]> = baseline
-            .figures
-            .iter()
-            .filter(|figure| figure.is_own_point())
-            .map(|figure| [figure.subsystem, figure.metric, figure.operation, figure.pattern])
-            .collect();
+        let own = baseline.figures.iter().filter(|figure| figure.is_own_point());
+        let kind = |f: &PublishedFigure| [f.subsystem, f.metric, f.operation, f.pattern];
+        let kinds: BTreeSet<[&str; 4]> = own.map(kind).collect();
         assert!(figures.len() >= kinds.len(), "{name}: {figures:?}");
         assert!(!together.is_empty(), "{name}");
         for [_, metric, operation, _] in kinds {
