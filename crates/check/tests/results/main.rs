@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_check::{Checked, CheckedFigure, CheckedMachine, ImpossibleCause, check};
+use plimsoll_check::{Checked, CheckedFigure, CheckedMachine, ImpossibleCause, Plausibility, check};
 use plimsoll_machine::Machine;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::limit::user::UserLimits;
@@ -73,8 +73,49 @@ fn assert_absurd_is_found(saved: &Saved, text: &str, before: &[&str]) {
     }
 }
 
-/// Whether figures are impossible, all of them for this reason.
-fn is_impossible(checked: &Checked, cause: ImpossibleCause) -> bool {
-    let mut causes = checked.rows.iter().filter_map(|row| row.cause).peekable();
-    causes.peek().is_some() && causes.all(|other| other == cause) && !checked.passes()
+#[derive(Clone, Copy, Debug)]
+enum Expected {
+    /// It passes.
+    Right,
+    /// It passes, and its first figure has this value.
+    Fine(f64),
+    /// No figure is impossible; limits may be unknown.
+    Open,
+    /// A figure is impossible for this reason, and none for another.
+    Impossible(ImpossibleCause),
+    /// A figure contradicts its own file; the reason has this text.
+    Contradicted(&'static str),
+    /// No figure is impossible or fine; a reason has this text.
+    Unjudged(&'static str),
+    /// There is no figure.
+    NoFigure,
+    /// The file cannot be read; the error has this text.
+    Unread(&'static str),
+}
+
+use Expected::*;
+
+fn is_as_expected(found: &Result<Checked, String>, expected: Expected) -> bool {
+    let checked = match (found, expected) {
+        (Err(why), Unread(part)) => return why.contains(part),
+        (Err(_), _) | (Ok(_), Unread(_)) => return false,
+        (Ok(checked), _) => checked,
+    };
+    let rows = &checked.rows;
+    let has_reason = |part: &str| rows.iter().any(|row| row.reason.contains(part));
+    match expected {
+        Right => checked.passes(),
+        Fine(value) => {
+            checked.passes() && rows.first().is_some_and(|row| (row.value / value - 1.0).abs() < 0.01)
+        }
+        Open => checked.count(Plausibility::Impossible) == 0,
+        Impossible(cause) => {
+            let mut causes = rows.iter().filter_map(|row| row.cause).peekable();
+            causes.peek().is_some() && causes.all(|other| other == cause) && !checked.passes()
+        }
+        Contradicted(part) => rows.iter().any(|row| row.contradicts_itself && row.reason.contains(part)),
+        Unjudged(part) => rows.iter().all(|row| row.verdict == Plausibility::Unjudged) && has_reason(part),
+        NoFigure => rows.is_empty() && checked.trouble.is_some(),
+        Unread(_) => false,
+    }
 }

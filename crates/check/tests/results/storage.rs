@@ -1,7 +1,5 @@
 //! Synthetic storage results, one fault each, on a machine with rotating disks, btrfs, ZFS and NFS.
 
-use plimsoll_check::Plausibility;
-
 use super::*;
 
 fn text(file: &str) -> String {

@@ -1,24 +1,6 @@
 //! Synthetic results of network, CPU and memory tools on a desktop with 2 CPUs and 1 Gbit/s.
 
-use plimsoll_check::Plausibility;
-
 use super::*;
-
-#[derive(Clone, Copy, Debug)]
-enum Expected {
-    /// It passes, and its first figure has this value.
-    Fine(f64),
-    /// A figure is impossible for this reason.
-    Impossible(ImpossibleCause),
-    /// A figure contradicts its own file; the reason has this text.
-    Contradicted(&'static str),
-    /// No figure is impossible or fine; a reason has this text.
-    Unjudged(&'static str),
-    /// The file cannot be read; the error has this text.
-    Unread(&'static str),
-}
-
-use Expected::*;
 use ImpossibleCause::{Absurd, CacheAnswered, Loopback, NotDone, Unexplained};
 
 /// File and expected verdict of each of its results.
@@ -89,25 +71,6 @@ fn a_limit_of_the_user_binds() {
     let sent = text.replace("TCP port", "UDP port");
     let udp = limits("5e8").replace("network.tcp", "network.udp");
     assert_eq!(row(&sent, &udp).verdict, Plausibility::Unjudged);
-}
-
-fn is_as_expected(found: &Result<Checked, String>, expected: Expected) -> bool {
-    let checked = match (found, expected) {
-        (Err(why), Unread(part)) => return why.contains(part),
-        (Err(_), _) | (Ok(_), Unread(_)) => return false,
-        (Ok(checked), _) => checked,
-    };
-    let rows = &checked.rows;
-    let has_reason = |part: &str| rows.iter().any(|row| row.reason.contains(part));
-    match expected {
-        Fine(value) => {
-            checked.passes() && rows.first().is_some_and(|row| (row.value / value - 1.0).abs() < 0.01)
-        }
-        Impossible(cause) => is_impossible(checked, cause),
-        Contradicted(part) => rows.iter().any(|row| row.contradicts_itself && row.reason.contains(part)),
-        Unjudged(part) => rows.iter().all(|row| row.verdict == Plausibility::Unjudged) && has_reason(part),
-        Unread(_) => false,
-    }
 }
 
 #[test]
