@@ -29,7 +29,7 @@ fn files(name: &str) -> BTreeSet<String> {
     names.filter(|name| name != "README.md").collect()
 }
 
-/// A saved machine, and what the user says of it.
+/// A saved machine, and how results are held to it.
 struct Saved {
     kept: Fixture,
     machine: Machine,
