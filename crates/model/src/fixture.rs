@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use plimsoll_machine::disk::{Disk, DiskKind};
+use plimsoll_machine::fixture::{disk, mounted};
 use plimsoll_machine::{Machine, Root, Storage, storage};
 use plimsoll_stats::{Samples, Seed};
 use plimsoll_units::quantity::Unit;
 
-use crate::case::Case;
 use crate::limit::{Input, Limit, LimitKind, LimitSource};
 use crate::measurement::{Measurement, MetricResult, SamplePoint, Status};
 use crate::metric::Better;
@@ -29,30 +29,18 @@ pub fn machine() -> Machine {
     machine.memory.available_bytes = Some(22 << 30);
     machine.virtualisation.hypervisor = Some("Firecracker".to_owned());
     let disk = Disk {
-        name: "vda".to_owned(),
-        number: None,
-        kind: DiskKind::Virtio,
         size_bytes: Some(100 << 30),
-        rotational: None,
         logical_sector_bytes: Some(512),
-        physical_sector_bytes: None,
-        model: None,
-        scheduler: None,
-        write_cache: None,
-        queue_requests: None,
-        max_request_bytes: None,
         read_only: Some(false),
-        numa_node: None,
-        link: None,
+        ..disk("vda", DiskKind::Virtio, None)
     };
     machine.storage = Some(Storage {
         path: "/srv/data".to_owned(),
         file_system: Some(storage::MountedFileSystem {
-            fs_type: "ext4".to_owned(),
             mount_point: "/".to_owned(),
             source: "/dev/vda".to_owned(),
             options: vec!["rw".to_owned()],
-            medium: storage::Medium::Device,
+            ..mounted("ext4")
         }),
         device: Some("vda".to_owned()),
         disks: vec![disk],
@@ -63,19 +51,25 @@ pub fn machine() -> Machine {
 
 /// Returns a measurement of case `id` with metric `name`: ten samples within 0.4 % of `value`.
 pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
-    let case: Case = id.parse().unwrap();
+    let mut made = measured_on("bench-1", id, metric(name, unit, value, 0.004));
+    made.conditions.steal = Some(0.0);
+    made
+}
+
+/// Returns a measurement of case `id` on `node` with this metric, and nothing known beside it.
+pub(crate) fn measured_on(node: &str, id: &str, metric: MetricResult) -> Measurement {
     Measurement {
-        node: "bench-1".to_owned(),
+        case: id.parse().unwrap(),
+        node: node.to_owned(),
         repeat: 0,
         status: Status::Ok,
         reason: None,
-        metrics: vec![metric(name, unit, value, 0.004)],
+        metrics: vec![metric],
         achieved: Default::default(),
-        conditions: Conditions { steal: Some(0.0), ..Conditions::default() },
+        conditions: Conditions::default(),
         warnings: Vec::new(),
         cause: None,
         wrong_answer: None,
-        case,
     }
 }
 

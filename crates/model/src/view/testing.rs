@@ -4,29 +4,15 @@
 use plimsoll_stats::{Samples, Seed};
 use plimsoll_units::quantity::Unit;
 
-use crate::case::Case;
-use crate::measurement::{Measurement, MetricResult, Note, Status};
+use crate::fixture::measured_on;
+use crate::measurement::{Measurement, MetricResult, Note};
 use crate::metric::Better;
-use crate::sample::Conditions;
 
 /// Returns a valid measurement of case `id` whose headline has these samples.
 pub fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) -> Measurement {
-    let case: Case = id.parse().unwrap();
     let proved = Samples::new(samples.to_vec()).unwrap();
     let metric = MetricResult::of("value", unit, better, &proved, Seed::new(0, id, "value"));
-    Measurement {
-        case,
-        node: "here".to_owned(),
-        repeat: 0,
-        status: Status::Ok,
-        reason: None,
-        metrics: vec![metric],
-        achieved: Default::default(),
-        conditions: Conditions::default(),
-        warnings: Vec::new(),
-        cause: None,
-        wrong_answer: None,
-    }
+    measured_on("here", id, metric)
 }
 
 /// Returns a `cpu.peak` measurement with nine samples within 0.4 % of `rate` (FLOP/s).
