@@ -81,9 +81,7 @@ mod tests {
 
     const SWITCHED: &str = "excluded_switched";
     const CLOCK: &str = "excluded_clock";
-    const SECOND_PART: &str = "excluded_second_cost";
     const GAPS: &str = "excluded_gaps";
-    const OFF_CPU: &str = "excluded_off_cpu";
     const TAKEN: &str = "excluded_gaps_taken";
     const SECOND_WORK: &str = "second_cost_work";
     const WAITED: &str = "waited";
@@ -111,7 +109,7 @@ mod tests {
             (more(&[(GAPS, 0.3), (TAKEN, 0.2)]), "stolen"),
             (Conditions { steal: Some(0.2), ..Conditions::default() }, "stolen"),
             (more(&[(CLOCK, 0.2)]), "clock-changed"),
-            (more(&[(SECOND_PART, 0.3), (SECOND_WORK, 0.2)]), "sibling-busy"),
+            (more(&[("excluded_second_cost", 0.3), (SECOND_WORK, 0.2)]), "sibling-busy"),
             (Conditions { throttled: Some(0.5), ..more(&[(WAITED, 0.5), (SWITCHED, 0.5)]) }, "throttled"),
         ] {
             assert_eq!(codes(evidence.clone(), Loss::SiblingBusy, false), [code], "{evidence:?}");
@@ -137,7 +135,7 @@ mod tests {
     #[test]
     fn laps_are_excluded_whole_and_others_took_only_what_a_thread_was_off_its_cpu() {
         let reported = |off| {
-            let conditions = Conditions { excluded: Some(0.2), ..more(&[(OFF_CPU, off)]) };
+            let conditions = Conditions { excluded: Some(0.2), ..more(&[("excluded_off_cpu", off)]) };
             codes(conditions, Loss::MemoryContended, false)
         };
         assert_eq!((reported(0.01).len(), reported(0.06)), (0, vec!["preempted".to_owned()]));
@@ -158,11 +156,8 @@ mod tests {
 
     #[test]
     fn a_clock_that_changed_is_no_reason_to_stop_other_work() {
-        let reported = loss_warnings(
-            &[Sample { elapsed: 1.0, conditions: more(&[(CLOCK, 0.12)]), ..Sample::default() }],
-            Loss::SiblingBusy,
-            false,
-        );
+        let sample = Sample { elapsed: 1.0, conditions: more(&[(CLOCK, 0.12)]), ..Sample::default() };
+        let reported = loss_warnings(&[sample], Loss::SiblingBusy, false);
         let text = reported[0].to_string();
         assert!(text.starts_with("clock changes 12.0 %: ") && !text.contains("stop"), "{text}");
     }

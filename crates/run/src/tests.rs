@@ -6,6 +6,7 @@ use std::rc::Rc;
 use plimsoll_bench::Candidate;
 use plimsoll_machine::health::Throttled;
 use plimsoll_machine::{Machine, Root};
+use plimsoll_model::fixture;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::measurement::Status;
 use plimsoll_model::sample::{AtFault, Elsewhere, Facts, Repeated, Trials, WrongAnswer, WrongAnswerSource};
@@ -96,19 +97,7 @@ impl Station for Mock {
     fn prepare_tools(&mut self, planned: &Planned, _: &Offer) -> Vec<PreparedTool> {
         let tool = |seconds| PreparedTool {
             passes: Vec::new(),
-            about: ToolRun {
-                name: "tool".to_owned(),
-                version: None,
-                metric: "latency".to_owned(),
-                definition: plimsoll_model::sample::Match::Exact,
-                note: String::new(),
-                command: Vec::new(),
-                input: Default::default(),
-                achieved: Default::default(),
-                pairs: Vec::new(),
-                warnings: Vec::new(),
-                unavailable: None,
-            },
+            about: ToolRun { metric: "latency".to_owned(), ..fixture::tool_run("tool", &[]) },
             pairs: self.script.pairs,
             prepared: Some(Box::new(MockTool { seconds, log: Rc::clone(&self.log) })),
         };
@@ -282,7 +271,7 @@ fn steady_samples_converge_at_six() {
     let summary = &done.measurements[0].metrics[0].summary;
     assert_eq!(summary.n, 6);
     assert!(summary.ci95.is_some());
-    assert!(!done.measurements[0].warnings.iter().any(|w| w.code == "not-converged"));
+    assert!(!done.measurements[0].warns("not-converged"));
 }
 
 #[test]
@@ -324,7 +313,7 @@ fn samples_that_take_longer_than_asked_keep_to_the_budget() {
         let done = run_with(Script { stretch: 20.0, ..wild.clone() }, None, Some(budget), 1);
         let made = &done.measurements[0];
         assert_eq!(made.metrics[0].samples.len(), n, "{budget}");
-        assert_eq!(made.warnings.iter().any(|w| w.code == "budget-exceeded"), n == 1, "{budget}");
+        assert_eq!(made.warns("budget-exceeded"), n == 1, "{budget}");
         assert!(done.log.now.get() <= f64::max(budget, 3.0) + 1e-6, "{budget}: {}", done.log.now.get());
     }
 }
@@ -356,11 +345,10 @@ fn what_little_time_was_left_says_nothing() {
         let script = Script { excluded: Some(share), ..Script::steady() };
         run_with(script, Some(6), None, 1).measurements.remove(0)
     };
-    let doubted = |made: &Measurement| made.warnings.iter().any(|w| w.code == "mostly-excluded");
-    let half = with(0.5);
-    assert_eq!((half.status, doubted(&half)), (Status::Ok, false));
-    let most = with(0.6);
-    assert_eq!((most.status, doubted(&most)), (Status::Ok, true));
+    for (share, doubted) in [(0.5, false), (0.6, true)] {
+        let made = with(share);
+        assert_eq!((made.status, made.warns("mostly-excluded")), (Status::Ok, doubted));
+    }
     let all = with(0.995);
     assert_eq!((all.status, all.metrics.len()), (Status::Invalid, 1));
     assert!(all.reason.as_deref().unwrap().contains("99.5 % of the time is excluded"), "{:?}", all.reason);
@@ -434,11 +422,8 @@ fn a_lost_worker_costs_its_own_case() {
     let lost = Script { break_after: Some((2, FailureCause::Environment)), ..Script::steady() };
     let done = run_with(lost, Some(5), None, 3);
     assert_eq!(done.measurements.len(), 3);
-    for measurement in &done.measurements {
-        assert_eq!(
-            (measurement.status, measurement.cause),
-            (Status::Failed, Some(FailureCause::Environment))
-        );
+    for made in &done.measurements {
+        assert_eq!((made.status, made.cause), (Status::Failed, Some(FailureCause::Environment)));
     }
 }
 
@@ -463,7 +448,7 @@ fn a_refused_case_is_skipped_with_its_reason() {
 fn stolen_time_is_a_condition_and_a_warning() {
     let done = run_with(Script::steady(), Some(5), None, 1);
     assert_eq!(done.measurements[0].conditions.steal, Some(0.25));
-    assert!(done.measurements[0].warnings.iter().any(|w| w.code == "stolen"));
+    assert!(done.measurements[0].warns("stolen"));
     assert_eq!(done.measurements[0].metrics[0].series[0].steal, Some(0.25));
 }
 
@@ -547,11 +532,10 @@ fn a_stated_amount_is_expected_to_take_its_time() {
 
 #[test]
 fn an_answer_that_could_not_be_checked_is_not_called_wrong() {
-    let done =
-        run_with(Script { unchecked: Some(FailureCause::Environment), ..Script::steady() }, Some(5), None, 1);
-    assert_eq!(done.measurements[0].reason.as_deref(), Some("no check"));
-    // An interrupt leaves the case out at this point, too.
-    let done =
-        run_with(Script { unchecked: Some(FailureCause::Interrupted), ..Script::steady() }, Some(5), None, 1);
-    assert!(done.measurements.is_empty());
+    let measured = |cause| {
+        let script = Script { unchecked: Some(cause), ..Script::steady() };
+        run_with(script, Some(5), None, 1).measurements
+    };
+    assert_eq!(measured(FailureCause::Environment)[0].reason.as_deref(), Some("no check"));
+    assert!(measured(FailureCause::Interrupted).is_empty(), "an interrupt leaves the case out here, too");
 }
