@@ -306,9 +306,16 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn run(rates: [f64; 6]) -> Run {
-        let measurements: Vec<Measurement> =
-            rates.iter().enumerate().map(|(index, rate)| on(&format!("n{index}"), *rate)).collect();
+    /// Returns a run with the rates of n0, n1, …: a list for each number of threads from one.
+    fn run(lists: &[&[f64]]) -> Run {
+        let of_list = |(threads, rates): (u64, &&[f64])| {
+            let one = |(index, rate): (usize, &f64)| {
+                let made = on(&format!("n{index}"), *rate);
+                Measurement { case: made.case.clone().with_count("threads", threads), ..made }
+            };
+            rates.iter().enumerate().map(one).collect::<Vec<_>>()
+        };
+        let measurements: Vec<Measurement> = (1..).zip(lists).flat_map(of_list).collect();
         let findings = find(&measurements, &Machines::new());
         Run { measurements, findings, ..fixture::run() }
     }
@@ -320,29 +327,21 @@ mod tests {
 
     #[test]
     fn who_stands_out_is_measured_with_one_that_does_not() {
-        let found = suspects(&run([100.0, 100.1, 100.4, 50.0, 99.0, 40.0]));
+        let found = suspects(&run(&[&[100.0, 100.1, 100.4, 50.0, 99.0, 40.0]]));
         let named: Vec<(&str, &str)> = found.iter().map(|s| (s.node.as_str(), s.control.as_str())).collect();
         assert_eq!(named, [("n5", "n0"), ("n3", "n0")]);
-        assert_eq!(suspects(&run([100.0; 6])), []);
+        assert_eq!(suspects(&run(&[&[100.0; 6]])), []);
     }
 
     #[test]
     fn each_machine_is_heard_before_one_is_heard_twice() {
-        let mut all = run([100.0, 100.1, 99.9, 100.0, 100.0, 90.0]);
-        let other = |node: usize, rate: f64| {
-            let mut made = on(&format!("n{node}"), rate);
-            made.case = made.case.with_count("threads", 2);
-            made
-        };
-        all.measurements
-            .extend([100.0, 100.0, 100.1, 99.9, 80.0, 50.0].iter().enumerate().map(|(n, r)| other(n, *r)));
-        all.findings = find(&all.measurements, &Machines::new());
+        let all = run(&[&[100.0, 100.1, 99.9, 100.0, 100.0, 90.0], &[100.0, 100.0, 100.1, 99.9, 80.0, 50.0]]);
         let order: Vec<String> = suspects(&all).into_iter().map(|suspect| suspect.node).collect();
         assert_eq!(order, ["n5", "n4", "n5"]);
     }
     #[test]
     fn what_stands_out_again_says_so_and_what_does_not_is_told_in_a_line() {
-        let mut all = run([100.0, 100.1, 100.4, 50.0, 99.0, 40.0]);
+        let mut all = run(&[&[100.0, 100.1, 100.4, 50.0, 99.0, 40.0]]);
         let [once, slow] = suspects(&all).try_into().unwrap();
         let mut slow = tried(slow, [52.0, 104.0]);
         slow.own.conditions.throttled = Some(0.5);
@@ -363,7 +362,7 @@ mod tests {
 
     #[test]
     fn where_the_other_machine_differs_each_time_nothing_is_confirmed() {
-        let mut all = run([100.0, 100.1, 100.4, 50.0, 99.0, 99.9]);
+        let mut all = run(&[&[100.0, 100.1, 100.4, 50.0, 99.0, 99.9]]);
         let mut made = Vec::new();
         while let [suspect, ..] = next_retests(&all, &made).as_slice() {
             made.push(tried(suspect.clone(), [50.0, 60.0]));
@@ -378,17 +377,7 @@ mod tests {
     #[test]
     fn each_figure_of_a_benchmark_is_confirmed_by_its_second_measurement() {
         let rates = |slow: f64| [100.0, 100.1, 100.4, slow, 99.0, 99.9, 100.2, 100.3];
-        let of = |threads: u64, slow: f64| {
-            let one = move |(index, rate): (usize, &f64)| {
-                let mut made = on(&format!("n{index}"), *rate);
-                made.case = made.case.with_count("threads", threads);
-                made
-            };
-            rates(slow).iter().enumerate().map(one).collect::<Vec<Measurement>>()
-        };
-        let measurements = [of(1, 50.0), of(2, 40.0)].concat();
-        let findings = find(&measurements, &Machines::new());
-        let all = Run { measurements, findings, ..fixture::run() };
+        let mut all = run(&[&rates(50.0), &rates(40.0)]);
         let mut made = Vec::new();
         let mut rounds = Vec::new();
         while let suspects @ [_, ..] = next_retests(&all, &made).as_slice() {
@@ -396,19 +385,14 @@ mod tests {
             made.extend(suspects.iter().map(|suspect| tried(suspect.clone(), [50.0, 100.0])));
         }
         assert!(rounds.len() == 1 && rounds[0].len() == 2, "twice is enough: {rounds:?}");
-        let mut run = all;
-        apply_retests(&mut run, &made);
-        assert!(run.findings.iter().all(|finding| finding.code == OUTLIER), "{:?}", run.findings);
+        apply_retests(&mut all, &made);
+        assert!(all.findings.iter().all(|finding| finding.code == OUTLIER), "{:?}", all.findings);
     }
 
     /// The first measurement has a false alarm in 1 % of runs; a second outlier confirms it.
     #[test]
     fn what_stands_out_twice_is_confirmed() {
-        let rates = [100.0, 100.1, 100.4, 50.0, 99.0, 99.9, 100.2, 100.3];
-        let measurements: Vec<Measurement> =
-            rates.iter().enumerate().map(|(index, rate)| on(&format!("n{index}"), *rate)).collect();
-        let findings = find(&measurements, &Machines::new());
-        let mut all = Run { measurements, findings, ..fixture::run() };
+        let mut all = run(&[&[100.0, 100.1, 100.4, 50.0, 99.0, 99.9, 100.2, 100.3]]);
         let [suspect] = next_retests(&all, &[]).try_into().unwrap();
         // Unusable retest: the control node was slow.
         let mut made = vec![tried(suspect, [50.0, 60.0])];
@@ -430,15 +414,8 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_again_follows_the_rest_of_its_benchmark_on_that_machine() {
-        let mut all = run([100.0, 100.1, 99.9, 100.0, 100.0, 90.0]);
-        let other = |node: usize, rate: f64| {
-            let mut made = on(&format!("n{node}"), rate);
-            made.case = made.case.with_count("threads", 2);
-            made
-        };
-        let rates = [100.0, 100.0, 100.1, 99.9, 80.0, 50.0];
-        all.measurements.extend(rates.iter().enumerate().map(|(n, r)| other(n, *r)));
-        all.findings = find(&all.measurements, &Machines::new());
+        let mut all =
+            run(&[&[100.0, 100.1, 99.9, 100.0, 100.0, 90.0], &[100.0, 100.0, 100.1, 99.9, 80.0, 50.0]]);
         let first = suspects(&all).remove(0);
         let mut usual = all.clone();
         apply_retests(&mut usual, &[tried(first.clone(), [100.0, 100.0])]);
@@ -455,8 +432,7 @@ mod tests {
 
     #[test]
     fn one_that_is_off_to_the_other_side_then_is_not_confirmed_and_one_without_a_figure_is_not_judged() {
-        let rates = [100.0, 100.1, 100.4, 50.0, 99.0, 100.0];
-        let mut all = run(rates);
+        let mut all = run(&[&[100.0, 100.1, 100.4, 50.0, 99.0, 100.0]]);
         let suspect = suspects(&all).remove(0);
         let mut without = tried(suspect.clone(), [50.0, 100.0]);
         without.own.metrics.clear();

@@ -1,5 +1,7 @@
 use std::sync::LazyLock;
 
+use plimsoll_machine::cgroup::{CpuQuota, IoLimit};
+use plimsoll_machine::{Root, Storage};
 use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
 use plimsoll_model::measurement::{Note, SamplePoint};
 use plimsoll_model::view::testing::peak;
@@ -212,7 +214,7 @@ fn another_device_is_a_cause_of_cases_with_files_alone() {
     all[2] = on("n2", 40.0);
     let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
     let device = |i: usize| if i == 2 { "a slow disk" } else { "a fast disk" }.to_owned();
-    let machine = Machine::discover(&plimsoll_machine::Root::live());
+    let machine = Machine::discover(&Root::live());
     let known = |i: usize| NodeFacts { machine: &machine, device: Some(device(i)) };
     let devices: Machines<'_> = names.iter().enumerate().map(|(i, name)| (name.as_str(), known(i))).collect();
     assert!(super::find(&all, &devices)[0].text.ends_with("Cause unknown"));
@@ -229,9 +231,8 @@ fn with_group<'a>(names: &'a [String], machines: &'a [Machine; 2]) -> Machines<'
 
 #[test]
 fn a_cpu_quota_that_the_others_do_not_have_is_a_cause() {
-    use plimsoll_machine::cgroup::CpuQuota;
     let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
-    let mut free = Machine::discover(&plimsoll_machine::Root::live());
+    let mut free = Machine::discover(&Root::live());
     (free.cgroup.cpu_quota, free.cgroup.io) = (None, Vec::new());
     let mut held = free.clone();
     held.cgroup.cpu_quota = Some(CpuQuota { quota_us: 50_000, period_us: 100_000, group: String::new() });
@@ -255,67 +256,51 @@ fn a_cpu_quota_that_the_others_do_not_have_is_a_cause() {
     assert!(found(&all, [held.clone(), held]).ends_with("Cause unknown"));
 }
 
-#[test]
-fn an_io_limit_near_the_figure_is_a_cause() {
-    use plimsoll_machine::Storage;
-    use plimsoll_machine::cgroup::IoLimit;
+/// Returns what is found of n2 among eight machines, whose results are `usual` and that of n2 is
+/// `slow`; `limits` are those of the disk on the other machines and on n2.
+fn found_under(limits: [Option<&IoLimit>; 2], case: &str, unit: Unit, [usual, slow]: [f64; 2]) -> String {
     let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
-    let mut free = Machine::discover(&plimsoll_machine::Root::live());
-    free.cgroup.io.clear();
-    free.storage = Some(Storage { number: "254:0".parse().ok(), ..Storage::default() });
-    let mut held = free.clone();
-    let limit = |bytes| IoLimit { device: "254:0".to_owned(), read_bytes: Some(bytes), ..IoLimit::default() };
-    held.cgroup.io = vec![limit(20 << 20)];
-    let of = |name: &String, value: f64| {
+    let of = |name: &String| {
         let mut made = on(name, 100.0);
-        made.case = "disk.io/op=read/block=1M".parse().unwrap();
-        made.metrics[0].unit = Unit::BytePerSecond;
-        made.metrics[0].summary.ci95 = None;
-        made.metrics[0].summary.median = value;
+        made.case = case.parse().unwrap();
+        let metric = &mut made.metrics[0];
+        metric.unit = unit;
+        metric.better = if unit == Unit::Second { Better::Lower } else { Better::Higher };
+        metric.summary.ci95 = None;
+        metric.summary.median = if name == "n2" { slow } else { usual };
         made
     };
-    let mut all: Vec<_> = names.iter().map(|name| of(name, 1e9)).collect();
-    all[2] = of(&names[2], 21e6);
-    let found = |machines: [Machine; 2]| super::find(&all, &with_group(&names, &machines)).remove(0).text;
-    let text = found([free.clone(), held.clone()]);
+    let all: Vec<_> = names.iter().map(of).collect();
+    let machines = limits.map(|limit| {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.storage = Some(Storage { number: "254:0".parse().ok(), ..Storage::default() });
+        machine.cgroup.io = limit.cloned().into_iter().collect();
+        machine
+    });
+    super::find(&all, &with_group(&names, &machines)).remove(0).text
+}
+
+#[test]
+fn an_io_limit_near_the_figure_is_a_cause() {
+    let limit = |bytes| IoLimit { device: "254:0".to_owned(), read_bytes: Some(bytes), ..IoLimit::default() };
+    let [near, far] = [limit(20 << 20), limit(200 << 20)];
+    let found = |limits| found_under(limits, "disk.io/op=read/block=1M", Unit::BytePerSecond, [1e9, 21e6]);
+    let text = found([None, Some(&near)]);
     assert!(text.ends_with("Likely cause: a control group limits the device to 21.0 MB/s"), "{text}");
-    assert!(found([held.clone(), held.clone()]).ends_with("Cause unknown"), "all have it");
-    // A limit far above the result explains nothing.
-    held.cgroup.io = vec![limit(200 << 20)];
-    assert!(found([free, held]).ends_with("Cause unknown"));
+    assert!(found([Some(&near); 2]).ends_with("Cause unknown"), "all have it");
+    assert!(found([None, Some(&far)]).ends_with("Cause unknown"), "far above the result");
 }
 
 #[test]
 fn an_io_limit_is_a_cause_of_a_latency() {
-    use plimsoll_machine::Storage;
-    use plimsoll_machine::cgroup::IoLimit;
-    let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
-    let mut free = Machine::discover(&plimsoll_machine::Root::live());
-    free.cgroup.io.clear();
-    free.storage = Some(Storage { number: "254:0".parse().ok(), ..Storage::default() });
-    let mut held = free.clone();
-    held.cgroup.io = vec![IoLimit { device: "254:0".to_owned(), reads: Some(200), ..IoLimit::default() }];
-    let of = |name: &String, value: f64| {
-        let mut made = on(name, 100.0);
-        made.case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1".parse().unwrap();
-        let metric = &mut made.metrics[0];
-        (metric.unit, metric.better) = (Unit::Second, Better::Lower);
-        metric.summary.ci95 = None;
-        metric.summary.median = value;
-        made
-    };
-    let mut all: Vec<_> = names.iter().map(|name| of(name, 1e-4)).collect();
+    let limit = IoLimit { device: "254:0".to_owned(), reads: Some(200), ..IoLimit::default() };
+    let case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1";
+    let found = |rest, slow| found_under([rest, Some(&limit)], case, Unit::Second, [1e-4, slow]);
     // 200 reads per second, one at a time, take 5 ms each.
-    all[2] = of(&names[2], 5.1e-3);
-    let found = |all: &[Measurement], machines: [Machine; 2]| {
-        super::find(all, &with_group(&names, &machines)).remove(0).text
-    };
-    let text = found(&all, [free.clone(), held.clone()]);
+    let text = found(None, 5.1e-3);
     assert!(text.ends_with("Likely cause: a control group limits the device to 200 IOPS"), "{text}");
-    assert!(found(&all, [held.clone(), held.clone()]).ends_with("Cause unknown"), "all have it");
-    // The limit does not explain a tenth of that latency.
-    all[2] = of(&names[2], 5e-4);
-    assert!(found(&all, [free, held]).ends_with("Cause unknown"));
+    assert!(found(Some(&limit), 5.1e-3).ends_with("Cause unknown"), "all have it");
+    assert!(found(None, 5e-4).ends_with("Cause unknown"), "it explains no tenth of that latency");
 }
 
 #[test]
