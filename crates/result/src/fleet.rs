@@ -272,25 +272,15 @@ mod tests {
     #[test]
     fn few_of_a_kind_are_told() {
         let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
-        let memory = |i: usize| {
-            if i < 5 {
-                16 * GIB
-            } else if i < 7 {
-                32 * GIB
-            } else {
-                128 * GIB
-            }
-        };
+        let gib = [16, 16, 16, 16, 16, 32, 32, 128];
         let machines: Vec<_> =
-            names.iter().enumerate().map(|(i, name)| (name.as_str(), memory(i), 1.0)).collect();
+            names.iter().zip(gib).map(|(name, gib)| (name.as_str(), gib * GIB, 1.0)).collect();
         let found = of_machines(&fleet(&machines));
         let few: Vec<&Finding> = found.iter().filter(|f| f.code == "few-of-a-kind").collect();
         assert_eq!(few.len(), 2, "{found:?}");
-        assert!(
-            few.iter().any(|f| f.text.starts_with("n5, n6 are the only 2 machines of their kind (")),
-            "{few:?}"
-        );
-        assert!(few.iter().any(|f| f.text.starts_with("n7 is the only machine of its kind (")), "{few:?}");
+        let is_told = |start: &str| few.iter().any(|f| f.text.starts_with(start));
+        assert!(is_told("n5, n6 are the only 2 machines of their kind ("), "{few:?}");
+        assert!(is_told("n7 is the only machine of its kind ("), "{few:?}");
     }
 
     /// Returns a run of a node with this machine id that started in this minute.
@@ -332,10 +322,7 @@ mod tests {
         step.health.push(fixture::node_health("n"));
         let mut runs = vec![run_at("n", "x", 1), run_at("n-2", "y", 2), step];
         assert_eq!(make_names_unique(&mut runs), ["several machines have the name n: one is n-3 here"]);
-        assert_eq!(
-            (runs[2].measurements[0].node.as_str(), runs[2].clock_steps[0].node.as_str()),
-            ("n-3", "n-3")
-        );
+        assert_eq!([&runs[2].measurements[0].node, &runs[2].clock_steps[0].node], ["n-3"; 2]);
         assert_eq!(runs[1].nodes[0].name, "n-2");
         let alone = run_of_node(&runs[2], "n-3").unwrap();
         assert_eq!((runs[2].health[0].node.as_str(), alone.health.len()), ("n-3", 1));

@@ -214,30 +214,16 @@ mod tests {
         for elapsed in [-3596.0, -0.001, 1e9] {
             reported(changed(|v| v["elapsed_s"] = elapsed.into()), "elapsed_s is");
         }
-        reported(
-            changed(|v| v["measurements"][0]["metrics"][0]["series"][0]["t"] = (-1.0).into()),
-            "before the run",
-        );
-        reported(
-            changed(|v| v["measurements"][0]["case"]["id"] = "cpu.peak/op".into()),
-            "not a plimsoll run (JSON)",
-        );
-        reported(
-            changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()),
-            "not a plimsoll run (JSON)",
-        );
-        reported(
-            changed(|v| v["measurements"][0]["metrics"][0]["summary"]["median"] = 1e12.into()),
-            "by hand",
-        );
-        reported(
-            changed(|v| v["measurements"][0]["metrics"][0]["samples"] = serde_json::json!([])),
-            "no sample",
-        );
-        let case =
-            |key: &str, value: serde_json::Value| changed(|v| v["measurements"][0]["case"][key] = value);
-        reported(case("params", serde_json::json!({ "threads": 64 })), "params contradicts its id");
-        reported(case("benchmark", "memory.latency".into()), "benchmark contradicts its id");
+        let of_first = |place: &str, value: serde_json::Value| {
+            changed(|v| *v["measurements"][0].pointer_mut(place).unwrap() = value)
+        };
+        reported(of_first("/metrics/0/series/0/t", (-1.0).into()), "before the run");
+        reported(of_first("/case/id", "cpu.peak/op".into()), "not a plimsoll run (JSON)");
+        reported(of_first("/metrics/0/unit", "furlong".into()), "not a plimsoll run (JSON)");
+        reported(of_first("/metrics/0/summary/median", 1e12.into()), "by hand");
+        reported(of_first("/metrics/0/samples", serde_json::json!([])), "no sample");
+        reported(of_first("/case/params", serde_json::json!({ "threads": 64 })), "params contradicts its id");
+        reported(of_first("/case/benchmark", "memory.latency".into()), "benchmark contradicts its id");
     }
 
     #[test]

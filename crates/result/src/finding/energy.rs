@@ -58,10 +58,8 @@ mod tests {
         let found = find(&[with(1, Some(80.0)), with(2, Some(181.7)), with(4, None)]);
         assert_eq!(found.len(), 1);
         let text = &found[0].text;
-        assert!(
-            text.starts_with("processor packages: up to 182 W, in ") && text.contains("25.3 pJ/FLOP there"),
-            "{text}"
-        );
+        assert!(text.starts_with("processor packages: up to 182 W, in "), "{text}");
+        assert!(text.contains("25.3 pJ/FLOP there"), "{text}");
         assert_eq!(found[0].evidence["watts"], 181.7);
         assert!(find(&[with(1, None)]).is_empty());
     }

@@ -127,10 +127,8 @@ mod tests {
     fn the_largest_thread_count_is_compared_with_one() {
         let found = find(&[peak(2, 198.0), peak(1, 100.0), peak(4, 300.0)]);
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            found[0].text,
-            "cpu fma f64 avx2 scales 3.00 × on 4 threads (efficiency 99 % on 2, 75 % on 4)"
-        );
+        let text = "cpu fma f64 avx2 scales 3.00 × on 4 threads (efficiency 99 % on 2, 75 % on 4)";
+        assert_eq!(found[0].text, text);
         assert_eq!(found[0].evidence["steps"][0]["efficiency"], 0.99);
         assert_eq!(found[0].evidence["usl"], Value::Null, "three thread counts are too few");
         assert_eq!(found[0].evidence["efficiency"], 0.75);
@@ -140,18 +138,12 @@ mod tests {
     #[test]
     fn each_kind_speaks_for_itself_and_a_missing_single_thread_is_said() {
         let read = |threads: u32, rate: f64| {
-            measured(
-                &format!("memory.bandwidth/op=read/threads={threads}"),
-                Unit::BytePerSecond,
-                Better::Higher,
-                &[rate],
-            )
+            let id = format!("memory.bandwidth/op=read/threads={threads}");
+            measured(&id, Unit::BytePerSecond, Better::Higher, &[rate])
         };
         let found = texts(&[peak(1, 100.0), peak(2, 198.0), read(2, 20.0), read(8, 30.0)]);
-        assert_eq!(
-            found,
-            ["cpu fma f64 avx2 scales 1.98 × on 2 threads", "memory read scales 1.50 × from 2 to 8 threads"]
-        );
+        let cpu = "cpu fma f64 avx2 scales 1.98 × on 2 threads";
+        assert_eq!(found, [cpu, "memory read scales 1.50 × from 2 to 8 threads"]);
     }
 
     #[test]
@@ -171,12 +163,8 @@ mod tests {
     #[test]
     fn a_vague_speed_up_is_told_with_its_interval() {
         let noisy: Vec<f64> = (0..10).map(|i| 100.0 + 10.0 * f64::from(i)).collect();
-        let two = measured(
-            "cpu.peak/op=fma/type=f64/isa=avx2/threads=2",
-            Unit::FlopPerSecond,
-            Better::Higher,
-            &noisy,
-        );
+        let id = "cpu.peak/op=fma/type=f64/isa=avx2/threads=2";
+        let two = measured(id, Unit::FlopPerSecond, Better::Higher, &noisy);
         let found = texts(&[peak(1, 100.0), two]);
         assert!(found[0].contains("scales 1.45 × (1."), "{found:?}");
     }
@@ -208,11 +196,8 @@ mod tests {
         let [low, high] = [0, 1].map(|end| usl["sigma"]["ci95"][end].as_f64().unwrap());
         assert!(low < 0.04 && 0.04 < high && high < 0.06, "{usl}");
         assert_eq!(usl["points"], 4);
-        assert!(
-            found[0].text.contains(". Universal scalability law: contention σ 4.0 % ("),
-            "{}",
-            found[0].text
-        );
+        let law = ". Universal scalability law: contention σ 4.0 % (";
+        assert!(found[0].text.contains(law), "{}", found[0].text);
         assert!((usl["peak_threads"].as_f64().unwrap() - 21.9).abs() < 0.5);
     }
 

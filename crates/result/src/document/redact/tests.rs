@@ -38,12 +38,11 @@ fn telling() -> Run {
         );
     }
     let far = "network.tcp/message=64K/streams=1/direction=up/server=far.example.net:5201";
-    let mut remote = fixture::measured(far, "goodput", plimsoll_units::quantity::Unit::BitPerSecond, 1e9);
-    remote.warnings.push(Note { code: "x".to_owned(), text: format!("{far} was slow") });
-    run.measurements.push(remote);
-    let by_address = "network.tcp/message=64K/streams=1/direction=up/server=10.1.2.3:5201";
     let unit = plimsoll_units::quantity::Unit::BitPerSecond;
-    run.measurements.push(fixture::measured(by_address, "goodput", unit, 1e9));
+    let mut remote = fixture::measured(far, "goodput", unit, 1e9);
+    remote.warnings.push(Note { code: "x".to_owned(), text: format!("{far} was slow") });
+    let by_address = far.replace("far.example.net", "10.1.2.3");
+    run.measurements.extend([remote, fixture::measured(&by_address, "goodput", unit, 1e9)]);
     run.findings.push(Finding {
         code: "machine-lost".to_owned(),
         text: "gone.example.org (rank 1) was lost: Could not resolve hostname jump7".to_owned(),
@@ -63,10 +62,7 @@ fn nothing_that_names_the_machine_stays() {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
     assert_eq!(redacted.machine.host.as_deref(), Some("host-1"));
-    assert_eq!(
-        (redacted.nodes[0].name.as_str(), redacted.measurements[0].node.as_str()),
-        ("host-1", "host-1")
-    );
+    assert_eq!([&redacted.nodes[0].name, &redacted.measurements[0].node], ["host-1"; 2]);
     let warning = &redacted.measurements[0].warnings.last().unwrap().text;
     assert_eq!(warning, "host-1: no route from address-1:80 to address, mac mac.");
     let reason = redacted.measurements[0].reason.as_deref().unwrap();
@@ -129,20 +125,8 @@ fn a_host_called_like_a_word_of_the_document_keeps_it_readable() {
     let mut run = fixture::run();
     run.measurements[0].metrics[0].tool_results = vec![ToolResult::of(&fixture::tool_run("fio", &[]), 0.03)];
     assert!(words(&run)[0].ends_with(" fio"), "{:?}", words(&run));
-    for name in [
-        "cpu",
-        "rate",
-        "latency",
-        "bus_bandwidth",
-        "fio",
-        "ceiling",
-        "derived",
-        "ok",
-        "higher",
-        "plimsoll.run/1",
-        "x",
-        "\u{1b}[31m<b>",
-    ] {
+    let names = "cpu rate latency bus_bandwidth fio ceiling derived ok higher plimsoll.run/1 x \u{1b}[31m<b>";
+    for name in names.split(' ') {
         let mut named = run.clone();
         named.machine.host = Some(name.to_owned());
         let redacted = named.redacted().unwrap();

@@ -4,8 +4,8 @@ use plimsoll_machine::cgroup::CpuQuota;
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::{Machine, Root};
-use plimsoll_model::limit::LimitEvidence;
 use plimsoll_model::limit::user::UserLimits;
+use plimsoll_model::limit::{LimitEvidence, LimitSource};
 use plimsoll_model::sample::{Facts, Outcome, Sample};
 
 use super::*;
@@ -60,20 +60,13 @@ const PEAK: &str = "cpu.peak/op=fma/type=f64/isa=avx2/threads=";
 #[test]
 fn limits_that_follow_the_clock_come_back() {
     let clocks = [2e9, 4e9, 3e9, 3.5e9];
+    let block = "memory.block/op=read/pattern=sequential/block=64/size=16K/threads=1";
     for (id, metric, values) in [
         (format!("{PEAK}1"), "rate", [30e9, 20e9, 41e9, 10e9]),
         ("memory.bandwidth/op=read/size=16K/threads=1".to_owned(), "bandwidth", [90e9, 70e9, 100e9, 9e9]),
         ("memory.latency/size=16K/threads=1".to_owned(), "latency", [9e-9, 2e-9, 5e-9, 1e-6]),
-        (
-            "memory.block/op=read/pattern=sequential/block=64/size=16K/threads=1".to_owned(),
-            "throughput",
-            [90e9, 70e9, 100e9, 9e9],
-        ),
-        (
-            "memory.block/op=read/pattern=sequential/block=64/size=16K/threads=1".to_owned(),
-            "latency",
-            [9e-9, 2e-9, 5e-9, 1e-6],
-        ),
+        (block.to_owned(), "throughput", [90e9, 70e9, 100e9, 9e9]),
+        (block.to_owned(), "latency", [9e-9, 2e-9, 5e-9, 1e-6]),
     ] {
         let each = values.iter().zip(clocks).enumerate();
         let samples = each.map(|(at, (value, clock))| sample(at, metric, *value, clock, &[])).collect();
@@ -149,14 +142,8 @@ fn samples_of_zero_and_limits_from_the_user_come_back() {
             each.map(|(at, value)| sample(at, metric, *value, 1e9 * (at + 1) as f64, &[])).collect();
         let one = read_again(&zen4(), id, samples, &limit(id, metric, unit, kind));
         let headline = one.metrics.iter().find(|one| one.name == metric).unwrap();
-        assert!(
-            headline
-                .limit
-                .iter()
-                .chain(&headline.other_limits)
-                .any(|limit| limit.source == plimsoll_model::limit::LimitSource::User),
-            "{id}"
-        );
+        let mut limits = headline.limit.iter().chain(&headline.other_limits);
+        assert!(limits.any(|limit| limit.source == LimitSource::User), "{id}");
         assert_eq!(headline.of_limit.is_some(), has_share, "{id} {values:?}: {:?}", headline.of_limit);
     }
 }
