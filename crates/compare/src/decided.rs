@@ -174,35 +174,17 @@ fn unseen(one: &ComparedMetric) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::case::Case;
-    use plimsoll_units::quantity::Unit;
-
     use super::*;
+    use crate::tests::only;
 
     fn inconclusive(doubt: Undecided, unseen: Option<f64>) -> ComparedMetric {
         ComparedMetric {
-            sides: [0, 1],
-            row: 0,
-            case: Case::of("null"),
-            node: None,
-            metric: "latency".to_owned(),
-            headline: true,
-            unit: Unit::Second,
             better: Some(Better::Lower),
-            a: 1.0,
-            b: 1.0,
-            delivered: [None, None],
-            difference: Some(0.0),
             interval: Some([-0.02, 0.02]),
-            smallest: unseen,
             unseen,
-            noise: None,
-            outliers: 0,
-            p: None,
             verdict: DifferenceVerdict::Inconclusive,
-            why: None,
             doubt: Some(doubt),
-            differs: Vec::new(),
+            ..only(1.0, 1.0, 0.004)
         }
     }
 
@@ -230,10 +212,8 @@ mod tests {
         let forwards = line(&all);
         all.reverse();
         assert_eq!(forwards, line(&all));
-        assert!(
-            forwards.starts_with("undetectable: regressions of any size in 8 of 8 metrics pass"),
-            "{forwards}"
-        );
+        let start = "undetectable: regressions of any size in 8 of 8 metrics pass";
+        assert!(forwards.starts_with(start), "{forwards}");
         assert!(causes.iter().all(|(_, why, _)| forwards.contains(why)), "{forwards}");
         assert!(forwards.contains("2 with 0 on one side"), "{forwards}");
         let wide =

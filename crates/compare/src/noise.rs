@@ -342,17 +342,15 @@ mod tests {
 
     #[test]
     fn floors_are_by_benchmark_and_metric_over_all_rounds() {
+        let id = "disk.io/op=read/block=4K/depth=1/threads=1";
         let round = |rate: f64, loss: f64| {
-            let case = "disk.io/op=read/block=4K/depth=1/threads=1";
-            let mut made = fixture::measured(case, "rate", Unit::IoPerSecond, rate);
+            let mut made = fixture::measured(id, "rate", Unit::IoPerSecond, rate);
             made.metrics.push(fixture::metric("latency", Unit::Second, loss, 0.0));
             fixture::run_of(vec![made])
         };
         let floors = Floors::of(&[round(100.0, 1.0), round(110.0, 1.0), round(105.0, 1.0)]);
         assert_eq!((floors.rounds, floors.machine.as_str()), (3, "m-1"));
-        let case =
-            fixture::measured("disk.io/op=read/block=4K/depth=1/threads=1", "rate", Unit::IoPerSecond, 1.0)
-                .case;
+        let case: Case = id.parse().unwrap();
         assert!(floors.find(&case, "rate").unwrap().deviation > 0.01);
         assert!(floors.find(&case, "latency").unwrap().deviation < 1e-12);
         assert_eq!(floors.find(&case, "slat"), None);
@@ -385,12 +383,8 @@ mod tests {
     #[test]
     fn disturbed_rounds_and_other_places_are_left_out_while_enough_are_left() {
         let round = |value: f64, waited: f64, distances: f64| {
-            let mut made = fixture::measured(
-                "memory.bandwidth/op=read/threads=2",
-                "bandwidth",
-                Unit::BytePerSecond,
-                value,
-            );
+            let id = "memory.bandwidth/op=read/threads=2";
+            let mut made = fixture::measured(id, "bandwidth", Unit::BytePerSecond, value);
             (made.conditions.waited, made.conditions.core_to_core) = (Some(waited), Some(distances));
             fixture::run_of(vec![made])
         };

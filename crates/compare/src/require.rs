@@ -523,24 +523,19 @@ mod tests {
     #[test]
     fn machines_are_held_against_their_median() {
         let mut run = fixture::run();
-        let first = run.measurements[0].clone();
-        let of = |node: &str, share: f64| {
-            let mut measurement = Measurement { node: node.to_owned(), ..first.clone() };
-            measurement.metrics[0].summary.median *= share;
-            measurement
-        };
-        run.nodes = vec![run.nodes[0].clone(); 3];
-        run.measurements = vec![of("a", 1.0), of("b", 1.04), of("c", 0.9)];
+        run.measurements.truncate(1);
+        run = fixture::on_nodes(&run, &["a", "b", "c"]);
+        for (one, share) in run.measurements.iter_mut().zip([1.0, 1.04, 0.9]) {
+            one.metrics[0].summary.median *= share;
+        }
         let check = |text: &str, run: &Run| -> Vec<(bool, String)> {
             let held = Requirement::parse(text).unwrap().check(run, |_, _| None);
             held.into_iter().map(|h| (h.met, h.found)).collect()
         };
         let held = check("cpu within 5%", &run);
         assert_eq!(held.iter().map(|h| h.0).collect::<Vec<_>>(), [true, true, false]);
-        assert!(
-            held[2].1.starts_with("c: ") && held[2].1.ends_with("10.0 % below the machines' median"),
-            "{held:?}"
-        );
+        let found = &held[2].1;
+        assert!(found.starts_with("c: ") && found.ends_with("10.0 % below the machines' median"), "{found}");
         assert!(check("cpu rate within 10 %", &run).iter().all(|h| h.0));
         run.measurements.truncate(1);
         assert!(!check("cpu within 5%", &run)[0].0, "one machine has no other to compare with");
@@ -572,27 +567,15 @@ mod tests {
         let mut other = whole.clone();
         other.measurements[0].metrics[0].name = "other".to_owned();
         assert_eq!(all("cpu rate >= 1", &other, &[], &[&whole]), of_a);
-        let first = whole.measurements[0].clone();
-        let of = |nodes: &[&str]| {
-            let mut run = whole.clone();
-            let one = |node: &&str| Measurement { node: (*node).to_owned(), ..first.clone() };
-            run.measurements = nodes.iter().map(one).collect();
-            let named = |node: &&str| plimsoll_result::document::Node {
-                name: (*node).to_owned(),
-                ..run.nodes[0].clone()
-            };
-            run.nodes = nodes.iter().map(named).collect();
-            run
-        };
+        let first = Run { measurements: whole.measurements[..1].to_vec(), ..whole.clone() };
+        let of = |nodes: &[&str]| fixture::on_nodes(&first, nodes);
         for left in [["a", "c"].as_slice(), &["a"]] {
             let lost = all("cpu rate >= 1", &of(left), &[], &[&of(&["a", "b", "c"])]);
             assert_eq!(lost.len(), 3 - left.len());
             assert_eq!(lost[0], (case(0), "b: missing, and A has it".to_owned()));
         }
-        assert_eq!(
-            all("cpu within 5%", &of(&["a", "c"]), &[&of(&["a", "b"])], &[])[0].1,
-            "b: missing in the last run"
-        );
+        let lost = all("cpu within 5%", &of(&["a", "c"]), &[&of(&["a", "b"])], &[]);
+        assert_eq!(lost[0].1, "b: missing in the last run");
         assert!(all("cpu rate >= 1", &of(&["a"]), &[], &[&of(&["b"])]).is_empty());
     }
 

@@ -3,7 +3,7 @@
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::RunStatus;
 use plimsoll_result::fixture;
-use plimsoll_stats::{Samples, Seed, Summary};
+use plimsoll_stats::Seed;
 use proptest::prelude::*;
 
 use super::*;
@@ -31,18 +31,22 @@ fn side(runs: Vec<Run>) -> ComparedSide {
     ComparedSide { name: "side".to_owned(), runs }
 }
 
-fn floors(deviation: f64) -> Vec<Floors> {
-    let noise = RunNoise { deviation, freedom: 12.0, largest: 2.0 * deviation };
-    let floor = NoiseFloor {
-        benchmark: "memory.bandwidth".to_owned(),
-        metric: "bandwidth".to_owned(),
-        case: None,
-        noise,
-    };
-    vec![Floors { machine: "m-1".to_owned(), floors: vec![floor], ..Floors::default() }]
+pub(crate) fn floors(deviation: f64) -> Vec<Floors> {
+    floors_of("memory.bandwidth", &["bandwidth"], deviation)
 }
 
-fn only(a: f64, b: f64, deviation: f64) -> ComparedMetric {
+fn floors_of(benchmark: &str, metrics: &[&str], deviation: f64) -> Vec<Floors> {
+    let floor = |metric: &&str| NoiseFloor {
+        benchmark: benchmark.to_owned(),
+        metric: (*metric).to_owned(),
+        case: None,
+        noise: RunNoise { deviation, freedom: 12.0, largest: 2.0 * deviation },
+    };
+    let floors = metrics.iter().map(floor).collect();
+    vec![Floors { machine: "m-1".to_owned(), floors, ..Floors::default() }]
+}
+
+pub(crate) fn only(a: f64, b: f64, deviation: f64) -> ComparedMetric {
     let comparison = compare(&side(vec![run(a)]), &side(vec![run(b)]), &floors(deviation), None);
     comparison.compared.into_iter().next().unwrap()
 }
@@ -80,12 +84,8 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
     let blind = gated(0.01, 0.05);
     assert_eq!(blind.compared[0].verdict, Inconclusive);
     let line = blind.gate.as_ref().unwrap().blindness().unwrap();
-    assert!(
-        line.starts_with(
-            "undetectable: regressions of up to 5.9 % in 1 of 1 metrics pass --fail-on 5.0%: 1 too noisy"
-        ),
-        "{line}"
-    );
+    let start = "undetectable: regressions of up to 5.9 % in 1 of 1 metrics pass --fail-on 5.0%: 1 too noisy";
+    assert!(line.starts_with(start), "{line}");
     assert_eq!(gated(0.01, 0.1).compared[0].verdict, NoChange, "a tenth would be seen");
     let unknown = compare(&side(vec![run(10e9)]), &side(vec![run(10e9)]), &[], Some(0.05));
     assert!(unknown.gate.unwrap().blindness().unwrap().contains("of any size"));
@@ -96,12 +96,8 @@ fn a_gate_fails_for_what_is_worse_by_more_than_its_share() {
     for (value, failed) in [(9.7e9, 0), (9.55e9, 0), (9.45e9, 1), (9.2e9, 1), (10.8e9, 0)] {
         let found = compare(&side(vec![run(10e9)]), &side(vec![run(value)]), &floors(0.001), Some(0.05));
         let expected = if value > 10e9 { Improvement } else { Regression };
-        assert_eq!(
-            (found.compared[0].verdict, found.gate.as_ref().unwrap().failed),
-            (expected, failed),
-            "{value}"
-        );
-        assert_eq!(found.worse_than(0.05).count(), failed, "{value}");
+        let counts = [found.gate.as_ref().unwrap().failed, found.worse_than(0.05).count()];
+        assert_eq!((found.compared[0].verdict, counts), (expected, [failed; 2]), "{value}");
     }
 }
 
@@ -278,10 +274,8 @@ fn a_published_table_loses_nothing() {
 fn a_benchmark_may_declare_its_noise() {
     let peak = |rate: f64| side(vec![fixture::run_of(vec![fixture::cpu("f64", 2, rate, 200e9)])]);
     let found = compare(&peak(117e9), &peak(117e9 * 0.9), &[], None);
-    assert_eq!(
-        (found.compared[0].verdict, found.compared[0].noise),
-        (Regression, Some(NoiseOrigin::Declared))
-    );
+    let worse = &found.compared[0];
+    assert_eq!((worse.verdict, worse.noise), (Regression, Some(NoiseOrigin::Declared)));
     assert_eq!(compare(&peak(117e9), &peak(117e9 * 0.97), &[], None).compared[0].verdict, NoChange);
 }
 
@@ -339,18 +333,7 @@ fn what_tells_how_a_figure_came_about_is_not_judged() {
         made.metrics.push(fixture::metric("busy", Unit::One, busy, 0.002));
         side(vec![fixture::run_of(vec![made])])
     };
-    let noise = RunNoise { deviation: 0.004, freedom: 12.0, largest: 0.01 };
-    let floor = |metric: &str| NoiseFloor {
-        benchmark: "disk.io".to_owned(),
-        metric: metric.to_owned(),
-        case: Some(READS.to_owned()),
-        noise,
-    };
-    let floors = [Floors {
-        machine: "m-1".to_owned(),
-        floors: vec![floor("rate"), floor("busy")],
-        ..Floors::default()
-    }];
+    let floors = floors_of("disk.io", &["rate", "busy"], 0.004);
     for [a, b] in [[0.927, 0.0537], [0.0537, 1.0], [0.0, 1.0], [0.9, 0.9]] {
         let found = compare(&made(a), &made(b), &floors, None);
         let [rate, busy] = found.compared.as_slice() else { panic!("{:?}", found.compared) };
@@ -413,9 +396,8 @@ fn other_surroundings_are_named() {
 fn nothing_is_divided_by_zero() {
     let lossy = |loss: f64| {
         let mut run = run(10e9);
-        run.measurements[0].metrics[0].samples = vec![loss; 5];
-        let samples = Samples::new(vec![loss; 5]).unwrap();
-        run.measurements[0].metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
+        let metric = fixture::metric_of("bandwidth", Unit::BytePerSecond, vec![loss; 5]);
+        run.measurements[0].metrics = vec![metric];
         side(vec![run])
     };
     let verdict = |a, b| compare(&lossy(a), &lossy(b), &floors(0.0), None).compared[0].verdict;
@@ -431,10 +413,8 @@ fn a_fall_to_zero_is_worse() {
     let of = |name: &str, unit, values: &[f64]| {
         let one = |value: &f64| {
             let mut made = fixture::measured("network.udp/message=1K", name, unit, 1.0);
-            let samples = Samples::new(vec![*value; 5]).unwrap();
+            made.metrics = vec![fixture::metric_of(name, unit, vec![*value; 5])];
             made.metrics[0].better = if unit == Unit::BytePerSecond { Better::Higher } else { Better::Lower };
-            made.metrics[0].samples = vec![*value; 5];
-            made.metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
             fixture::run_of(vec![made])
         };
         side(values.iter().map(one).collect())
@@ -491,16 +471,7 @@ fn a_run_that_lacks_a_case_altogether_has_lost_it() {
     }
     let first = found(&[&whole, &killed], &[&whole]);
     assert!(first.uncompared.is_empty(), "the first side may lack it");
-    let of = |nodes: &[&str]| {
-        let mut run = run(10e9);
-        let one = |node: &&str| Measurement { node: (*node).to_owned(), ..run.measurements[0].clone() };
-        let named = |node: &&str| plimsoll_result::document::Node {
-            name: (*node).to_owned(),
-            ..run.nodes[0].clone()
-        };
-        (run.measurements, run.nodes) = (nodes.iter().map(one).collect(), nodes.iter().map(named).collect());
-        run
-    };
+    let of = |nodes: &[&str]| fixture::on_nodes(&run(10e9), nodes);
     let (all, two) = (of(&["a", "b", "c"]), of(&["a", "c"]));
     for b in [[&two].as_slice(), &[&all, &two]] {
         let one = found(&[&all], b);

@@ -54,6 +54,17 @@ pub fn run_of(measurements: Vec<Measurement>) -> Run {
     }
 }
 
+/// Returns `run` with all its results once on each of these nodes.
+pub fn on_nodes(run: &Run, nodes: &[&str]) -> Run {
+    let named = |node: &&str| Node { name: (*node).to_owned(), machine: None };
+    let on = |node: &&str| {
+        let node = (*node).to_owned();
+        run.measurements.iter().map(move |m| Measurement { node: node.clone(), ..m.clone() })
+    };
+    let measurements = nodes.iter().flat_map(on).collect();
+    Run { nodes: nodes.iter().map(named).collect(), measurements, ..run.clone() }
+}
+
 /// Returns the health of a node with a hot drive on a narrow link and all kinds of facts.
 pub fn node_health(node: &str) -> NodeHealth {
     let shown = serde_json::json!({

@@ -2,13 +2,15 @@
 
 use std::sync::LazyLock;
 
+use plimsoll_machine::cgroup::CpuQuota;
 use plimsoll_result::document::Run;
 use plimsoll_result::fixture;
 use plimsoll_stats::Seed;
 use rand::RngExt;
 
 use super::*;
-use crate::{CompareOptions, ComparedSide, Comparison, Floors, NoiseFloor, NoiseOrigin, compare};
+use crate::tests::floors;
+use crate::{CompareOptions, ComparedSide, Comparison, NoiseOrigin, compare};
 
 const CASES: [(&str, &str, Unit); 3] = [
     ("memory.bandwidth/op=read/size=512M/threads=2", "bandwidth", Unit::BytePerSecond),
@@ -120,27 +122,17 @@ fn two_alike_sides_are_ordered_as_rarely_as_is_said() {
 #[test]
 fn few_runs_show_no_noise_of_their_own() {
     let found = compare(&noisy(&[10e9, 20e9], 4, 0.003, 1), &[], &CompareOptions::default());
-    assert!(
-        found.compared.iter().all(|one| one.verdict == DifferenceVerdict::Inconclusive),
-        "{:?}",
-        found.compared
-    );
+    let is_open = |one: &ComparedMetric| one.verdict == DifferenceVerdict::Inconclusive;
+    assert!(found.compared.iter().all(is_open), "{:?}", found.compared);
     assert!(found.ranked.iter().all(|one| one.places.iter().all(|place| place.ranks == [1, 2])));
 }
 
 #[test]
 fn with_a_noise_of_doctor_the_interval_is_that_of_the_noise() {
     let sides = noisy(&[10e9, 20e9], 1, 0.003, 6);
-    let noise = RunNoise { deviation: 0.01, freedom: 5.0, largest: 0.02 };
-    let floor = NoiseFloor {
-        benchmark: "memory.bandwidth".to_owned(),
-        metric: "bandwidth".to_owned(),
-        case: None,
-        noise,
-    };
-    let machine = sides[0].runs[0].machine.id.clone();
-    let floors = Floors { machine, floors: vec![floor], ..Floors::default() };
-    let ranking = compare(&sides, &[floors], &CompareOptions::default());
+    let mut floors = floors(0.01);
+    floors[0].floors[0].noise.freedom = 5.0;
+    let ranking = compare(&sides, &floors, &CompareOptions::default());
     assert_eq!(ranking.compared[0].noise, Some(NoiseOrigin::Doctor));
     let places = &ranking.ranked[0].places;
     assert!(places.iter().all(|place| place.ranks[0] == place.ranks[1]), "{places:?}");
@@ -177,11 +169,8 @@ fn by_price_a_rate_is_divided_and_a_time_multiplied() {
     assert_eq!((of(0, 0).ranks_per_price, of(0, 1).ranks_per_price), (Some([1, 1]), Some([2, 2])));
     assert!((of(0, 0).per_price.unwrap() - of(0, 0).value / 0.1).abs() < 1.0);
     assert!((of(2, 1).per_price.unwrap() / (of(2, 1).value * 0.4) - 1.0).abs() < 1e-9);
-    assert_eq!(
-        of(2, 0).ranks_per_price,
-        Some([1, 1]),
-        "half the price for twice the time is as much, at a quarter it is less"
-    );
+    // Half the price for twice the time is as much, at a quarter it is less.
+    assert_eq!(of(2, 0).ranks_per_price, Some([1, 1]));
 }
 
 #[test]
@@ -268,11 +257,8 @@ fn cases_that_differ_in_one_parameter_are_brought_together_and_it_is_named() {
 fn under_a_quota_the_most_threads_are_those_of_all_cpus() {
     let quota = |threads: usize| {
         let mut run = of("0-127", &[&format!("cpu.peak/op=fma/type=f64/isa=avx2/threads={threads}")]);
-        run.machine.cgroup.cpu_quota = Some(plimsoll_machine::cgroup::CpuQuota {
-            quota_us: 800_000,
-            period_us: 100_000,
-            group: "/".to_owned(),
-        });
+        let quota = CpuQuota { quota_us: 800_000, period_us: 100_000, group: "/".to_owned() };
+        run.machine.cgroup.cpu_quota = Some(quota);
         run
     };
     let small = of("0-1", &["cpu.peak/op=fma/type=f64/isa=avx512/threads=2"]);
@@ -289,14 +275,11 @@ fn a_side_of_unlike_machines_is_not_ranked_against_itself() {
     };
     let mixed = [all(4), all(8)];
     let ranking = ranked(&[&mixed, &mixed]);
-    let sides: Vec<Vec<usize>> = ranking
-        .ranked
-        .iter()
-        .map(|metric| metric.places.iter().map(|place| place.side).collect::<BTreeSet<_>>())
-        .map(|sides| sides.into_iter().collect())
-        .collect();
-    assert_eq!(sides, [[0, 1], [0, 1]], "{ranking:?}");
-    assert!(ranking.ranked.iter().all(|metric| metric.places.len() == 2));
+    assert_eq!(ranking.ranked.len(), 2, "{ranking:?}");
+    for metric in &ranking.ranked {
+        let sides: BTreeSet<usize> = metric.places.iter().map(|place| place.side).collect();
+        assert_eq!((sides.len(), metric.places.len()), (2, 2), "{ranking:?}");
+    }
     assert_eq!(ranked(&[&mixed, &[all(2)]]).ranked, []);
     assert_eq!(ranked(&[&[all(4)], &[all(2)]]).ranked.len(), 1);
 }
