@@ -22,6 +22,12 @@ fn open(location: &Location) -> Store {
     Store::open(location, Default::default()).unwrap()
 }
 
+fn store() -> (tempfile::TempDir, Store) {
+    let directory = temporary();
+    let store = open(&at(&directory));
+    (directory, store)
+}
+
 fn run_with_id(id: &str) -> Run {
     Run { id: id.to_owned(), ..fixture::run() }
 }
@@ -88,9 +94,8 @@ fn the_usual_place_is_private() {
 
 #[test]
 fn an_unfinished_run_is_partial_and_holds_what_was_added() {
-    let directory = temporary();
+    let (directory, mut store) = store();
     let run = fixture::run();
-    let mut store = open(&at(&directory));
     store.begin(&run.header()).unwrap();
     store.add(&run.measurements[..1]).unwrap();
     store.add(&run.measurements[1..2]).unwrap();
@@ -107,9 +112,8 @@ fn an_unfinished_run_is_partial_and_holds_what_was_added() {
 
 #[test]
 fn a_file_that_a_kill_cut_off_anywhere_holds_the_cases_before() {
-    let directory = temporary();
+    let (directory, mut store) = store();
     let run = fixture::run();
-    let mut store = open(&at(&directory));
     store.begin(&run.header()).unwrap();
     store.add(&run.measurements[..3]).unwrap();
     let file = files(&at(&directory).directory().join("unfinished")).remove(0);
@@ -125,16 +129,12 @@ fn a_file_that_a_kill_cut_off_anywhere_holds_the_cases_before() {
 
 #[test]
 fn a_run_that_goes_on_keeps_what_it_measured() {
-    let directory = temporary();
+    let (directory, mut store) = store();
     let run = fixture::run();
-    let of = |measured: usize, status| Run {
-        status,
-        measurements: run.measurements[..measured].to_vec(),
-        ..run.clone()
-    };
-    let mut store = open(&at(&directory));
+    let part =
+        Run { status: RunStatus::Partial, measurements: run.measurements[..2].to_vec(), ..run.clone() };
     assert!(matches!(store.resume(&run.header()), Err(e) if e.kind == StoreErrorKind::NoSuchRun));
-    stored(&mut store, &of(2, RunStatus::Partial));
+    stored(&mut store, &part);
     store.resume(&run.header()).unwrap();
     assert_eq!(store.load("last").unwrap().measurements.len(), 2);
     store.add(&run.measurements[2..3]).unwrap();
@@ -151,34 +151,30 @@ fn a_run_that_goes_on_keeps_what_it_measured() {
 
 #[test]
 fn each_machine_of_many_is_entered_when_it_ends_and_once() {
-    let directory = temporary();
+    let (directory, mut store) = store();
     let run = fixture::run();
-    let node = |name: &str| plimsoll_result::document::Node { name: name.to_owned(), machine: None };
-    let on = |name: &str, count: usize| -> Vec<Measurement> {
-        let of = |m: &Measurement| Measurement { node: name.to_owned(), ..m.clone() };
-        run.measurements[..count].iter().map(of).collect()
+    let on = |name: &str, count: usize| {
+        let measurements = run.measurements[..count].to_vec();
+        fixture::on_nodes(&Run { measurements, ..run.clone() }, &[name])
     };
     let mut header = Run { nodes: Vec::new(), ..run.header() };
-    let mut store = open(&at(&directory));
     store.begin(&header).unwrap();
     for (name, count) in [("a", 1), ("b", 3), ("a", 2)] {
+        let part = on(name, count);
         header.nodes.retain(|known| known.name != name);
-        header.nodes.push(node(name));
-        store.add_machine(&header, name, &on(name, count)).unwrap();
+        header.nodes.extend(part.nodes);
+        store.add_machine(&header, name, &part.measurements).unwrap();
     }
     let read = Store::read(&at(&directory)).unwrap().load("last").unwrap();
-    assert_eq!(
-        read.measurements,
-        as_read(&Run { measurements: [on("b", 3), on("a", 2)].concat(), ..run.clone() }).measurements
-    );
+    let measurements = [on("b", 3), on("a", 2)].map(|part| part.measurements).concat();
+    assert_eq!(read.measurements, as_read(&Run { measurements, ..run.clone() }).measurements);
     assert_eq!(read.nodes.len(), 2);
 }
 
 #[test]
 fn a_document_beside_what_was_left_of_its_run_is_the_run() {
-    let directory = temporary();
+    let (directory, mut store) = store();
     let run = fixture::run();
-    let mut store = open(&at(&directory));
     store.begin(&run).unwrap();
     let left = files(&at(&directory).directory().join("unfinished")).remove(0);
     let text = fs::read(&left).unwrap();
@@ -191,8 +187,7 @@ fn a_document_beside_what_was_left_of_its_run_is_the_run() {
 
 #[test]
 fn runs_of_one_millisecond_have_short_ids_of_their_own() {
-    let directory = temporary();
-    let mut store = open(&at(&directory));
+    let (_directory, mut store) = store();
     let ids = ["019aa5c3-2f1b-7000-8000-000000000001", "019aa5c3-2f1b-7000-8001-000000000001"];
     stored(&mut store, &run_with_id(ids[0]));
     assert_eq!(store.short_id(ids[0], 13).unwrap(), "019aa5c3-2f1b");
@@ -207,8 +202,7 @@ fn runs_of_one_millisecond_have_short_ids_of_their_own() {
 
 #[test]
 fn runs_are_listed_latest_first_and_found_by_prefix() {
-    let directory = temporary();
-    let mut store = open(&at(&directory));
+    let (_directory, mut store) = store();
     let ids = ["019aa5c0-0000-7000-8000-000000000002", "019aa5c3-2f1b-7000-8000-000000000001"];
     for id in ids.iter().rev() {
         stored(&mut store, &run_with_id(id));
@@ -232,16 +226,14 @@ fn runs_are_listed_latest_first_and_found_by_prefix() {
 
 #[test]
 fn an_empty_history_has_no_last_run() {
-    let directory = temporary();
-    let store = open(&at(&directory));
+    let (_directory, store) = store();
     assert!(matches!(store.load("last"), Err(e) if e.kind == StoreErrorKind::NoSuchRun));
     assert_eq!(store.list().unwrap(), []);
 }
 
 #[test]
 fn the_index_may_be_missing_damaged_or_foreign_at_any_time() {
-    let directory = temporary();
-    let mut store = open(&at(&directory));
+    let (directory, mut store) = store();
     (0..4).for_each(|n| stored(&mut store, &run(n)));
     let all = |location: &Location| {
         let store = Store::read(location).unwrap();
@@ -298,8 +290,7 @@ fn histories_are_joined_and_backed_up_by_copying_files() {
 
 #[test]
 fn a_damaged_document_is_named_and_costs_itself_alone() {
-    let directory = temporary();
-    let mut store = open(&at(&directory));
+    let (directory, mut store) = store();
     (0..3).for_each(|n| stored(&mut store, &run(n)));
     let file = documents_of(&at(&directory)).remove(1);
     let whole = fs::read(&file).unwrap();
@@ -343,8 +334,7 @@ fn a_damaged_document_is_named_and_costs_itself_alone() {
 
 #[test]
 fn what_is_no_document_is_not_taken_for_one() {
-    let directory = temporary();
-    let mut store = open(&at(&directory));
+    let (directory, mut store) = store();
     stored(&mut store, &run(0));
     let file = documents_of(&at(&directory)).remove(0);
     let beside = |name: &str| file.with_file_name(name);
@@ -377,8 +367,7 @@ fn what_is_no_document_is_not_taken_for_one() {
 
 #[test]
 fn documents_may_be_in_other_directories_and_have_other_names() {
-    let directory = temporary();
-    let mut store = open(&at(&directory));
+    let (directory, mut store) = store();
     (0..3).for_each(|n| stored(&mut store, &run(n)));
     let runs = at(&directory).directory().join("runs");
     let far = runs.join("old/of/the/other/machine");
@@ -397,9 +386,8 @@ fn documents_may_be_in_other_directories_and_have_other_names() {
 
 #[test]
 fn of_two_documents_of_a_run_the_one_with_more_is_used() {
-    let directory = temporary();
+    let (directory, mut store) = store();
     let run = fixture::run();
-    let mut store = open(&at(&directory));
     let part =
         Run { status: RunStatus::Partial, measurements: run.measurements[..2].to_vec(), ..run.clone() };
     stored(&mut store, &part);
@@ -416,9 +404,8 @@ fn of_two_documents_of_a_run_the_one_with_more_is_used() {
 
 #[test]
 fn a_damaged_line_of_an_unfinished_run_is_named_and_costs_its_case_alone() {
-    let directory = temporary();
+    let (directory, mut store) = store();
     let run = fixture::run();
-    let mut store = open(&at(&directory));
     store.begin(&run.header()).unwrap();
     store.add(&run.measurements[..3]).unwrap();
     let file = files(&at(&directory).directory().join("unfinished")).remove(0);
@@ -444,8 +431,7 @@ fn a_damaged_line_of_an_unfinished_run_is_named_and_costs_its_case_alone() {
 
 #[test]
 fn runs_are_deleted_by_name_and_by_age() {
-    let directory = temporary();
-    let mut store = open(&at(&directory));
+    let (directory, mut store) = store();
     (0..6).for_each(|n| stored(&mut store, &run(n)));
     store.begin(&run(6).header()).unwrap();
     for n in [0, 2, 3] {
@@ -465,16 +451,13 @@ fn runs_are_deleted_by_name_and_by_age() {
     assert!(store.tagged("kept").unwrap().is_empty());
     assert!(!fs::read_to_string(at(&directory).directory().join("notes.json")).unwrap().contains("kept"));
     let pruned = store.prune("2027", false).unwrap();
-    assert_eq!(
-        (pruned, left(&store).len(), documents_of(&at(&directory)).len()),
-        (Pruned { deleted: 1, kept: 0 }, 0, 0)
-    );
+    let counts = [left(&store).len(), documents_of(&at(&directory)).len()];
+    assert_eq!((pruned, counts), (Pruned { deleted: 1, kept: 0 }, [0, 0]));
 }
 
 #[test]
 fn notes_that_cannot_be_read_are_never_overwritten() {
-    let directory = temporary();
-    let mut store = open(&at(&directory));
+    let (directory, mut store) = store();
     stored(&mut store, &run(0));
     let notes = at(&directory).directory().join("notes.json");
     fs::write(&notes, "my notes").unwrap();
@@ -515,10 +498,8 @@ fn a_directory_that_refuses_is_named_with_its_reason() {
     fs::create_dir(&open_to_all).unwrap();
     fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();
     let error = Store::read(&Location::Named(open_to_all)).unwrap_err();
-    assert!(
-        error.kind == StoreErrorKind::Refused && error.to_string().contains("other users can write"),
-        "{error}"
-    );
+    assert_eq!(error.kind, StoreErrorKind::Refused);
+    assert!(error.to_string().contains("other users can write"), "{error}");
     let error = Store::open(&Location::Named("/proc/history".into()), Default::default()).unwrap_err();
     assert!(error.kind != StoreErrorKind::Refused && !error.to_string().contains("os error"), "{error}");
 }

@@ -7,13 +7,7 @@ use plimsoll_model::metric;
 use plimsoll_result::fixture;
 
 use super::super::*;
-use super::{run, stored};
-
-fn store() -> (tempfile::TempDir, Store) {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&Location::Named(directory.path().join("history")), Default::default()).unwrap();
-    (directory, store)
-}
+use super::{run, store, stored};
 
 pub(super) fn asked(cases: &str) -> TrendQuery {
     TrendQuery { cases: Pattern::parse(cases).unwrap(), metric: None, all: false, since: None, machine: None }
@@ -90,10 +84,7 @@ fn what_a_machine_has_of_its_cache_is_that_of_its_latest_own_run_that_looked() {
     }
     assert!(store.import(&found(3, Some(256))).unwrap());
     assert_eq!(store.effective_cache(&machine).unwrap().map(|found| found.bytes), Some(128));
-    assert_eq!(
-        store.effective_cache(&Machine { id: "another".to_owned(), ..machine.clone() }).unwrap(),
-        None
-    );
+    assert_eq!(store.effective_cache(&Machine { id: "another".to_owned(), ..machine }).unwrap(), None);
 }
 
 #[test]
@@ -169,18 +160,9 @@ fn an_import_is_entered_once_and_stays_as_it_is() {
 fn an_unfinished_run_gives_way_to_more_of_all_its_machines_alone() {
     let (_directory, mut store) = store();
     let of = |nodes: &[&str], each: usize| {
-        let whole = run(1).measurements;
-        let on = |node: &&str| {
-            let node = (*node).to_owned();
-            whole.iter().take(each).map(move |m| Measurement { node: node.clone(), ..m.clone() })
-        };
-        let node = |name: &&str| plimsoll_result::document::Node { name: (*name).to_owned(), machine: None };
-        Run {
-            status: RunStatus::Partial,
-            nodes: nodes.iter().map(node).collect(),
-            measurements: nodes.iter().flat_map(on).collect(),
-            ..run(1)
-        }
+        let mut part = Run { status: RunStatus::Partial, ..run(1) };
+        part.measurements.truncate(each);
+        fixture::on_nodes(&part, nodes)
     };
     stored(&mut store, &of(&["a", "b"], 1));
     assert!(!store.import(&of(&["b"], 8)).unwrap(), "what a measured would be gone");
