@@ -4,8 +4,9 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{Options, WorkerCache};
 use plimsoll_machine::Root;
 use plimsoll_machine::fixture::two_cores;
-use plimsoll_model::case::Key;
 use plimsoll_model::limit::LimitEvidence;
+
+pub(crate) use plimsoll_model::fixture::group;
 
 pub(crate) fn here() -> Machine {
     Machine::discover(&Root::live())
@@ -19,14 +20,6 @@ pub(crate) fn chip(vendor: &str, family: u32, model: u32) -> Machine {
     machine.cpu.allowed = "0-3".parse().unwrap();
     machine.cpu.logical = two_cores();
     machine
-}
-
-/// Returns the group of a plan with these parameters, each with values as they are typed.
-pub(crate) fn group(lists: &[(&str, &[&str])]) -> Group {
-    lists.iter().fold(Group::default(), |group, (key, texts)| {
-        let key = Key::find(key).unwrap();
-        group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
-    })
 }
 
 pub(crate) fn prepared(

@@ -115,17 +115,18 @@ pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::machine;
+    use crate::fixture::{group, machine, without_memory_on};
     use crate::{Bandwidth, Block, MemoryLatency};
     use plimsoll_bench_api::Benchmark;
     use plimsoll_machine::fixture::Fixture;
-    use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
 
     fn asking(node: u64, size: u64) -> Group {
-        let pages = vec![Value::Word("4k".to_owned())];
-        let group = Group::default().with("node", vec![Value::Count(node)]).with("pages", pages);
-        group.with("size", vec![Value::Size(size)])
+        asking_pages(node, size, "4k")
+    }
+
+    fn asking_pages(node: u64, size: u64, pages: &str) -> Group {
+        group(&[("node", &[&node.to_string()]), ("size", &[&size.to_string()]), ("pages", &[pages])])
     }
 
     fn all() -> [&'static dyn Benchmark; 3] {
@@ -134,17 +135,11 @@ mod tests {
 
     #[test]
     fn a_node_that_is_not_there_or_has_no_memory_is_refused() {
-        let fixture = Fixture::open("epyc-7543-nps4").unwrap();
-        fixture
-            .write("sys/devices/system/node/node2/meminfo", b"Node 2 MemTotal: 0 kB\nNode 2 MemFree: 0 kB\n")
-            .unwrap();
-        let mut machine = fixture.machine();
+        let mut machine = without_memory_on(2);
         for benchmark in all() {
             let why = benchmark.cases(&machine, &asking(77, 64 << 20)).unwrap_err();
-            assert!(
-                why.starts_with("node must be a NUMA node of this machine (0, 1, 2, 3): 77 is not"),
-                "{why}"
-            );
+            let start = "node must be a NUMA node of this machine (0, 1, 2, 3): 77 is not";
+            assert!(why.starts_with(start), "{why}");
             let there = benchmark.cases(&machine, &asking(1, 64 << 20)).unwrap();
             assert!(!there.is_empty());
             for candidate in there {
@@ -193,8 +188,7 @@ mod tests {
         let mut machine = fixture.machine();
         machine.memory.nodes.iter_mut().for_each(|node| node.free_bytes = Some(0));
         let feasible = |node: u64, gib: u64| {
-            let pages = vec![Value::Word("1g".to_owned())];
-            let group = asking(node, gib << 30).with("pages", pages);
+            let group = asking_pages(node, gib << 30, "1g");
             MemoryLatency.cases(&machine, &group).unwrap().remove(0).feasible
         };
         assert_eq!(feasible(0, 7), Ok(()));

@@ -4,8 +4,9 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{Options, WorkerCache};
 use plimsoll_machine::Root;
 use plimsoll_machine::fixture::Fixture;
-use plimsoll_model::case::Key;
 use plimsoll_model::limit::LimitEvidence;
+
+pub(crate) use plimsoll_model::fixture::group;
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
@@ -16,16 +17,16 @@ pub(crate) fn machine(name: &str) -> Machine {
     Fixture::open(name).unwrap().machine()
 }
 
-pub(crate) fn this_machine() -> Machine {
-    Machine::discover(&Root::live())
+/// Returns a machine with four NUMA nodes, of which `node` has no memory.
+pub(crate) fn without_memory_on(node: usize) -> Machine {
+    let fixture = Fixture::open("epyc-7543-nps4").unwrap();
+    let text = format!("Node {node} MemTotal: 0 kB\nNode {node} MemFree: 0 kB\n");
+    fixture.write(&format!("sys/devices/system/node/node{node}/meminfo"), text.as_bytes()).unwrap();
+    fixture.machine()
 }
 
-/// Returns the group of a plan with these parameters, each with values as they are typed.
-pub(crate) fn group(lists: &[(&str, &[&str])]) -> Group {
-    lists.iter().fold(Group::default(), |group, (key, texts)| {
-        let key = Key::find(key).unwrap();
-        group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
-    })
+pub(crate) fn this_machine() -> Machine {
+    Machine::discover(&Root::live())
 }
 
 /// Returns what `make` makes in the context of a run on `machine`.

@@ -447,11 +447,8 @@ mod tests {
             return;
         }
         for (op, draws) in BLOCK_OPS {
-            let case = Case::of("memory.loaded-latency")
-                .with_word("op", op)
-                .with_size("size", 4 << 20)
-                .with_word("delay", "1us+0s")
-                .with_count("threads", 2);
+            let id = format!("memory.loaded-latency/op={op}/size=4M/delay=1us+0s/threads=2");
+            let case: Case = id.parse().unwrap();
             let delays = read_delays(["1us", "0"].into_iter()).unwrap();
             let job = LoadedJob { draws: *draws, delays, site: MemorySite::of(&case) };
             let parsed = Candidate::new(case.clone(), Ok(())).parsed(&job).parsed;

@@ -361,9 +361,7 @@ impl Prepared for NodePairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{in_context, machine, this_machine};
-    use plimsoll_machine::fixture::Fixture;
-    use plimsoll_model::case::Value;
+    use crate::fixture::{group, in_context, machine, this_machine, without_memory_on};
     use plimsoll_model::sample::FailureCause;
 
     #[test]
@@ -383,11 +381,7 @@ mod tests {
 
     #[test]
     fn nodes_without_memory_or_without_cpus_are_left_out() {
-        let fixture = Fixture::open("epyc-7543-nps4").unwrap();
-        fixture
-            .write("sys/devices/system/node/node0/meminfo", b"Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n")
-            .unwrap();
-        let mut machine = fixture.machine();
+        let mut machine = without_memory_on(0);
         machine.cpu.allowed = machine.cpu.online.clone();
         let all = machine.memory.nodes.len();
         machine.memory.nodes[1].cpus = "".parse().unwrap_or_default();
@@ -398,7 +392,7 @@ mod tests {
         }
         let why = Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.clone().unwrap_err();
         assert!(why.cause == FailureCause::NotHere && why.reason.contains("1 have memory"), "{why}");
-        let wrong = Group::default().with("op", vec![Value::Word("triad".to_owned())]);
+        let wrong = group(&[("op", &["triad"])]);
         assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("one of latency, read"));
     }
 

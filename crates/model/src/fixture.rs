@@ -9,9 +9,11 @@ use plimsoll_machine::{Machine, Root, Storage, storage};
 use plimsoll_stats::{Samples, Seed};
 use plimsoll_units::quantity::Unit;
 
+use crate::case::Key;
 use crate::limit::{Input, Limit, LimitKind, LimitSource};
 use crate::measurement::{Measurement, MetricResult, SamplePoint, Status};
 use crate::metric::Better;
+use crate::plan::Group;
 use crate::sample::{Conditions, Match, Paired, ToolRun};
 
 /// Returns a virtual machine with 2 CPUs of an AMD EPYC, 24 GiB and one virtio disk.
@@ -47,6 +49,14 @@ pub fn machine() -> Machine {
         ..Storage::default()
     });
     machine
+}
+
+/// Returns the group of a plan with these parameters, each with values as they are typed.
+pub fn group(lists: &[(&str, &[&str])]) -> Group {
+    lists.iter().fold(Group::default(), |group, (key, texts)| {
+        let key = Key::find(key).unwrap();
+        group.with(key.name, texts.iter().map(|text| key.parse(text).unwrap()).collect())
+    })
 }
 
 /// Returns a measurement of case `id` with metric `name`: ten samples within 0.4 % of `value`.

@@ -182,10 +182,7 @@ mod tests {
     }
 
     fn copy(size: u64, threads: u64) -> Case {
-        Case::of("memory.bandwidth")
-            .with_word("op", "copy")
-            .with_size("size", size)
-            .with_count("threads", threads)
+        format!("memory.bandwidth/op=copy/size={size}/threads={threads}").parse().unwrap()
     }
 
     #[test]
@@ -246,11 +243,10 @@ mod tests {
     fn the_first_level_gives_its_width_at_each_samples_clock() {
         let machine = machine("firecracker-zen4");
         let samples = [clocked(Some(2e9)), clocked(Some(4e9)), clocked(Some(3e9))];
-        let case = |op: &str, threads| {
-            let case = Case::of("memory.bandwidth").with_word("op", op).with_size("size", 16 * KIB);
-            case.with_count("threads", threads)
+        let of = |op: &str, threads: u64| {
+            let id = format!("memory.bandwidth/op={op}/size=16K/threads={threads}");
+            ask(&machine, &id.parse().unwrap(), "bandwidth", &samples)
         };
-        let of = |op, threads| ask(&machine, &case(op, threads), "bandwidth", &samples);
         let read = of("read", 1);
         let got = (read.value, read.source, read.kind);
         assert_eq!(got, (Some(64.0 * 3e9), LimitSource::Derived, LimitKind::Ceiling));
@@ -310,11 +306,10 @@ mod tests {
     fn farther_levels_give_theirs_for_what_nearer_ones_have_no_room_for() {
         let mut machine = machine("firecracker-zen4");
         let samples = [clocked(Some(3e9))];
-        let case = |size| {
-            let case = Case::of("memory.bandwidth").with_word("op", "read").with_size("size", size);
-            case.with_count("threads", 1)
+        let of = |machine: &Machine, size: u64| {
+            let id = format!("memory.bandwidth/op=read/size={size}/threads=1");
+            ask(machine, &id.parse().unwrap(), "bandwidth", &samples)
         };
-        let of = |machine: &Machine, size| ask(machine, &case(size), "bandwidth", &samples);
         let second = of(&machine, 512 * KIB);
         assert_eq!(second.value, Some(32.0 * 3e9 / (1.0 - 32.0 / 512.0)));
         assert!(second.formula.ends_with("÷ missed"));

@@ -146,13 +146,9 @@ mod tests {
     use plimsoll_model::case::Case;
     use plimsoll_model::limit::tightest_first;
 
-    fn case(op: &str, pattern: &str, block: u64, size: u64, threads: u64) -> Case {
-        Case::of("memory.block")
-            .with_word("op", op)
-            .with_word("pattern", pattern)
-            .with_size("block", block)
-            .with_size("size", size)
-            .with_count("threads", threads)
+    fn case(op: &str, order: &str, block: u64, size: u64, threads: u64) -> Case {
+        let id = format!("memory.block/op={op}/pattern={order}/block={block}/size={size}/threads={threads}");
+        id.parse().unwrap()
     }
 
     fn ask(machine: &Machine, case: &Case, metric: &str, clock_hz: Option<f64>) -> Vec<Limit> {
@@ -217,8 +213,8 @@ mod tests {
         assert_eq!(channels(&case("read", "random", 64, 1 << 30, 1)), Some(460.8e9));
         let eighth = channels(&case("read", "random", 8, 1 << 30, 1)).unwrap();
         assert!((eighth * 8.0 * (1.0 - 33.0 / 1024.0) / 460.8e9 - 1.0).abs() < 1e-12, "{eighth}");
-        let tightest =
-            ask(&machine, &case("read", "random", 8, 1 << 30, 1), "throughput", Some(4e9)).remove(0);
+        let small = case("read", "random", 8, 1 << 30, 1);
+        let tightest = ask(&machine, &small, "throughput", Some(4e9)).remove(0);
         assert_eq!(tightest.value, Some(eighth), "tighter than 96 GB/s of the ports");
         assert_eq!(channels(&case("read", "sequential", 8, 1 << 20, 1)), None, "a cache answers");
     }

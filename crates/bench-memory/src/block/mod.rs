@@ -413,15 +413,9 @@ mod tests {
         let machine = this_machine();
         for (op, _) in BLOCK_OPS {
             for (pattern, _) in PATTERNS {
-                for (block, threads) in [(1, 1), (8, 2), (64, 1), (1 << 10, 2), (100 << 10, 3)] {
-                    let case = Case::of("memory.block")
-                        .with_word("op", op)
-                        .with_word("pattern", pattern)
-                        .with_size("block", block)
-                        .with_size("size", MIB)
-                        .with_count("threads", threads);
-                    let block = block & !63 | if block < 64 { block } else { 0 };
-                    let case = case.with_size("block", block);
+                for (block, threads) in [(1_u64, 1_u64), (8, 2), (64, 1), (1 << 10, 2), (100 << 10, 3)] {
+                    let case = format!("op={op}/pattern={pattern}/block={block}/size=1M/threads={threads}");
+                    let case: Case = format!("memory.block/{case}").parse().unwrap();
                     let mut prepared = prepared(&case, &machine).unwrap();
                     let sample = prepared.sample(SampleAmount::Work(3 * MIB)).unwrap();
                     let again = prepared.sample(SampleAmount::Work(sample.work.unwrap())).unwrap();
@@ -445,13 +439,8 @@ mod tests {
     #[test]
     fn a_fixed_amount_is_each_threads_or_all_threads_together() {
         let machine = this_machine();
-        let case = Case::of("memory.block")
-            .with_word("op", "read-write")
-            .with_word("pattern", "random")
-            .with_size("block", 4 << 10)
-            .with_size("size", MIB)
-            .with_count("threads", 3)
-            .with_size("volume", 5 * MIB);
+        let id = "memory.block/op=read-write/pattern=random/block=4K/size=1M/threads=3/volume=5M";
+        let case: Case = id.parse().unwrap();
         let moved = |case: &Case| {
             let mut prepared = prepared(case, &machine).unwrap();
             let by_time = prepared.sample(SampleAmount::Seconds(0.0)).unwrap();
