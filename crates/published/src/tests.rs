@@ -219,9 +219,7 @@ fn no_point_of_any_experiment_is_missing() {
 
 #[test]
 fn round_trips_come_after_the_echoes_that_are_their_limit() {
-    for report in
-        ["ec2-t2micro", "chameleon-baremetal", "chameleon-kvm", "hyperion-prometheus", "ec2-t2micro-java"]
-    {
+    for report in names() {
         let cases = cases(report);
         let first = |protocol: &str| {
             let is = |case: &Case| {

@@ -461,11 +461,8 @@ mod tests {
                     word if word.ends_with(['=', '/']) => format!("{word}x"),
                     word => word.to_owned(),
                 };
-                let line = if word.starts_with('-') {
-                    format!("plimsoll {command} {word}")
-                } else {
-                    format!("plimsoll {word}")
-                };
+                let command = if word.starts_with('-') { command } else { "" };
+                let line = format!("plimsoll {command} {word}");
                 let why = refused(&line).unwrap_or_else(|| panic!("{line} is accepted"));
                 assert!(why.contains(here) && why.contains(" as in plimsoll "), "{line}: {why}");
             }

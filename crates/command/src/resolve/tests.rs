@@ -172,13 +172,16 @@ fn shown_plans_of_every_kind_have_the_same_cases() {
     }
 }
 
+/// Returns how many cases were asked for, or why there are none.
+fn described(what: &Measurable, common: &Common) -> String {
+    let plan = plan(what, common).map_err(|e| e.to_string());
+    let all = plan.and_then(|plan| planned(&plan, &machine()).map_err(|e| e.to_string()));
+    all.map(|all| format!("{} cases", all.len())).unwrap_or_else(|why| why)
+}
+
 fn description(text: &str) -> String {
     let what = Measurable::Text { name: "p.toml".to_owned(), text: text.to_owned() };
-    let plan = match plan(&what, &Common::default()) {
-        Ok(plan) => plan,
-        Err(e) => return e.to_string(),
-    };
-    planned(&plan, &machine()).map(|all| format!("{} cases", all.len())).unwrap_or_else(|e| e.to_string())
+    described(&what, &Common::default())
 }
 
 #[test]
@@ -238,10 +241,8 @@ fn typed_flags_go_before_the_plan_and_groups_before_the_whole() {
         planned(&plan, &machine()).unwrap()
     };
     let own = all(&Common::default());
-    assert_eq!(
-        (own[0].sampling.samples, own[0].sampling.sample_time, own[0].sampling.precision),
-        (Some(3), 0.05, 0.02)
-    );
+    let first = &own[0].sampling;
+    assert_eq!((first.samples, first.sample_time, first.precision), (Some(3), 0.05, 0.02));
     assert_eq!((own[1].sampling.samples, own[1].sampling.sample_time), (Some(600), 0.2));
     assert_eq!(own[1].against, plimsoll_reference::Against::Named(vec!["likwid-bench"]));
     assert_eq!((own[0].budget, own[1].budget, own[2].budget), (Some(10.0), Some(5.0), Some(5.0)));
@@ -389,11 +390,7 @@ fn what_belongs_to_another_command_is_answered_with_it() {
     let stated = |line: &str| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let (what, common) = typed(&words);
-        let plan = match plan(&what, &common) {
-            Ok(plan) => plan,
-            Err(e) => return e.to_string(),
-        };
-        planned(&plan, &machine()).map(|all| format!("{} cases", all.len())).unwrap_or_else(|e| e.to_string())
+        described(&what, &common)
     };
     assert_eq!(
         stated("cpu --only memory.latency"),
@@ -404,42 +401,29 @@ fn what_belongs_to_another_command_is_answered_with_it() {
     // A glob on its cases also selects a benchmark that does not run by default.
     let all: usize = stated("cpu --only cpu.crypto/*sha*").trim_end_matches(" cases").parse().unwrap();
     assert!(all > 0);
-    assert!(stated("run disk").starts_with("'disk' is a command, not a plan: write plimsoll disk"));
-    assert!(stated("disk --op read --sync each").starts_with("disk.io: --sync requires --op write, append"));
-    assert!(
-        stated("disk --op read,write --read-share 50")
-            .starts_with("disk.io: --read-share requires --op mixed")
-    );
+    for (line, start) in [
+        ("run disk", "'disk' is a command, not a plan: write plimsoll disk"),
+        ("disk --op read --sync each", "disk.io: --sync requires --op write, append"),
+        ("disk --op read,write --read-share 50", "disk.io: --read-share requires --op mixed"),
+        ("disk --block 1000 --cache direct", "disk.io: --cache direct requires a --block"),
+        ("disk --engine mmap --cache direct", "disk.io: --engine mmap requires --cache buffered"),
+        ("disk --op append --pattern random", "disk.io: --op append requires --pattern sequential"),
+        ("disk --only disk.io,disk.fsync --depth 4", "--depth is not supported on disk.fsync"),
+        ("disk --depth 5000", "disk.io: --depth must be between 1 and 1024: 5000 is not"),
+        ("cpu --n 1000", "--n requires a benchmark that takes it: --only cpu.gemm"),
+        ("cpu --n 1000 --chains 2", "--chains and --n are mutually exclusive: "),
+        ("cpu --threads 0x", "--threads must be a whole number such as"),
+    ] {
+        let why = stated(line);
+        assert!(why.starts_with(start), "{line}: {why}");
+    }
     assert!(stated("disk --block 1000").ends_with(" cases"), "through the page cache");
-    assert!(
-        stated("disk --block 1000 --cache direct").starts_with("disk.io: --cache direct requires a --block")
-    );
     assert!(stated("disk --block 1000 --cache buffered").ends_with(" cases"));
-    assert!(
-        stated("disk --engine mmap --cache direct")
-            .starts_with("disk.io: --engine mmap requires --cache buffered")
-    );
     assert!(stated("disk --engine mmap,psync --cache direct").ends_with(" cases"), "some can be");
-    assert!(
-        stated("disk --op append --pattern random")
-            .starts_with("disk.io: --op append requires --pattern sequential")
-    );
-    assert!(
-        stated("disk --only disk.io,disk.fsync --depth 4")
-            .starts_with("--depth is not supported on disk.fsync")
-    );
-    assert!(
-        stated("disk --depth 5000").starts_with("disk.io: --depth must be between 1 and 1024: 5000 is not")
-    );
-    assert!(stated("cpu --n 1000").starts_with("--n requires a benchmark that takes it: --only cpu.gemm"));
-    assert!(stated("cpu --n 1000 --chains 2").starts_with("--chains and --n are mutually exclusive: "));
-    assert!(stated("cpu --threads 0x").starts_with("--threads must be a whole number such as"));
     // A typed default is not refused.
     assert!(stated("memory --only memory.latency --pages thp --group 256K").ends_with(" cases"));
-    assert!(
-        stated("disk --depth 1..9")
-            .ends_with("ranges are not supported: list the values, as in 1,2,3,4,5,6,7,8,9")
-    );
+    let range = stated("disk --depth 1..9");
+    assert!(range.ends_with("ranges are not supported: list the values, as in 1,2,3,4,5,6,7,8,9"), "{range}");
     assert!(stated("disk --threads 2..32").ends_with("as in 2,4,8,16,32"));
     assert!(stated("cpu --only peak,nothing").ends_with("did you mean cpu.peak?"));
     assert!(stated("disk --block 4k-64k").ends_with("as in 4k,64k"));

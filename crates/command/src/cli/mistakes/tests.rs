@@ -30,10 +30,8 @@ fn options_before_the_command_are_answered_with_the_line() {
         assert_eq!(refused(line), None, "{line}");
     }
     let unknown = refused("plimsoll --samples 5 report last").unwrap();
-    assert!(
-        unknown.starts_with("--samples is not supported on plimsoll report: it is an option of"),
-        "{unknown}"
-    );
+    let start = "--samples is not supported on plimsoll report: it is an option of";
+    assert!(unknown.starts_with(start), "{unknown}");
     let ended = refused("plimsoll run -- x.fio --store none").unwrap();
     assert_eq!(ended, "--store is not an option after --, which ends the options: put it before --");
     // Other errors in the line.
@@ -79,10 +77,8 @@ fn a_name_is_guessed_where_few_letters_differ() {
     for (typed, name) in [("metric", "strict"), ("out", "only"), ("", "op"), ("depht", "strict")] {
         assert!(!is_slip(typed, name), "{typed}");
     }
-    assert_eq!(
-        refused("plimsoll compare a b --metric bw").unwrap(),
-        "--metric is not an option of plimsoll compare; plimsoll compare --help lists its options"
-    );
+    let metric = "--metric is not an option of plimsoll compare; plimsoll compare --help lists its options";
+    assert_eq!(refused("plimsoll compare a b --metric bw").as_deref(), Some(metric));
     let threads = refused("plimsoll network --thread 5").unwrap();
     assert!(!threads.contains("--threads"), "network refuses --threads: {threads}");
 }
