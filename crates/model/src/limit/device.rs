@@ -328,10 +328,8 @@ mod tests {
         };
         let (row, _) = Burstable::of(&on).unwrap();
         assert_eq!((row.vcpus, row.baseline, row.credits), (1.0, 0.10, 144.0));
-        assert_eq!(
-            (row.full_speed_seconds(row.credits) / 60.0, row.full_speed_seconds(row.launch_credits).round()),
-            (160.0, 2000.0)
-        );
+        let seconds = |credits| row.full_speed_seconds(credits);
+        assert_eq!((seconds(row.credits) / 60.0, seconds(row.launch_credits).round()), (160.0, 2000.0));
         assert!(Burstable::unpublished_note(&on).unwrap().contains("'Low to Moderate'"));
         assert!(Burstable::of(&Virtualisation { instance: None, ..on }).is_none());
     }

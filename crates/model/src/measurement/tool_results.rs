@@ -123,21 +123,12 @@ mod tests {
     #[test]
     fn only_exact_definitions_can_be_equivalent() {
         let close = [100.1, 99.9, 100.0, 100.2, 99.8];
-        assert_eq!(
-            ToolResult::of(&tool_run(Match::Exact, &close), 0.03).verdict,
-            EquivalenceVerdict::Equivalent
-        );
+        let verdict = |definition, tool: &[f64]| ToolResult::of(&tool_run(definition, tool), 0.03).verdict;
+        assert_eq!(verdict(Match::Exact, &close), EquivalenceVerdict::Equivalent);
         for definition in [Match::Scaled, Match::Related] {
-            assert_eq!(
-                ToolResult::of(&tool_run(definition, &close), 0.03).verdict,
-                EquivalenceVerdict::Inconclusive
-            );
+            assert_eq!(verdict(definition, &close), EquivalenceVerdict::Inconclusive);
         }
-        let slower = [50.0, 51.0, 49.0];
-        assert_eq!(
-            ToolResult::of(&tool_run(Match::Related, &slower), 0.03).verdict,
-            EquivalenceVerdict::Higher
-        );
+        assert_eq!(verdict(Match::Related, &[50.0, 51.0, 49.0]), EquivalenceVerdict::Higher);
     }
 
     #[test]

@@ -300,14 +300,10 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_told_with_its_place_and_the_nearest() {
-        assert_eq!(
-            error("samples = 3\n[[group]]\nbenchmark = \"cpu.peak\"\n  thread = 2\n"),
-            "plan p.toml, line 4, column 3: unknown key 'thread'; did you mean 'threads'?"
-        );
-        assert_eq!(
-            error("sampels = 3\n"),
-            "plan p.toml, line 1, column 1: unknown key 'sampels'; did you mean 'samples'?"
-        );
+        let of_group = error("samples = 3\n[[group]]\nbenchmark = \"cpu.peak\"\n  thread = 2\n");
+        assert_eq!(of_group, "plan p.toml, line 4, column 3: unknown key 'thread'; did you mean 'threads'?");
+        let of_plan = error("sampels = 3\n");
+        assert_eq!(of_plan, "plan p.toml, line 1, column 1: unknown key 'sampels'; did you mean 'samples'?");
     }
 
     #[test]
@@ -324,20 +320,15 @@ mod tests {
             "plan p, line 10, column 1: a group requires benchmark",
         ];
         assert_eq!(reported.len(), begins.len(), "{reported:?}");
-        assert!(
-            reported.iter().zip(begins).all(|(reported, begin)| reported.starts_with(begin)),
-            "{reported:?}"
-        );
+        for (reported, begin) in reported.iter().zip(begins) {
+            assert!(reported.starts_with(begin), "{reported}");
+        }
     }
 
     #[test]
     fn bad_values_are_told_with_their_place() {
-        let block = "[[group]]\nbenchmark = \"disk.io\"\nblock = [\"4K\", \"1e999\"]\n";
-        assert!(
-            error(block).starts_with("plan p.toml, line 3, column 16: block must be "),
-            "{}",
-            error(block)
-        );
+        let block = error("[[group]]\nbenchmark = \"disk.io\"\nblock = [\"4K\", \"1e999\"]\n");
+        assert!(block.starts_with("plan p.toml, line 3, column 16: block must be "), "{block}");
         assert!(error("samples = 0\n").starts_with("plan p.toml, line 1, column 11: "));
         assert!(error("samples = -1\n").starts_with("plan p.toml, line 1, column 11: "));
         assert!(error("[[group]\n").starts_with("plan p.toml, line 1, "));

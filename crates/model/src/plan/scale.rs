@@ -211,10 +211,8 @@ mod tests {
 
     #[test]
     fn a_series_is_shorter_and_never_below_thirty() {
-        assert_eq!(
-            [series(600, 0.1), series(600, 0.001), series(3, 0.1), series(600, 1.0)],
-            [60, 30, 3, 600]
-        );
+        let lengths = [(600, 0.1), (600, 0.001), (3, 0.1), (600, 1.0)].map(|(n, scale)| series(n, scale));
+        assert_eq!(lengths, [60, 30, 3, 600]);
         assert_eq!([series_sample_time(1.0, 0.5, 0.2), series_sample_time(1.0, 0.001, 0.2)], [0.5, 0.2]);
         assert_eq!([series_sample_time(0.1, 0.5, 0.2), series_sample_time(1.0, 1.0, 0.2)], [0.1, 1.0]);
     }

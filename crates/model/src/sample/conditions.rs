@@ -249,10 +249,7 @@ mod tests {
         const CLOCK: OwnCondition = OwnCondition::new("clock_hz_{}", "Hz", "a test");
         let mut numbers = Numbers::default();
         numbers.set_of(&CLOCK, "cpu_core", 5e9);
-        assert_eq!(
-            (numbers.get_of(&CLOCK, "cpu_core"), numbers.get_of(&CLOCK, "cpu_atom")),
-            (Some(5e9), None)
-        );
+        assert_eq!(["cpu_core", "cpu_atom"].map(|kind| numbers.get_of(&CLOCK, kind)), [Some(5e9), None]);
         assert_eq!(serde_json::to_string(&numbers).unwrap(), r#"{"clock_hz_cpu_core":5000000000.0}"#);
     }
 }

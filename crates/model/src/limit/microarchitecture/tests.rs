@@ -86,18 +86,13 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
             assert!((1.0..=4.0).contains(&loads) && (1.0..=4.0).contains(&stores), "{name}");
             assert!(both >= loads.max(stores) && both <= loads + stores, "{name}");
         }
-        assert!(
-            number("l1_load_bytes").is_none_or(|bytes| [32.0, 64.0, 96.0, 128.0].contains(&bytes)),
-            "{name}"
-        );
+        let bytes = number("l1_load_bytes");
+        assert!(bytes.is_none_or(|bytes| [32.0, 64.0, 96.0, 128.0].contains(&bytes)), "{name}");
     }
     for row in &table.memory {
         assert!(row.source.len() > 20, "{}", row.name);
-        assert!(
-            (2..=16).contains(&row.channels) && (1600..=12_800).contains(&row.megatransfers),
-            "{}",
-            row.name
-        );
+        let is_quick = (1600..=12_800).contains(&row.megatransfers);
+        assert!((2..=16).contains(&row.channels) && is_quick, "{}", row.name);
     }
 }
 
@@ -198,10 +193,8 @@ fn skylake_sp_tells_its_units_only_by_its_name() {
 #[test]
 fn what_is_not_in_the_file_is_unknown_by_name() {
     let error = Core::seen(&x86(INTEL, 6, 0xfe, 3), false, 0).unwrap_err().to_string();
-    assert!(
-        error.starts_with("GenuineIntel family 6 model 254 is not in data/microarchitectures.toml"),
-        "{error}"
-    );
+    let start = "GenuineIntel family 6 model 254 is not in data/microarchitectures.toml";
+    assert!(error.starts_with(start), "{error}");
     let error = Core::seen(&Cpu::default(), false, 0).unwrap_err().to_string();
     assert!(error.contains("nothing tells what this processor is"), "{error}");
     assert!(Core::seen(&x86("<script>", 6, 85, 4), false, 0).is_err());
@@ -230,12 +223,8 @@ fn no_rate_holds_for_what_qemu_computes_itself() -> Result<(), Fault> {
     assert!(Core::of(&graviton, 0).unwrap_err().to_string().contains("emulates this processor"));
     let mut zen4 = Fixture::open("firecracker-zen4")?.machine();
     assert!(Core::of(&zen4, 0).is_ok());
-    let named = [
-        0x4000_0001,
-        u32::from_le_bytes(*b"TCGT"),
-        u32::from_le_bytes(*b"CGTC"),
-        u32::from_le_bytes(*b"GTCG"),
-    ];
+    let [b, c, d] = [b"TCGT", b"CGTC", b"GTCG"].map(|name| u32::from_le_bytes(*name));
+    let named = [0x4000_0001, b, c, d];
     let leaves = vec![Leaf { leaf: 0x4000_0000, subleaf: 0, registers: named }];
     zen4.cpu.cpuid = Cpuid(vec![CpuidLeaves { cpus: zen4.cpu.allowed.clone(), leaves }]);
     assert!(Core::of(&zen4, 0).unwrap_err().to_string().contains("emulates this processor"));
@@ -271,14 +260,9 @@ fn socket_memory_depends_on_the_stepping_where_a_model_is_many_chips() {
     assert_eq!(memory(x86(INTEL, 6, 85, 7), "Intel(R) Xeon(R) Platinum 9242"), None, "twelve channels");
     assert_eq!(memory(x86(INTEL, 6, 0x8f, 8), "Intel(R) Xeon(R) CPU Max 9460"), None, "HBM");
     assert_eq!(memory(x86(INTEL, 6, 0x3f, 4), "Intel(R) Xeon(R) CPU E7-8880 v3"), None, "memory buffers");
-    assert_eq!(
-        memory(x86(INTEL, 6, 0xad, 1), "Intel(R) Xeon(R) 6980P"),
-        Some(("Granite Rapids, 6900P", 844.8))
-    );
-    assert_eq!(
-        memory(x86(INTEL, 6, 0xad, 1), "Intel(R) Xeon(R) 6787P"),
-        Some(("Granite Rapids, 6700P and 6500P", 512.0))
-    );
+    let granite_rapids = |name: &str| memory(x86(INTEL, 6, 0xad, 1), name);
+    assert_eq!(granite_rapids("Intel(R) Xeon(R) 6980P"), Some(("Granite Rapids, 6900P", 844.8)));
+    assert_eq!(granite_rapids("Intel(R) Xeon(R) 6787P"), Some(("Granite Rapids, 6700P and 6500P", 512.0)));
     assert_eq!(memory(x86(AMD, 25, 97, 2), "AMD Ryzen 9 7950X"), None);
     let name = |cpu: Cpu, name: &str| memory(cpu, name).map(|(row, _)| row);
     for (model, xeon, row, others) in [
