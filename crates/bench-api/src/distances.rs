@@ -196,12 +196,10 @@ mod tests {
             assert!(seconds > 0.0 && distances.seen == Some([CpuDistance { seconds, clock_hz: None }; 2]));
             assert_eq!(distances.warning(), None, "one place is no move");
         }
-        assert!(
-            NeighbourDistances::of(&machine(Some(false)), FixedTopology::AtCaches, &allowed).pairs.is_empty()
-        );
-        assert!(
-            NeighbourDistances::of(&machine(Some(true)), FixedTopology::AtCaches, &[0, 0]).pairs.is_empty()
-        );
+        for (is_virtual, cpus) in [(false, allowed.as_slice()), (true, &[0, 0])] {
+            let none = NeighbourDistances::of(&machine(Some(is_virtual)), FixedTopology::AtCaches, cpus);
+            assert!(none.pairs.is_empty());
+        }
     }
 
     fn seen(topology: FixedTopology, times: &[f64], clock_hz: Option<f64>) -> Option<MovedCpus> {
@@ -234,10 +232,7 @@ mod tests {
             seen(FixedTopology::OnCores, &[15.6e-9, 27e-9], Some(3.9e9)),
             Some(MovedCpus::Moved { .. })
         ));
-        assert_eq!(
-            seen(FixedTopology::AtCaches, &[15.6e-9], Some(3.9e9)),
-            None,
-            "memory does not depend on it"
-        );
+        let of_memory = seen(FixedTopology::AtCaches, &[15.6e-9], Some(3.9e9));
+        assert_eq!(of_memory, None, "memory does not depend on it");
     }
 }

@@ -381,17 +381,13 @@ mod tests {
         let ssh = NodeLauncher::parse(None).unwrap();
         let of =
             |code: i32, text: &str| gone(&ssh, Some(ExitStatus::from_raw(code << 8)), text.as_bytes(), &[]);
-        assert_eq!(
-            of(255, "banner\nssh: connect to host n4 port 22: No route to host\r\n\n"),
-            "the ssh connection failed: ssh: connect to host n4 port 22: No route to host"
-        );
+        let failed = of(255, "banner\nssh: connect to host n4 port 22: No route to host\r\n\n");
+        assert_eq!(failed, "the ssh connection failed: ssh: connect to host n4 port 22: No route to host");
         assert_eq!(of(255, " \n"), "the ssh connection failed, or the shell there was killed");
         assert!(!of(1, "\u{1b}]0;owned\u{7}").contains('\u{1b}'));
         let denied = of(126, "sh: plimsoll: Permission denied");
         assert!(denied.contains("may not be started there") && denied.contains("TMPDIR"), "{denied}");
-        assert_eq!(
-            of(137, "sh: line 1: 77 Killed"),
-            "ssh ended with exit code 137 and no result: sh: line 1: 77 Killed"
-        );
+        let killed = of(137, "sh: line 1: 77 Killed");
+        assert_eq!(killed, "ssh ended with exit code 137 and no result: sh: line 1: 77 Killed");
     }
 }

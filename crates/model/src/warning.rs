@@ -347,10 +347,8 @@ mod tests {
         assert!(tight.contains("± 0.30 % instead of ± 0.01 %"), "{tight}");
         let stated =
             Warning::NotConverged { reached: 0.032, wanted: 0.01, by: EndedBy::SampleCap }.to_string();
-        assert!(
-            stated.starts_with("not converged: ± 3.2 % instead of ± 1.0 %: 30 samples are the maximum"),
-            "{stated}"
-        );
+        let start = "not converged: ± 3.2 % instead of ± 1.0 %: 30 samples are the maximum";
+        assert!(stated.starts_with(start), "{stated}");
         let few = Warning::FewSamples { n: 1, by: EndedBy::Budget }.to_string();
         assert_eq!(
             few,

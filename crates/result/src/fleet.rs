@@ -263,10 +263,8 @@ mod tests {
         slow[15].2 = 1.5;
         let found = codes(&fleet(&slow));
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(
-            found[0].1.starts_with("n15: ") && found[0].1.contains("below the median of 10 machines"),
-            "{found:?}"
-        );
+        let text = &found[0].1;
+        assert!(text.starts_with("n15: ") && text.contains("below the median of 10 machines"), "{text}");
     }
 
     #[test]

@@ -366,19 +366,14 @@ fn a_short_budget_is_shared_by_the_first_and_the_last_cases() {
     assert_eq!(passed_over.status, Status::Skipped);
     assert!(passed_over.reason.as_deref().unwrap().contains("--budget"));
     assert!(done.log.now.get() < 1.0, "{}", done.log.now.get());
-    let left: Vec<f64> = done
-        .events
-        .iter()
-        .filter_map(|event| match event {
-            RunEvent::Preparing { left_s, .. } => Some(*left_s),
-            _ => None,
-        })
-        .collect();
+    let left_s = |event: &RunEvent| match event {
+        RunEvent::Preparing { left_s, .. } => Some(*left_s),
+        _ => None,
+    };
+    let left: Vec<f64> = done.events.iter().filter_map(left_s).collect();
     // Skipping a case takes no time of the rest.
-    assert!(
-        left.is_sorted_by(|a, b| a >= b) && left[0] == 0.5 && left[1] == left[2] && left[2] > 0.0,
-        "{left:?}"
-    );
+    assert!(left[0] == 0.5 && left[1] == left[2] && left[2] > 0.0, "{left:?}");
+    assert!(left.is_sorted_by(|a, b| a >= b), "{left:?}");
 }
 
 #[test]
@@ -464,11 +459,8 @@ fn the_same_seed_gives_the_same_measurements() {
 #[test]
 fn events_tell_the_whole_story_in_order() {
     let done = run_with(Script::steady(), Some(2), None, 1);
-    let kinds: Vec<String> = done
-        .events
-        .iter()
-        .map(|e| serde_json::to_value(e).unwrap()["event"].as_str().unwrap().to_owned())
-        .collect();
+    let kind = |event: &RunEvent| serde_json::to_value(event).unwrap()["event"].clone();
+    let kinds: Vec<serde_json::Value> = done.events.iter().map(kind).collect();
     assert_eq!(kinds, ["started", "preparing", "sampled", "sampled", "measured"]);
 }
 

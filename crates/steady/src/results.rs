@@ -258,11 +258,8 @@ mod tests {
             ([[246.5, 246.8], [300.0, 301.0]], &[0, 1]),
             ([[247.2, 250.0], [300.0, 301.0]], &[1]),
         ] {
-            assert_eq!(
-                marked(text, &spans),
-                ("iperf3".to_owned(), vec![one("intervals", 2, Some(positions))]),
-                "{spans:?}"
-            );
+            let wanted = ("iperf3".to_owned(), vec![one("intervals", 2, Some(positions))]);
+            assert_eq!(marked(text, &spans), wanted, "{spans:?}");
         }
         // Newer ones write milliseconds: 01:20:14.049 and 1.001 s.
         let text = include_str!("../../check/tests/corpus/iperf3-3.21-bidir.json");

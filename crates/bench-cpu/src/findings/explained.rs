@@ -130,15 +130,11 @@ mod tests {
             made
         };
         let found = find(&[at("fma", 0.999, 2.79e9), at("mix", 0.939, 3.0e9)]);
-        let texts: Vec<&str> = found.iter().map(|one| one.text.as_str()).collect();
-        assert_eq!(
-            texts,
-            [
-                "cpu mix f64 avx512 ×1 reaches 93.9 % of its limit at a core clock of 3.00 GHz, cpu fma f64 avx512 ×1 in the same run \
-                 99.9 % at 2.79 GHz. So the core executes as many instructions a second, at a higher clock and fewer in each cycle. \
-                 Likely cause: its power or current limit"
-            ]
-        );
+        let wanted = "cpu mix f64 avx512 ×1 reaches 93.9 % of its limit at a core clock of 3.00 GHz, cpu fma \
+                      f64 avx512 ×1 in the same run 99.9 % at 2.79 GHz. So the core executes as many \
+                      instructions a second, at a higher clock and fewer in each cycle. Likely cause: its \
+                      power or current limit";
+        assert_eq!(found.iter().map(|one| &one.text).collect::<Vec<_>>(), [wanted]);
         assert!(find(&[at("fma", 0.999, 2.79e9), at("mix", 0.943, 2.8e9)]).is_empty());
         assert!(find(&[at("fma", 0.999, 2.79e9), at("mix", 0.80, 3.0e9)]).is_empty());
     }

@@ -98,18 +98,14 @@ mod tests {
             chased("L3", "16M", "thp", 145e-9),
             memory(),
         ]);
-        assert_eq!(
-            found,
-            [
-                "memory latency 16 MiB: 145 ns, about the latency of memory (141 ns), although 16 MiB fits in the L3 cache. Other \
-              cores or guests use that cache, or this guest gets only a part of it"
-            ]
-        );
+        let wanted = "memory latency 16 MiB: 145 ns, about the latency of memory (141 ns), although 16 MiB \
+                      fits in the L3 cache. Other cores or guests use that cache, or this guest gets only a \
+                      part of it";
+        assert_eq!(found, [wanted]);
         let two = texts(&[chased("L3", "16M", "thp", 145e-9), chased("L3", "16M", "4k", 13e-9), memory()]);
-        assert!(
-            two[0].ends_with("In this run 'memory latency 16 MiB pages 4k' took only 13.0 ns, so other cores or guests used that cache for a time"),
-            "{two:?}"
-        );
+        let end = "In this run 'memory latency 16 MiB pages 4k' took only 13.0 ns, so other cores or guests \
+                   used that cache for a time";
+        assert!(two[0].ends_with(end), "{two:?}");
         assert!(texts(&[chased("L3", "16M", "thp", 13e-9), memory()]).is_empty(), "the cache answered");
         assert!(texts(&[chased("L3", "16M", "4k", 145e-9), memory()]).is_empty(), "other pages");
         assert!(texts(&[chased("L3", "16M", "thp", 145e-9)]).is_empty(), "memory was not measured");

@@ -265,10 +265,8 @@ mod tests {
         let names = |text: &str| {
             of_allocation(text).map(|hosts| hosts.into_iter().map(|host| host.name).collect::<Vec<_>>())
         };
-        assert_eq!(
-            names("n[1-3,07],login1,r[1-2]c[09-10]x").unwrap(),
-            ["n1", "n2", "n3", "n07", "login1", "r1c09x", "r1c10x", "r2c09x", "r2c10x"]
-        );
+        let all = names("n[1-3,07],login1,r[1-2]c[09-10]x").unwrap();
+        assert_eq!(all, ["n1", "n2", "n3", "n07", "login1", "r1c09x", "r1c10x", "r2c09x", "r2c10x"]);
         assert_eq!(names("n8").unwrap(), ["n8"]);
         for wrong in ["", "n[1-2", "n[2-1]", "n[]", "n[1-2],", "n[a-c]", "n]1[", "$(x)", "n[0-9999]m[0-9999]"]
         {

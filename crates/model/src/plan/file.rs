@@ -350,10 +350,8 @@ mod tests {
         let plan = parse("p", text).unwrap();
         let group = &plan.groups[0];
         assert_eq!((plan.margin, plan.repeat, plan.scale), (Some(0.05), Some(3), Some(0.01)));
-        assert_eq!(
-            (plan.only.as_slice(), plan.how.against.as_deref()),
-            (&["memory".to_owned()][..], Some(&["installed".to_owned()][..]))
-        );
+        assert_eq!(plan.only, ["memory"]);
+        assert_eq!(plan.how.against.as_deref(), Some(&["installed".to_owned()][..]));
         assert_eq!((group.name.as_deref(), group.note.as_deref()), (Some("blocks"), Some("counted once")));
         assert_eq!((group.how.series, group.how.against.as_deref()), (Some(600), Some(&[][..])));
         assert_eq!(group.how.sample_time, Some(std::time::Duration::from_secs(1)));

@@ -469,10 +469,8 @@ mod tests {
         });
         hot.warnings.push(Note { code: Warning::TOO_HOT.to_owned(), text: String::new() });
         let (text, evidence) = reported(&hot);
-        assert!(
-            text.ends_with("GHz); the processor slowed itself down during the case because it was too hot"),
-            "{text}"
-        );
+        let end = "GHz); the processor slowed itself down during the case because it was too hot";
+        assert!(text.ends_with(end), "{text}");
         assert_eq!(evidence["cause"], json!("clock"));
     }
 

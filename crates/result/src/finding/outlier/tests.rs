@@ -46,19 +46,12 @@ fn those_that_are_better_are_told_in_a_line() {
     let texts: Vec<(&str, &str)> = found.iter().map(|f| (f.code.as_str(), f.text.as_str())).collect();
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(texts[0].0 == OUTLIER && texts[0].1.starts_with("n5: "), "{texts:?}");
-    assert_eq!(
-        texts[1],
-        (
-            AHEAD,
-            "better than the rest: n2: cpu fma f64 avx2: 150 FLOP/s, 49 % above the median of 8 machines"
-        )
-    );
+    let ahead = "better than the rest: n2: cpu fma f64 avx2: 150 FLOP/s, 49 % above the median of 8 machines";
+    assert_eq!(texts[1], (AHEAD, ahead));
     all[6] = on("n6", 200.0);
     let text = &find(&all)[1].text;
-    assert!(
-        text.starts_with("2 figures are better than the rest: n6: ") && text.contains("; n2: "),
-        "{text}"
-    );
+    let start = "2 figures are better than the rest: n6: ";
+    assert!(text.starts_with(start) && text.contains("; n2: "), "{text}");
 }
 
 #[test]
@@ -77,11 +70,8 @@ fn interruptions_that_the_figure_excludes_are_found_in_the_wall_clock_rate() {
     let found = find(&all);
     assert_eq!(found.len(), 1, "{found:?}");
     let text = &found[0].text;
-    assert!(
-        text.contains("delivered rate 40.0 FLOP/s, 60 % below the median of 8 machines")
-            && text.ends_with("Likely cause: threads interrupted 60 % of the time"),
-        "{text}"
-    );
+    assert!(text.contains("delivered rate 40.0 FLOP/s, 60 % below the median of 8 machines"), "{text}");
+    assert!(text.ends_with("Likely cause: threads interrupted 60 % of the time"), "{text}");
     // Fewer interruptions than usual are not reported.
     all[3] = with("n3", 2.0);
     assert_eq!(find(&all), []);
@@ -112,14 +102,11 @@ fn a_slower_clock_is_a_cause() {
     assert!(find(&all)[0].text.ends_with("its core clock is 20 % lower"), "{:?}", find(&all));
     let hot = || Note { code: Warning::TOO_HOT.to_owned(), text: String::new() };
     all[4].warnings.push(hot());
-    let add_retest = find(&all)[0].text.clone();
-    assert!(
-        add_retest.ends_with("its core clock is 20 % lower, because its processor was too hot"),
-        "{add_retest}"
-    );
+    let text = find(&all)[0].text.clone();
+    assert!(text.ends_with("its core clock is 20 % lower, because its processor was too hot"), "{text}");
     all[4].conditions.clock_hz = None;
-    let add_retest = find(&all)[0].text.clone();
-    assert!(add_retest.ends_with("its processor slowed itself down because it was too hot"), "{add_retest}");
+    let text = find(&all)[0].text.clone();
+    assert!(text.ends_with("its processor slowed itself down because it was too hot"), "{text}");
     all.iter_mut().for_each(|m| m.warnings = vec![hot()]);
     assert!(find(&all)[0].text.ends_with("Cause unknown"), "{:?}", find(&all));
 }
@@ -167,16 +154,11 @@ fn machines_are_compared_with_those_that_have_the_same() {
     all[3].metrics[0].summary.median *= 0.5;
     all[12].metrics[0].summary.median *= 0.5;
     let found = find(&all);
-    let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
-    assert_eq!(texts.len(), 2, "{texts:?}");
-    assert!(
-        texts.iter().any(|text| text.starts_with("n03: ") && text.contains("of 10 machines")),
-        "{texts:?}"
-    );
-    assert!(
-        texts.iter().any(|text| text.starts_with("n12: ") && text.contains("of 5 machines")),
-        "{texts:?}"
-    );
+    assert_eq!(found.len(), 2, "{found:?}");
+    for (name, group) in [("n03: ", "of 10 machines"), ("n12: ", "of 5 machines")] {
+        let is_told = found.iter().any(|f| f.text.starts_with(name) && f.text.contains(group));
+        assert!(is_told, "{found:?}");
+    }
     // Four are no group: they are compared with the rest, and their property is the cause.
     let few: Vec<Measurement> = mixed().into_iter().take(14).collect();
     let found = find(&few);
