@@ -199,7 +199,7 @@ impl Lu {
     }
 
     /// Solves the system, overwrites the matrix (see [`Lu::fill`]), and returns the core clocks
-    /// of the factorisation. Fails if the matrix is singular or `team` has another size than before.
+    /// of the factorisation. Fails if the matrix is singular or `team` has another size.
     pub fn solve(&mut self, team: &mut Team) -> Result<TeamClocks, LuError> {
         self.factor(team)?;
         let SystemSize { rows, block, kernels, grid, .. } = self.system;

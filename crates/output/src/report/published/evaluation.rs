@@ -298,7 +298,7 @@ impl PointGroup<'_> {
         Some(self.state(text, &|p| is_other(p.figure)))
     }
 
-    /// States the mean of the ratio `of`, which `what` describes (`today ÷ published`), then `rest`;
+    /// States the mean of ratio `of`, which `what` describes (`today ÷ published`), then `rest`;
     /// `None` if no point has the ratio.
     fn against(&self, what: &str, of: fn(&MatrixPoint<'_>) -> Option<f64>, rest: &str) -> Option<Statement> {
         let found: Vec<f64> = self.points.iter().filter_map(of).collect();
