@@ -1,47 +1,46 @@
 //! Warnings about network cases.
 
-use std::fmt;
-
 use crate::lost_link::LostLink;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::warning::Warn;
 use plimsoll_stats::Bucket;
 use plimsoll_units::quantity::significant;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(super) enum NetworkWarning {
-    EndsShareCpu {
-        cpu: usize,
-    },
-    ForeignDatagrams {
-        count: u64,
-    },
-    VolumeCut {
-        moved: u64,
-        wanted: u64,
-        seconds: u64,
-    },
+    #[error("client and server run on CPU {cpu}, in turn; allow this process a second CPU")]
+    EndsShareCpu { cpu: usize },
+    #[error(
+        "excluded {} that other senders sent to the ports of the measurement",
+        plimsoll_units::text::format_count(*.count, "datagram")
+    )]
+    ForeignDatagrams { count: u64 },
+    #[error(
+        "only {moved} of {wanted} messages were moved in {seconds} s, the longest sample; use a smaller --volume or --count"
+    )]
+    VolumeCut { moved: u64, wanted: u64, seconds: u64 },
     /// Number of searches, of `all`, that ended before the lossless rate was known to 1 %.
-    SearchNotConverged {
-        searches: usize,
-        all: usize,
-    },
+    #[error(
+        "not converged: the time of {searches} of {all} searches ended before the lossless rate was known to 1 %, so the figure is a lower bound; use a longer --sample-time"
+    )]
+    SearchNotConverged { searches: usize, all: usize },
     /// A token bucket (`up` or `down`), in bits and seconds.
-    TokenBucket {
-        direction: &'static str,
-        bucket: Bucket,
-    },
+    #[error(
+        "token bucket on the path ({direction}): burst of {} for {} s ({} above the base rate), then {}; the figure is the base rate",
+        bits(.bucket.burst), significant(.bucket.until, 2), Quantity::new(.bucket.tokens / 8.0, Unit::Byte),
+        bits(.bucket.base)
+    )]
+    TokenBucket { direction: &'static str, bucket: Bucket },
     /// The burst of a token bucket lasts through this number of samples.
-    BurstInSample {
-        samples: usize,
-    },
+    #[error(
+        "the token bucket's burst lasts through {samples} of the samples: they show more than the base rate; use a longer --sample-time"
+    )]
+    BurstInSample { samples: usize },
+    #[error("{}; {}", .0, .0.remedy())]
     LinkFlapped(LostLink),
     /// A rate limit below the link, which the result shows or has refuted.
-    Held {
-        holder: Holder,
-        rate: f64,
-        refuted_by: Option<f64>,
-    },
+    #[error("{}{}", .holder.text(bits(*.rate)), .holder.effect(*.refuted_by))]
+    Held { holder: Holder, rate: f64, refuted_by: Option<f64> },
 }
 
 /// Origin of a rate limit: an interface of this machine, or (`None`) of the server; or the server.
@@ -74,60 +73,23 @@ impl Warn for NetworkWarning {
     }
 }
 
-impl fmt::Display for NetworkWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::EndsShareCpu { cpu } => {
-                write!(f, "client and server run on CPU {cpu}, in turn; allow this process a second CPU")
-            }
-            Self::ForeignDatagrams { count } => write!(
-                f,
-                "excluded {} that other senders sent to the ports of the measurement",
-                plimsoll_units::text::format_count(*count, "datagram")
-            ),
-            Self::VolumeCut { moved, wanted, seconds } => write!(
-                f,
-                "only {moved} of {wanted} messages were moved in {seconds} s, the longest sample; use a smaller --volume or --count"
-            ),
-            Self::SearchNotConverged { searches, all } => write!(
-                f,
-                "not converged: the time of {searches} of {all} searches ended before the lossless rate was known to 1 %, so the figure is a lower bound; use a longer --sample-time"
-            ),
-            Self::TokenBucket { direction, bucket: Bucket { burst, base, tokens, until } } => write!(
-                f,
-                "token bucket on the path ({direction}): burst of {} for {} s ({} above the base rate), then {}; the figure is the \
-                 base rate",
-                bits(*burst),
-                significant(*until, 2),
-                Quantity { value: tokens / 8.0, unit: Unit::Byte },
-                bits(*base)
-            ),
-            Self::BurstInSample { samples } => write!(
-                f,
-                "the token bucket's burst lasts through {samples} of the samples: they show more than the base rate; use a longer --sample-time"
-            ),
-            Self::LinkFlapped(link) => write!(f, "{link}; {}", link.remedy()),
-            Self::Held { holder, rate, refuted_by } => {
-                holder.write_text(f, bits(*rate))?;
-                match refuted_by {
-                    Some(came) => write!(f, ", but {} arrived: it is no limit of this figure", bits(*came)),
-                    None => write!(f, ": the figure shows this limit, not the link; {}", holder.remedy()),
-                }
-            }
-        }
-    }
-}
-
 impl Holder {
-    fn write_text(&self, f: &mut fmt::Formatter<'_>, rate: Quantity) -> fmt::Result {
+    fn text(&self, rate: Quantity) -> String {
         let (whose, interface) = match self {
             Self::Shaper(Some(own)) | Self::Policer(Some(own)) => ("this machine's kernel", own.as_str()),
             _ => ("the server's kernel", "its interface"),
         };
         match self {
-            Self::Shaper(_) => write!(f, "{whose} shapes what leaves {interface} to {rate}"),
-            Self::Policer(_) => write!(f, "a policer of {whose} on {interface} drops traffic above {rate}"),
-            Self::ServerCap => write!(f, "the server allows {rate} in each direction"),
+            Self::Shaper(_) => format!("{whose} shapes what leaves {interface} to {rate}"),
+            Self::Policer(_) => format!("a policer of {whose} on {interface} drops traffic above {rate}"),
+            Self::ServerCap => format!("the server allows {rate} in each direction"),
+        }
+    }
+
+    fn effect(&self, refuted_by: Option<f64>) -> String {
+        match refuted_by {
+            Some(came) => format!(", but {} arrived: it is no limit of this figure", bits(came)),
+            None => format!(": the figure shows this limit, not the link; {}", self.remedy()),
         }
     }
 

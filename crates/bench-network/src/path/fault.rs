@@ -1,6 +1,5 @@
 //! Faults of a path that carries the control connection but not a benchmark's packets.
 
-use std::fmt;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -24,83 +23,77 @@ const DATAGRAMS: [u32; 10] = [64, 512, 1200, 1372, 1400, 1452, 1472, 4000, 8000,
 const DATAGRAM_COUNT: u64 = 5;
 const DATAGRAM_SECONDS: f64 = 0.1;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PathFault {
     /// Segments of `segment` bytes are lost. `passes` is the largest tried `--mss` that arrives.
-    BlackHole {
-        sender: TransferEnd,
-        segment: u32,
-        passes: Option<u16>,
-    },
+    #[error(
+        "TCP segments of {segment} bytes {} are lost, and {}",
+        direction(*.sender), describe_smaller_segments(*.passes)
+    )]
+    BlackHole { sender: TransferEnd, segment: u32, passes: Option<u16> },
     /// Datagrams of `bytes` bytes are lost. `passes` is the largest tried size that arrives.
-    LargeDatagrams {
-        sender: TransferEnd,
-        bytes: u32,
-        passes: Option<u32>,
-    },
-    NoDatagram {
-        port: u16,
-    },
-    NoConnection {
-        port: u16,
-    },
+    #[error(
+        "UDP datagrams of {bytes} bytes {} are lost, and {}",
+        direction(*.sender), describe_smaller_datagrams(*.passes, *.sender)
+    )]
+    LargeDatagrams { sender: TransferEnd, bytes: u32, passes: Option<u32> },
+    #[error(
+        "no datagram reaches its UDP port {port}, although TCP works: a firewall, NAT or load balancer between drops UDP; open UDP port {port} too, or forward it with the TCP port"
+    )]
+    NoDatagram { port: u16 },
+    #[error(
+        "no connection reaches its TCP port {port}, which it opened for --protocol connect: a firewall, NAT or load balancer opens only the server's port; use --protocol tcp, or open the ports of the server's net.ipv4.ip_local_port_range"
+    )]
+    NoConnection { port: u16 },
+    #[error(
+        "connections of one session reach different servers: a load balancer is there; use the address of one server"
+    )]
     SeveralServers,
+    #[error(
+        "connections of one session come from different addresses, as the server sees them: address translation on the way uses several; use a path without it, or have it keep one address for this client"
+    )]
     SeveralAddresses,
+    #[error("{}, and it is {} now; {}", .0, if .0.loss.is_up { "up" } else { "down" }, .0.remedy())]
     LinkLost(LostLink),
     /// The server answers again and no other fault was found.
+    #[error(
+        "nothing arrived for too long, and the server answers again now: the path was interrupted, or an end had no CPU time; see the counters of the switches between, and run the case again"
+    )]
     Interrupted,
+    #[error(
+        "the connection was lost, and another server answers there now: it was restarted, or a load balancer is there; see the messages of the server, and run the case again"
+    )]
     Restarted,
 }
 
-impl fmt::Display for PathFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let direction = match self {
-            Self::BlackHole { sender: TransferEnd::Server, .. }
-            | Self::LargeDatagrams { sender: TransferEnd::Server, .. } => "from the server",
-            _ => "to the server",
-        };
-        match self {
-            Self::BlackHole { segment, passes: Some(passes), .. } => write!(
-                f,
-                "TCP segments of {segment} bytes {direction} are lost, and those of --mss {passes} arrive: the path has a smaller MTU than the interfaces, and no ICMP message reports it; use --mss {passes}, or let ICMP \"fragmentation needed\" through"
-            ),
-            Self::BlackHole { segment, passes: None, .. } => write!(
-                f,
-                "TCP segments of {segment} bytes {direction} are lost, and smaller ones too, although the control connection works: a firewall or proxy holds back what the streams carry, or the path is overloaded; see its rules and load"
-            ),
-            Self::LargeDatagrams { bytes, passes: Some(passes), .. } => write!(
-                f,
-                "UDP datagrams of {bytes} bytes {direction} are lost, and those of {passes} arrive: the path has a smaller MTU than the interfaces, or drops fragments; use --message {passes}, or see the MTU of each link"
-            ),
-            Self::LargeDatagrams { bytes, passes: None, .. } => write!(
-                f,
-                "UDP datagrams of {bytes} bytes {direction} are lost, and smaller ones too, although TCP works: a firewall or NAT drops UDP {direction}; see its rules"
-            ),
-            Self::NoDatagram { port } => write!(
-                f,
-                "no datagram reaches its UDP port {port}, although TCP works: a firewall, NAT or load balancer between drops UDP; open UDP port {port} too, or forward it with the TCP port"
-            ),
-            Self::NoConnection { port } => write!(
-                f,
-                "no connection reaches its TCP port {port}, which it opened for --protocol connect: a firewall, NAT or load balancer opens only the server's port; use --protocol tcp, or open the ports of the server's net.ipv4.ip_local_port_range"
-            ),
-            Self::SeveralServers => f.write_str(
-                "connections of one session reach different servers: a load balancer is there; use the address of one server",
-            ),
-            Self::SeveralAddresses => f.write_str(
-                "connections of one session come from different addresses, as the server sees them: address translation on the way uses several; use a path without it, or have it keep one address for this client",
-            ),
-            Self::LinkLost(link) => {
-                let now = if link.loss.is_up { "up" } else { "down" };
-                write!(f, "{link}, and it is {now} now; {}", link.remedy())
-            }
-            Self::Interrupted => f.write_str(
-                "nothing arrived for too long, and the server answers again now: the path was interrupted, or an end had no CPU time; see the counters of the switches between, and run the case again",
-            ),
-            Self::Restarted => f.write_str(
-                "the connection was lost, and another server answers there now: it was restarted, or a load balancer is there; see the messages of the server, and run the case again",
-            ),
+fn direction(sender: TransferEnd) -> &'static str {
+    match sender {
+        TransferEnd::Server => "from the server",
+        TransferEnd::Client => "to the server",
+    }
+}
+
+fn describe_smaller_segments(passes: Option<u16>) -> String {
+    match passes {
+        Some(passes) => format!(
+            "those of --mss {passes} arrive: the path has a smaller MTU than the interfaces, and no ICMP message reports it; use --mss {passes}, or let ICMP \"fragmentation needed\" through"
+        ),
+        None => {
+            "smaller ones too, although the control connection works: a firewall or proxy holds back what the streams carry, or the path is overloaded; see its rules and load"
+                .to_owned()
         }
+    }
+}
+
+fn describe_smaller_datagrams(passes: Option<u32>, sender: TransferEnd) -> String {
+    match passes {
+        Some(passes) => format!(
+            "those of {passes} arrive: the path has a smaller MTU than the interfaces, or drops fragments; use --message {passes}, or see the MTU of each link"
+        ),
+        None => format!(
+            "smaller ones too, although TCP works: a firewall or NAT drops UDP {}; see its rules",
+            direction(sender)
+        ),
     }
 }
 
