@@ -1,5 +1,3 @@
-use std::fmt;
-
 use plimsoll_metal::clock::ClockUnknown;
 
 use super::pairs::ALL_PAIRS_OF;
@@ -7,34 +5,42 @@ use plimsoll_machine::CpuSet;
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(super) enum CpuWarning {
+    #[error(
+        "CPUs {} are hardware threads of one core each and share its units; the limit counts each core once",
+        named(.0)
+    )]
     SmtSiblings(Vec<CpuSet>),
     /// CPUs share a core although the kernel shows separate ones.
+    #[error(
+        "CPUs {} shared a core before the run, which the hypervisor hides (each took twice as long while the other worked); the limit counts the core once, unless the figure shows that they have separate cores now",
+        named(.0)
+    )]
     HiddenSiblings(Vec<CpuSet>),
     /// A core seems to exceed its stated maximum clock; both in Hz.
-    AboveMaximum {
-        clock_hz: f64,
-        maximum_hz: f64,
-    },
+    #[error(
+        "the measured core clock is {}, but the processor states a maximum of {} (CPUID 0x16): the hypervisor hides the processor's model, or additions take less than a cycle",
+        Quantity::new(*.clock_hz, Unit::Hertz), Quantity::new(*.maximum_hz, Unit::Hertz)
+    )]
+    AboveMaximum { clock_hz: f64, maximum_hz: f64 },
     /// The core clock could not be measured.
+    #[error("{0}")]
     ClockUnknown(ClockUnknown),
     /// Only a part of the pairs was measured.
-    PairsChosen {
-        measured: usize,
-        of: usize,
-    },
+    #[error(
+        "{measured} of {of} pairs were measured (SMT siblings, and others at random), because all pairs of more than {ALL_PAIRS_OF} CPUs take too long; allow fewer CPUs (taskset) to measure every pair"
+    )]
+    PairsChosen { measured: usize, of: usize },
     /// Pairs were missing in this number of samples, with the last reason.
-    PairsStalled {
-        times: usize,
-        why: String,
-    },
+    #[error("a pair of CPUs was left out of a sample {times} times; the last: {why}")]
+    PairsStalled { times: usize, why: String },
     /// A larger order (`most`) fits into memory than the default, chosen by time.
-    DefaultSize {
-        n: u64,
-        bytes: u64,
-        most: u64,
-    },
+    #[error(
+        "n = {n} ({}) was chosen so that a sample takes seconds; --n {most} fits memory and comes nearer the limit",
+        Quantity::new(*.bytes as f64, Unit::Byte)
+    )]
+    DefaultSize { n: u64, bytes: u64, most: u64 },
 }
 
 impl Warn for CpuWarning {
@@ -47,42 +53,6 @@ impl Warn for CpuWarning {
             Self::PairsChosen { .. } => "pairs-chosen",
             Self::PairsStalled { .. } => "pairs-stalled",
             Self::DefaultSize { .. } => "default-size",
-        }
-    }
-}
-
-impl fmt::Display for CpuWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SmtSiblings(cores) => write!(
-                f,
-                "CPUs {} are hardware threads of one core each and share its units; the limit counts each core once",
-                named(cores)
-            ),
-            Self::HiddenSiblings(cores) => write!(
-                f,
-                "CPUs {} shared a core before the run, which the hypervisor hides (each took twice as long while the other worked); the limit counts the core once, unless the figure shows that they have separate cores now",
-                named(cores)
-            ),
-            Self::AboveMaximum { clock_hz, maximum_hz } => write!(
-                f,
-                "the measured core clock is {}, but the processor states a maximum of {} (CPUID 0x16): the hypervisor hides the processor's model, or additions take less than a cycle",
-                Quantity::new(*clock_hz, Unit::Hertz),
-                Quantity::new(*maximum_hz, Unit::Hertz)
-            ),
-            Self::ClockUnknown(why) => why.fmt(f),
-            Self::PairsChosen { measured, of } => write!(
-                f,
-                "{measured} of {of} pairs were measured (SMT siblings, and others at random), because all pairs of more than {ALL_PAIRS_OF} CPUs take too long; allow fewer CPUs (taskset) to measure every pair"
-            ),
-            Self::PairsStalled { times, why } => {
-                write!(f, "a pair of CPUs was left out of a sample {times} times; the last: {why}")
-            }
-            Self::DefaultSize { n, bytes, most } => write!(
-                f,
-                "n = {n} ({}) was chosen so that a sample takes seconds; --n {most} fits memory and comes nearer the limit",
-                Quantity::new(*bytes as f64, Unit::Byte)
-            ),
         }
     }
 }

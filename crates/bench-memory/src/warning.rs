@@ -1,40 +1,44 @@
-use std::fmt;
-
 use super::{ASSUMED_LAST_LEVEL, TIMES_LAST_LEVEL};
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
 /// A warning of a memory case. Sizes in bytes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(super) enum MemoryWarning {
-    /// The size of the last-level caches is unknown.
+    #[error(
+        "the size of the last-level caches is unknown ({} is assumed); use a --size well above them",
+        format_size(ASSUMED_LAST_LEVEL)
+    )]
     CachesUnknown,
     /// The last-level cache may hold some of the touched lines; `size` would avoid it.
-    LinesInCache {
-        touched: u64,
-        cache: u64,
-        size: u64,
-    },
+    #[error(
+        "fits in cache: the lines that a latency case touches ({}) are less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which may answer in part; use a --size of {} for memory alone",
+        bytes(*.touched), bytes(*.cache), format_size(*.size)
+    )]
+    LinesInCache { touched: u64, cache: u64, size: u64 },
     /// The last-level cache may hold a part of the arrays; `size` would avoid it.
-    ArraysInCache {
-        cache: u64,
-        size: u64,
-    },
-    NodeWithoutMemory {
-        node: usize,
-        cpu: usize,
-    },
+    #[error(
+        "fits in cache: each array of a bandwidth case is less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which answer in part; use a --size of {} for memory alone",
+        bytes(*.cache), format_size(*.size)
+    )]
+    ArraysInCache { cache: u64, size: u64 },
+    #[error("node {node} of CPU {cpu} has no memory: another node's was measured")]
+    NodeWithoutMemory { node: usize, cpu: usize },
     /// Number of checked pages that are not on the measured node.
-    PagesElsewhere {
-        pages: usize,
-        node: usize,
-    },
+    #[error(
+        "{pages} of the pages checked are not on node {node}, so the figure is not that node's; see numactl --hardware"
+    )]
+    PagesElsewhere { pages: usize, node: usize },
     /// The longest sample ended before all bytes were moved.
-    VolumeCut {
-        moved: f64,
-        wanted: f64,
-        seconds: u64,
-    },
+    #[error(
+        "only {} of {} were moved in {seconds} s, the longest sample; use a smaller --volume or --count, or larger blocks",
+        Quantity::new(*.moved, Unit::Byte), Quantity::new(*.wanted, Unit::Byte)
+    )]
+    VolumeCut { moved: f64, wanted: f64, seconds: u64 },
+}
+
+fn bytes(bytes: u64) -> Quantity {
+    Quantity::new(bytes as f64, Unit::Byte)
 }
 
 impl Warn for MemoryWarning {
@@ -45,45 +49,6 @@ impl Warn for MemoryWarning {
             Self::NodeWithoutMemory { .. } => "node-without-memory",
             Self::PagesElsewhere { .. } => "pages-elsewhere",
             Self::VolumeCut { .. } => "volume-cut",
-        }
-    }
-}
-
-impl fmt::Display for MemoryWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = |bytes: u64| Quantity::new(bytes as f64, Unit::Byte);
-        match self {
-            Self::CachesUnknown => write!(
-                f,
-                "the size of the last-level caches is unknown ({} is assumed); use a --size well above them",
-                format_size(ASSUMED_LAST_LEVEL)
-            ),
-            Self::LinesInCache { touched, cache, size } => write!(
-                f,
-                "fits in cache: the lines that a latency case touches ({}) are less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which may answer in part; use a --size of {} for memory alone",
-                bytes(*touched),
-                bytes(*cache),
-                format_size(*size)
-            ),
-            Self::ArraysInCache { cache, size } => write!(
-                f,
-                "fits in cache: each array of a bandwidth case is less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which answer in part; use a --size of {} for memory alone",
-                bytes(*cache),
-                format_size(*size)
-            ),
-            Self::NodeWithoutMemory { node, cpu } => {
-                write!(f, "node {node} of CPU {cpu} has no memory: another node's was measured")
-            }
-            Self::PagesElsewhere { pages, node } => write!(
-                f,
-                "{pages} of the pages checked are not on node {node}, so the figure is not that node's; see numactl --hardware"
-            ),
-            Self::VolumeCut { moved, wanted, seconds } => write!(
-                f,
-                "only {} of {} were moved in {seconds} s, the longest sample; use a smaller --volume or --count, or larger blocks",
-                Quantity::new(*moved, Unit::Byte),
-                Quantity::new(*wanted, Unit::Byte)
-            ),
         }
     }
 }
