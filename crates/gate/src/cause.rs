@@ -1,5 +1,3 @@
-use std::fmt;
-
 use plimsoll_machine::Others;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::NOTABLE;
@@ -18,9 +16,10 @@ pub(super) enum Quota {
 }
 
 /// Cause of a low figure.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LowCause {
     /// A CPU quota stopped the threads.
+    #[error("{}, throttled {} of the time", name_quota(*.cpus), percent(*.share, 2))]
     Quota {
         /// CPUs that the quota allows, if known.
         cpus: Option<f64>,
@@ -28,6 +27,7 @@ pub enum LowCause {
         share: f64,
     },
     /// Other processes used the CPUs.
+    #[error("others use {}{}", format_cpus(*.cpus, 2), name_most(.most.as_ref()))]
     Busy {
         /// CPUs that they used.
         cpus: f64,
@@ -35,11 +35,13 @@ pub enum LowCause {
         most: Option<(String, u32)>,
     },
     /// The hypervisor gave the CPUs to other guests.
+    #[error("hypervisor took {} of the CPU time", percent(*.share, 2))]
     Stolen {
         /// Share of the time, 0 to 1.
         share: f64,
     },
     /// Threads waited for a CPU, and no process was seen to use it.
+    #[error("threads waited for a CPU {} of the time", percent(*.share, 2))]
     Waited {
         /// Share of the time, 0 to 1.
         share: f64,
@@ -100,20 +102,10 @@ pub(super) fn throttled(measurement: &Measurement) -> Option<f64> {
     conditions.throttled.map(|share| share.min(most))
 }
 
-impl fmt::Display for LowCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = |share: &f64| format!("{} of the", percent(*share, 2));
-        match self {
-            Self::Quota { cpus: Some(cpus), share } => {
-                write!(f, "CPU quota of {}, throttled {} time", format_cpus(*cpus, 2), time(share))
-            }
-            Self::Quota { cpus: None, share } => write!(f, "a CPU quota, throttled {} time", time(share)),
-            Self::Busy { cpus, most: Some((name, id)) } => {
-                write!(f, "others use {}, most of it {name} (pid {id})", format_cpus(*cpus, 2))
-            }
-            Self::Busy { cpus, most: None } => write!(f, "others use {}", format_cpus(*cpus, 2)),
-            Self::Stolen { share } => write!(f, "hypervisor took {} CPU time", time(share)),
-            Self::Waited { share } => write!(f, "threads waited for a CPU {} time", time(share)),
-        }
-    }
+fn name_quota(cpus: Option<f64>) -> String {
+    cpus.map_or("a CPU quota".to_owned(), |cpus| format!("CPU quota of {}", format_cpus(cpus, 2)))
+}
+
+fn name_most(most: Option<&(String, u32)>) -> String {
+    most.map(|(name, id)| format!(", most of it {name} (pid {id})")).unwrap_or_default()
 }

@@ -1,5 +1,3 @@
-use std::fmt;
-
 use plimsoll_bench::Setting;
 use plimsoll_machine::Machine;
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, significant};
@@ -13,9 +11,10 @@ const MEMORY_BYTES: u64 = 1 << 30;
 pub(super) const TIGHTER: f64 = 0.99;
 
 /// A resource that a machine has less of than usual.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MachineLoss {
     /// CPUs that it may use.
+    #[error("{} usable, {usual} {of}", format_count(*.now, "CPU"))]
     Cpus {
         /// CPUs now.
         now: usize,
@@ -25,6 +24,7 @@ pub enum MachineLoss {
         of: &'static str,
     },
     /// Memory, in bytes.
+    #[error("memory {}, {} {of}", bytes(*.now), bytes(*.usual))]
     Memory {
         /// Bytes now.
         now: u64,
@@ -34,6 +34,7 @@ pub enum MachineLoss {
         of: &'static str,
     },
     /// CPU quota, in CPUs.
+    #[error("CPU quota of {}, {} {of}", format_cpus(*.now, 2), usual_quota(*.usual))]
     Quota {
         /// Quota now.
         now: f64,
@@ -43,6 +44,7 @@ pub enum MachineLoss {
         of: &'static str,
     },
     /// A setting that limits a case to a rate below its usual figure.
+    #[error("{now}, usual is {usual}")]
     Setting {
         /// Setting now.
         now: Setting,
@@ -85,23 +87,10 @@ impl MachineLoss {
     }
 }
 
-impl fmt::Display for MachineLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpus { now, usual, of } => {
-                write!(f, "{} usable, {usual} {of}", format_count(*now, "CPU"))
-            }
-            Self::Memory { now, usual, of } => {
-                let shown = |bytes: &u64| Quantity { value: *bytes as f64, unit: Unit::Byte };
-                write!(f, "memory {}, {} {of}", shown(now), shown(usual))
-            }
-            Self::Quota { now, usual: Some(usual), of } => {
-                write!(f, "CPU quota of {}, {} {of}", format_cpus(*now, 2), significant(*usual, 2))
-            }
-            Self::Quota { now, usual: None, of } => {
-                write!(f, "CPU quota of {}, none {of}", format_cpus(*now, 2))
-            }
-            Self::Setting { now, usual } => write!(f, "{now}, usual is {usual}"),
-        }
-    }
+fn bytes(bytes: u64) -> Quantity {
+    Quantity::new(bytes as f64, Unit::Byte)
+}
+
+fn usual_quota(usual: Option<f64>) -> String {
+    usual.map_or("none".to_owned(), |usual| significant(usual, 2))
 }

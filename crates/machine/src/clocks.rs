@@ -65,22 +65,15 @@ impl fmt::Display for ReferenceClock {
 }
 
 /// A wrong rate of the monotonic clock.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error(
+    "clocks disagree: the monotonic clock runs at {ratio:.3} times the rate of {reference}, so no time or rate is right; check LD_PRELOAD and the clocksource"
+)]
 pub struct WrongRate {
     /// The clock that disagrees.
     pub reference: ReferenceClock,
     /// Rate of the monotonic clock relative to the reference.
     pub ratio: f64,
-}
-
-impl fmt::Display for WrongRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "clocks disagree: the monotonic clock runs at {:.3} times the rate of {}, so no time or rate is right; check LD_PRELOAD and the clocksource",
-            self.ratio, self.reference
-        )
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

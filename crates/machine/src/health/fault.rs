@@ -1,6 +1,5 @@
 use super::{Health, LinkPace};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 const WORN: u8 = 100;
 const WARNINGS: [&str; 6] = [
@@ -13,10 +12,11 @@ const WARNINGS: [&str; 6] = [
 ];
 
 /// A hardware fault, displayed as a sentence of at most 80 characters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "fault", rename_all = "kebab-case")]
 pub enum HardwareFault {
     /// Uncorrected errors of a memory controller.
+    #[error("memory controller {controller}: uncorrected errors: {count}")]
     EdacUncorrected {
         /// Controller.
         controller: String,
@@ -24,6 +24,7 @@ pub enum HardwareFault {
         count: u64,
     },
     /// Critical warning of an NVMe drive.
+    #[error("{drive}: critical warning {bits:#04x}: {}", name_bits(*.bits))]
     NvmeCriticalWarning {
         /// Drive.
         drive: String,
@@ -31,6 +32,7 @@ pub enum HardwareFault {
         bits: u8,
     },
     /// Data lost by an NVMe drive.
+    #[error("{drive}: media errors: {count}")]
     NvmeMediaErrors {
         /// Drive.
         drive: String,
@@ -38,6 +40,7 @@ pub enum HardwareFault {
         count: u64,
     },
     /// NVMe drive beyond its rated endurance.
+    #[error("{drive}: {percent} % of its expected endurance used")]
     NvmeWorn {
         /// Drive.
         drive: String,
@@ -45,6 +48,7 @@ pub enum HardwareFault {
         percent: u8,
     },
     /// Sensor at its critical limit.
+    #[error("{sensor}: {celsius:.0} °C; critical from {critical:.0} °C")]
     TooHot {
         /// Sensor.
         sensor: String,
@@ -54,6 +58,7 @@ pub enum HardwareFault {
         critical: f64,
     },
     /// PCI Express link with fewer lanes than both ends support.
+    #[error("{what} {device}: link {}, both ends can do {}", pace(*.now), pace(*.possible))]
     PcieLink {
         /// Kind of device.
         what: String,
@@ -67,6 +72,7 @@ pub enum HardwareFault {
         saves_power: bool,
     },
     /// PCI Express link slower than both ends support, of a device that keeps its speed while idle.
+    #[error("{what} {device}: link {}, both ends can do {}", pace(*.now), pace(*.possible))]
     PcieSpeed {
         /// Kind of device.
         what: String,
@@ -78,6 +84,7 @@ pub enum HardwareFault {
         possible: LinkPace,
     },
     /// CPUs with different microcode.
+    #[error("the CPUs run {revisions} different revisions of microcode")]
     MicrocodeDiffers {
         /// Number of revisions.
         revisions: usize,
@@ -190,32 +197,9 @@ fn pace(pace: LinkPace) -> String {
     format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
 }
 
-impl fmt::Display for HardwareFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::EdacUncorrected { controller, count } => {
-                write!(f, "memory controller {controller}: uncorrected errors: {count}")
-            }
-            Self::NvmeCriticalWarning { drive, bits } => {
-                let set = (0..8_u32).filter(|bit| bits >> bit & 1 == 1);
-                let first = set.clone().next().and_then(|bit| WARNINGS.get(bit as usize));
-                let more = if set.count() > 1 { " and more" } else { "" };
-                write!(f, "{drive}: critical warning {bits:#04x}: {}{more}", first.unwrap_or(&"reserved"))
-            }
-            Self::NvmeMediaErrors { drive, count } => write!(f, "{drive}: media errors: {count}"),
-            Self::NvmeWorn { drive, percent } => {
-                write!(f, "{drive}: {percent} % of its expected endurance used")
-            }
-            Self::TooHot { sensor, celsius, critical } => {
-                write!(f, "{sensor}: {celsius:.0} °C; critical from {critical:.0} °C")
-            }
-            Self::PcieLink { what, device, now, possible, .. }
-            | Self::PcieSpeed { what, device, now, possible } => {
-                write!(f, "{what} {device}: link {}, both ends can do {}", pace(*now), pace(*possible))
-            }
-            Self::MicrocodeDiffers { revisions } => {
-                write!(f, "the CPUs run {revisions} different revisions of microcode")
-            }
-        }
-    }
+fn name_bits(bits: u8) -> String {
+    let set = (0..8_u32).filter(|bit| bits >> bit & 1 == 1);
+    let first = set.clone().next().and_then(|bit| WARNINGS.get(bit as usize));
+    let more = if set.count() > 1 { " and more" } else { "" };
+    format!("{}{more}", first.unwrap_or(&"reserved"))
 }
