@@ -48,9 +48,10 @@ impl<W: Warn> From<W> for Note {
 }
 
 /// Warnings of several benchmarks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Warning {
     /// The confidence interval did not become as narrow as requested.
+    #[error("not converged: {}: {}", half_widths(*.reached, *.wanted), wider(*.by))]
     NotConverged {
         /// Reached half-width, as a share of the median.
         reached: f64,
@@ -60,6 +61,7 @@ pub enum Warning {
         by: EndedBy,
     },
     /// Too few samples for a confidence interval.
+    #[error("no CI: {}", more_samples(*.n, *.by))]
     FewSamples {
         /// Number of samples.
         n: usize,
@@ -67,6 +69,7 @@ pub enum Warning {
         by: EndedBy,
     },
     /// Most of the time is excluded, so the rest may not be representative.
+    #[error("{}", mostly_excluded(*.share, *.crowded))]
     MostlyExcluded {
         /// Excluded share of the time.
         share: f64,
@@ -74,6 +77,7 @@ pub enum Warning {
         crowded: bool,
     },
     /// Time was lost or excluded for one cause.
+    #[error("{} {:.1} %: {}", .how.words().0, .share * 100.0, .how.words().1)]
     Lost {
         /// Share of the time (of the work for a second cost).
         share: f64,
@@ -81,6 +85,7 @@ pub enum Warning {
         how: Loss,
     },
     /// More threads than CPUs.
+    #[error("{threads} threads share {}; the limit counts CPUs, not threads", format_count(*.cpus, "CPU"))]
     MoreThreadsThanCpus {
         /// Number of threads.
         threads: usize,
@@ -88,6 +93,9 @@ pub enum Warning {
         cpus: usize,
     },
     /// A CPU quota is below the number of threads.
+    #[error(
+        "a cgroup quota allows the time of {cpus:.2} CPUs; raise it (cpu.max) to measure the whole machine"
+    )]
     CpuQuota {
         /// Quota in CPUs.
         cpus: f64,
@@ -180,6 +188,19 @@ impl Loss {
     }
 }
 
+impl Warn for Warning {
+    fn code(&self) -> &'static str {
+        match self {
+            Warning::NotConverged { .. } => "not-converged",
+            Warning::MostlyExcluded { .. } => Self::MOSTLY_EXCLUDED,
+            Warning::FewSamples { .. } => Self::FEW_SAMPLES,
+            Warning::Lost { how, .. } => how.code(),
+            Warning::MoreThreadsThanCpus { .. } => Self::CROWDED,
+            Warning::CpuQuota { .. } => Self::QUOTA,
+        }
+    }
+}
+
 impl Warning {
     /// Code of [`Warning::MoreThreadsThanCpus`].
     pub const CROWDED: &str = "more-threads-than-cpus";
@@ -205,56 +226,23 @@ impl Warning {
     }
 }
 
-impl Warn for Warning {
-    fn code(&self) -> &'static str {
-        match self {
-            Warning::NotConverged { .. } => "not-converged",
-            Warning::MostlyExcluded { .. } => Self::MOSTLY_EXCLUDED,
-            Warning::FewSamples { .. } => Self::FEW_SAMPLES,
-            Warning::Lost { how, .. } => how.code(),
-            Warning::MoreThreadsThanCpus { .. } => Self::CROWDED,
-            Warning::CpuQuota { .. } => Self::QUOTA,
-        }
-    }
+fn half_widths(reached: f64, wanted: f64) -> String {
+    // Enough decimals that the requested half-width is not shown as zero.
+    let least = (1..9).find(|n| wanted * 100.0 >= 0.5 * 0.1_f64.powi(*n)).unwrap_or(1);
+    let digits = usize::try_from(least).unwrap_or(1);
+    let [reached, wanted] = write_distinct([reached, wanted], digits, |x, n| format!("{:.n$} %", x * 100.0));
+    format!("± {reached} instead of ± {wanted}")
 }
 
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Warning::NotConverged { reached, wanted, by } => {
-                // Enough decimals that the requested half-width is not shown as zero.
-                let least = (1..9).find(|n| wanted * 100.0 >= 0.5 * 0.1_f64.powi(*n)).unwrap_or(1);
-                let digits = usize::try_from(least).unwrap_or(1);
-                let [reached, wanted] =
-                    write_distinct([*reached, *wanted], digits, |x, n| format!("{:.n$} %", x * 100.0));
-                write!(f, "not converged: ± {reached} instead of ± {wanted}: {}", wider(*by))
-            }
-            Warning::FewSamples { n, by } => write!(f, "no CI: {}", more_samples(*n, *by)),
-            Warning::MostlyExcluded { share, crowded } => {
-                let [share, most] = write_distinct([*share, MOSTLY_EXCLUDED], 3, percent);
-                write!(
-                    f,
-                    "mostly excluded {share}: slices of the time that were interrupted are excluded as a whole; above {most} the figure may be off; {}",
-                    match crowded {
-                        true => "threads that share a CPU wait for each other, use at most one per CPU",
-                        false => "the other warnings name the cause",
-                    }
-                )
-            }
-            Warning::Lost { share, how } => {
-                let (name, what) = how.words();
-                write!(f, "{name} {:.1} %: {what}", share * 100.0)
-            }
-            Warning::MoreThreadsThanCpus { threads, cpus } => {
-                let cpus = format_count(*cpus, "CPU");
-                write!(f, "{threads} threads share {cpus}; the limit counts CPUs, not threads")
-            }
-            Warning::CpuQuota { cpus } => write!(
-                f,
-                "a cgroup quota allows the time of {cpus:.2} CPUs; raise it (cpu.max) to measure the whole machine"
-            ),
-        }
-    }
+fn mostly_excluded(share: f64, crowded: bool) -> String {
+    let [share, most] = write_distinct([share, MOSTLY_EXCLUDED], 3, percent);
+    let cause = match crowded {
+        true => "threads that share a CPU wait for each other, use at most one per CPU",
+        false => "the other warnings name the cause",
+    };
+    format!(
+        "mostly excluded {share}: slices of the time that were interrupted are excluded as a whole; above {most} the figure may be off; {cause}"
+    )
 }
 
 /// Minimum number of samples of a confidence interval.
