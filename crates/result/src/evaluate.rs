@@ -5,7 +5,6 @@ mod curve;
 mod rating;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use plimsoll_machine::Machine;
 use plimsoll_machine::clocks::HIGHEST_CORE_HZ;
@@ -191,17 +190,22 @@ fn least_that_refutes(samples: &[Sample]) -> f64 {
     if in_doubt { PAST_ALL_PROBES } else { LIMIT_TOLERANCE }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 enum Doubt {
-    Refuted {
-        why: String,
-    },
+    #[error("{why}")]
+    Refuted { why: String },
     /// The limit is not refuted: the clock was imprecise, or a CPU quota had time left.
-    Uncertain {
-        metric: String,
-        share: f64,
-        cause: &'static str,
-    },
+    #[error("{metric} is {:.1} % of its limit: {cause}", .share * 100.0)]
+    Uncertain { metric: String, share: f64, cause: &'static str },
+}
+
+impl Warn for Doubt {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Refuted { .. } => "limit-refuted",
+            Self::Uncertain { .. } => "limit-uncertain",
+        }
+    }
 }
 
 impl Doubt {
@@ -220,26 +224,6 @@ impl Doubt {
             }
         };
         Some(Self::Uncertain { metric: metric.name.clone(), share, cause })
-    }
-}
-
-impl Warn for Doubt {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Refuted { .. } => "limit-refuted",
-            Self::Uncertain { .. } => "limit-uncertain",
-        }
-    }
-}
-
-impl fmt::Display for Doubt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refuted { why } => f.write_str(why),
-            Self::Uncertain { metric, share, cause } => {
-                write!(f, "{metric} is {:.1} % of its limit: {cause}", share * 100.0)
-            }
-        }
     }
 }
 
