@@ -203,6 +203,8 @@ pub struct Descriptor {
     pub shares_worker: bool,
     /// Whether it waits for a device, which may be very slow: a time budget then interrupts it.
     pub waits_for_a_device: bool,
+    /// Pace by which [`Benchmark::sample_seconds`] estimates a fixed amount, if one fits all cases.
+    pub pace: Option<fixed::AveragePace>,
     /// Size of the test file that a case with these parameters needs, if any.
     pub file: fn(&Parsed) -> Option<RequestedSize>,
     /// Measures properties that default cases need into the machine; at most 1 s, before a run.
@@ -237,6 +239,7 @@ impl Descriptor {
         of_all_machines: false,
         shares_worker: false,
         waits_for_a_device: false,
+        pace: None,
         file: |_| None,
         look: |_| (),
         limits: |_| Vec::new(),
@@ -314,8 +317,8 @@ pub trait Benchmark: Sync {
     }
 
     /// Estimates the seconds per sample on this machine; `None` for a timed case.
-    fn sample_seconds(&self, _: &Machine, _: &Case) -> Option<f64> {
-        None
+    fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
+        fixed::estimate_seconds(case, self.descriptor().pace?)
     }
 
     /// Returns the seconds at the start of each sample that do not count as part of it (`--omit`).

@@ -66,6 +66,8 @@ impl Benchmark for Block {
             ],
             by_default: false,
             look: super::look,
+            // One or two cores and the memory between them.
+            pace: Some(AveragePace { bytes: 1e10, operations: 1e8 }),
             limits: limit::limits,
             answered: answered::level_in_brackets,
             metrics: const {
@@ -85,11 +87,6 @@ impl Benchmark for Block {
             },
             ..Descriptor::USUAL
         }
-    }
-
-    fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
-        // One or two cores and the memory between them.
-        fixed::estimate_seconds(case, AveragePace { bytes: 1e10, operations: 1e8 })
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {

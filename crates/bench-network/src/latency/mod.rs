@@ -14,7 +14,7 @@ use crate::setup::{NetworkSetup, candidates, with_options, with_streams};
 use crate::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram, message_sizes, seed};
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
-use plimsoll_bench_api::{OfTransfers, check_affinities, fixed};
+use plimsoll_bench_api::{OfTransfers, check_affinities};
 use plimsoll_units::text::shown;
 
 const DEFAULT_MESSAGE_BYTES: u32 = 1;
@@ -46,14 +46,11 @@ impl Benchmark for NetworkLatency {
                 "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
                 "affinity", "count", "scaling",
             ],
+            // 50 µs per round trip.
+            pace: Some(AveragePace { bytes: 1e9, operations: 2e4 }),
             limits: limit::limits,
             ..Descriptor::USUAL
         }
-    }
-
-    fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
-        // 50 µs per round trip.
-        fixed::estimate_seconds(case, AveragePace { bytes: 1e9, operations: 2e4 })
     }
 
     fn all_metrics(&self) -> &'static [Metric] {

@@ -10,7 +10,7 @@ use crate::setup::{NetworkSetup, candidates, streaming, with_options};
 use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
 use crate::{CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, message_sizes, random_bytes, seed};
 use crate::{STREAM, amount, end_conditions, new_sample};
-use plimsoll_bench_api::fixed::{self, AveragePace};
+use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
 use plimsoll_server::traffic::tcp::TcpOutcome;
@@ -56,15 +56,12 @@ impl Benchmark for Tcp {
                 "scaling",
             ],
             common: Some(STREAM),
+            // Assumes a link of 10 Gbit/s.
+            pace: Some(AveragePace { bytes: 1.25e9, operations: 1e6 }),
             limits: limit::limits,
             findings: super::findings::find,
             ..Descriptor::USUAL
         }
-    }
-
-    fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
-        // Assumes a link of 10 Gbit/s.
-        fixed::estimate_seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
     }
 
     fn omitted_seconds(&self, case: &Case) -> f64 {

@@ -23,7 +23,7 @@ use crate::warning::NetworkWarning;
 use crate::{CPU_METRIC, GOODPUT, LOSS, MESSAGES_METRIC, check_echoes, message_sizes, random_bytes, seed};
 use crate::{EndPlacement, JITTER, STREAM, amount, fit_a_datagram, new_sample};
 use plimsoll_bench_api::Curve;
-use plimsoll_bench_api::fixed::{self, AveragePace};
+use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::sample::Numbers;
 use plimsoll_server::traffic::probe::path::UdpPath;
@@ -75,14 +75,11 @@ impl Benchmark for Udp {
                 Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
                 Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: LOSS.name, y_unit: "" },
             ],
+            // Assumes a link of 10 Gbit/s.
+            pace: Some(AveragePace { bytes: 1.25e9, operations: 1e6 }),
             limits: limit::limits,
             ..Descriptor::USUAL
         }
-    }
-
-    fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
-        // Assumes a link of 10 Gbit/s.
-        fixed::estimate_seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
