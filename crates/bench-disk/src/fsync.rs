@@ -52,19 +52,16 @@ impl Benchmark for DiskFsync {
             ],
             keys: &["block", "threads"],
             waits_for_a_device: true,
+            metrics: const {
+                &[
+                    seconds(LATENCY_METRIC, "time of an append and its fdatasync"),
+                    Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
+                        .about("appends kept for good per second, over all threads")
+                        .of_transfers(OfTransfers::Rate(1.0))
+                        .with_floor(),
+                ]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                seconds(LATENCY_METRIC, "time of an append and its fdatasync"),
-                Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
-                    .about("appends kept for good per second, over all threads")
-                    .of_transfers(OfTransfers::Rate(1.0))
-                    .with_floor(),
-            ]
         }
     }
 

@@ -35,12 +35,11 @@ impl Benchmark for DiskNull {
             about: "the loop of disk.io without transfers: the time that plimsoll itself takes",
             keys: &["engine", "depth"],
             by_default: false,
+            metrics: const {
+                &[seconds(LATENCY_METRIC, "time of a transfer that does nothing: the loop's own cost")]
+            },
             ..Descriptor::USUAL
         }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const { &[seconds(LATENCY_METRIC, "time of a transfer that does nothing: the loop's own cost")] }
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

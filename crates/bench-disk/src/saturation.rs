@@ -40,34 +40,31 @@ impl Benchmark for DiskSaturation {
             limits: |question| limit::limits(question, |_| false),
             findings: |run| findings::queue::find(run, &DiskSaturation, &DiskIo),
             point: words::point,
+            metrics: const {
+                &[
+                    Metric::new(RATE_METRIC, Unit::IoPerSecond, Better::Higher)
+                        .about("transfers per second at the saturation point"),
+                    Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
+                        .about("bytes per second at the saturation point")
+                        .with_floor(),
+                    seconds(LATENCY_METRIC, "time of a transfer at the saturation point")
+                        .shown_between("latency", "")
+                        .with_floor(),
+                    seconds(CPU_METRIC, "processor time of a transfer"),
+                    Metric::new(DEPTH_METRIC, Unit::One, Better::Lower)
+                        .about("transfers in flight per thread at the saturation point")
+                        .informative(),
+                    Metric::new(THREADS_METRIC, Unit::One, Better::Lower)
+                        .about("threads at the saturation point")
+                        .informative(),
+                ]
+            },
             ..Descriptor::USUAL
         }
     }
 
     fn searches(&self, _: &Case) -> bool {
         true
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(RATE_METRIC, Unit::IoPerSecond, Better::Higher)
-                    .about("transfers per second at the saturation point"),
-                Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
-                    .about("bytes per second at the saturation point")
-                    .with_floor(),
-                seconds(LATENCY_METRIC, "time of a transfer at the saturation point")
-                    .shown_between("latency", "")
-                    .with_floor(),
-                seconds(CPU_METRIC, "processor time of a transfer"),
-                Metric::new(DEPTH_METRIC, Unit::One, Better::Lower)
-                    .about("transfers in flight per thread at the saturation point")
-                    .informative(),
-                Metric::new(THREADS_METRIC, Unit::One, Better::Lower)
-                    .about("threads at the saturation point")
-                    .informative(),
-            ]
-        }
     }
 
     fn details(&self, measurement: &Measurement) -> Vec<String> {

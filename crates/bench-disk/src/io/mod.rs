@@ -114,6 +114,7 @@ impl Benchmark for DiskIo {
             limits: |question| limit::limits(question, DiskTransfers::has_one_in_flight),
             findings: |run| findings::pattern::find(run, &DiskIo),
             point: words::point,
+            metrics: METRICS,
             ..Descriptor::USUAL
         }
     }
@@ -129,10 +130,6 @@ impl Benchmark for DiskIo {
 
     fn searches(&self, case: &Case) -> bool {
         DiskTransfers::try_from(case).is_ok_and(|job| job.target.is_some())
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        METRICS
     }
 
     fn details(&self, measurement: &Measurement) -> Vec<String> {

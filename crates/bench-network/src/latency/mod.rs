@@ -49,29 +49,26 @@ impl Benchmark for NetworkLatency {
             // 50 µs per round trip.
             pace: Some(AveragePace { bytes: 1e9, operations: 2e4 }),
             limits: limit::limits,
+            metrics: const {
+                &[
+                    Metric::new(RTT, Unit::Second, Better::Lower).about("time until a message is back"),
+                    Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
+                        .about("round trips per second")
+                        .drawn()
+                        .of_transfers(OfTransfers::Rate(1.0))
+                        .with_floor(),
+                    Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                        .about("bits per second there and back")
+                        .drawn()
+                        .with_floor(),
+                    LOSS,
+                    Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
+                        .about("bits per second of the TCP stream during the round trips")
+                        .informative()
+                        .shown_between("with", "of load"),
+                ]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(RTT, Unit::Second, Better::Lower).about("time until a message is back"),
-                Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
-                    .about("round trips per second")
-                    .drawn()
-                    .of_transfers(OfTransfers::Rate(1.0))
-                    .with_floor(),
-                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
-                    .about("bits per second there and back")
-                    .drawn()
-                    .with_floor(),
-                LOSS,
-                Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
-                    .about("bits per second of the TCP stream during the round trips")
-                    .informative()
-                    .shown_between("with", "of load"),
-            ]
         }
     }
 

@@ -60,27 +60,24 @@ impl Benchmark for Tcp {
             pace: Some(AveragePace { bytes: 1.25e9, operations: 1e6 }),
             limits: limit::limits,
             findings: super::findings::find,
+            metrics: const {
+                &[
+                    Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                        .about("bits per second that the receiver got"),
+                    Metric::new(MESSAGES_METRIC, Unit::PerSecond, Better::Higher)
+                        .about("messages per second that the receiver got"),
+                    LOSS,
+                    Metric::new(CPU_METRIC, Unit::Second, Better::Lower)
+                        .about("processor time of both ends for a byte")
+                        .shown_between("CPU time of both ends:", "per byte"),
+                ]
+            },
             ..Descriptor::USUAL
         }
     }
 
     fn omitted_seconds(&self, case: &Case) -> f64 {
         omitted(case).as_secs_f64()
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
-                    .about("bits per second that the receiver got"),
-                Metric::new(MESSAGES_METRIC, Unit::PerSecond, Better::Higher)
-                    .about("messages per second that the receiver got"),
-                LOSS,
-                Metric::new(CPU_METRIC, Unit::Second, Better::Lower)
-                    .about("processor time of both ends for a byte")
-                    .shown_between("CPU time of both ends:", "per byte"),
-            ]
-        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -78,24 +78,21 @@ impl Benchmark for Udp {
             // Assumes a link of 10 Gbit/s.
             pace: Some(AveragePace { bytes: 1.25e9, operations: 1e6 }),
             limits: limit::limits,
+            metrics: const {
+                &[
+                    Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
+                        .about("bits per second that the receiver got"),
+                    Metric::new(MESSAGES_METRIC, Unit::PerSecond, Better::Higher)
+                        .about("datagrams per second that the receiver got"),
+                    LOSS,
+                    Metric::new(CPU_METRIC, Unit::Second, Better::Lower)
+                        .about("processor time of both ends for a byte"),
+                    Metric::new(JITTER, Unit::Second, Better::Lower)
+                        .about("how much the time on the way differs from datagram to datagram (RFC 3550)")
+                        .shown_between("jitter", ""),
+                ]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
-                    .about("bits per second that the receiver got"),
-                Metric::new(MESSAGES_METRIC, Unit::PerSecond, Better::Higher)
-                    .about("datagrams per second that the receiver got"),
-                LOSS,
-                Metric::new(CPU_METRIC, Unit::Second, Better::Lower)
-                    .about("processor time of both ends for a byte"),
-                Metric::new(JITTER, Unit::Second, Better::Lower)
-                    .about("how much the time on the way differs from datagram to datagram (RFC 3550)")
-                    .shown_between("jitter", ""),
-            ]
         }
     }
 
