@@ -203,6 +203,9 @@ pub struct Descriptor {
     pub shares_worker: bool,
     /// Whether it waits for a device, which may be very slow: a time budget then interrupts it.
     pub waits_for_a_device: bool,
+    /// Largest relative difference (0.01: 1 %) of each metric between runs on a quiet machine; `None`
+    /// if no bound is guaranteed.
+    pub noise: Option<f64>,
     /// Pace by which [`Benchmark::sample_seconds`] estimates a fixed amount, if one fits all cases.
     pub pace: Option<fixed::AveragePace>,
     /// Size of the test file that a case with these parameters needs, if any.
@@ -239,6 +242,7 @@ impl Descriptor {
         of_all_machines: false,
         shares_worker: false,
         waits_for_a_device: false,
+        noise: None,
         pace: None,
         file: |_| None,
         look: |_| (),
@@ -324,12 +328,6 @@ pub trait Benchmark: Sync {
     /// Returns the seconds at the start of each sample that do not count as part of it (`--omit`).
     fn omitted_seconds(&self, _: &Case) -> f64 {
         0.0
-    }
-
-    /// Returns the largest relative difference (0.01: 1 %) of the metric of this name between runs
-    /// on a quiet machine; `None` if no bound is guaranteed.
-    fn noise(&self, _: &str) -> Option<f64> {
-        None
     }
 
     /// Sets a case up (memory, files, threads), untimed. `parsed` is that of [`Benchmark::cases`].

@@ -136,7 +136,7 @@ impl SeriesWalk<'_> {
         let measured = || self.floors.and_then(|floors| floors.find(case, metric));
         let noise = match latest.len() >= ENOUGH_RUNS {
             true => RunNoise::of_runs(&latest).map(|(noise, _)| noise),
-            false => measured().or_else(|| declared_noise(case, metric)),
+            false => measured().or_else(|| declared_noise(case)),
         };
         noise.is_some_and(|noise| lost > noise.smallest())
     }

@@ -352,11 +352,11 @@ fn noise_of(
     if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(RunNoise::noisier_of)) {
         return Some(KnownNoise::new(noise, NoiseOrigin::Doctor));
     }
-    Some(KnownNoise::new(declared_noise(pair.b.case, metric)?, NoiseOrigin::Declared))
+    Some(KnownNoise::new(declared_noise(pair.b.case)?, NoiseOrigin::Declared))
 }
 
-fn declared_noise(case: &Case, metric: &str) -> Option<RunNoise> {
-    Some(RunNoise::declared(plimsoll_bench::find(case.benchmark())?.noise(metric)?))
+fn declared_noise(case: &Case) -> Option<RunNoise> {
+    plimsoll_bench::find(case.benchmark())?.descriptor().noise.map(RunNoise::declared)
 }
 
 #[cfg(test)]

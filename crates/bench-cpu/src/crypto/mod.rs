@@ -50,6 +50,7 @@ impl Benchmark for Crypto {
             look: super::look,
             limits: limit::limits,
             findings: findings::find,
+            noise: Some(0.05),
             metrics: const {
                 &[Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
                     .about("bytes of blocks a second, in whole calls: nonce, 13 bytes of header and tag, or padding, are done and not counted")]
@@ -73,10 +74,6 @@ impl Benchmark for Crypto {
             }
         }
         Ok(cases)
-    }
-
-    fn noise(&self, _: &str) -> Option<f64> {
-        Some(0.05)
     }
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {

@@ -55,6 +55,8 @@ impl Benchmark for Peak {
             look: super::look,
             limits: limit::limits,
             findings: findings::peak,
+            // Runs differ by less than 2 % even next to other load.
+            noise: Some(0.05),
             metrics: const {
                 &[
                     FLOPS,
@@ -115,11 +117,6 @@ impl Benchmark for Peak {
             true => Err(asked.no_case_error()),
             false => Ok(candidates),
         }
-    }
-
-    /// Returns 5 % for every metric: runs differ by less than 2 % even next to other load.
-    fn noise(&self, _: &str) -> Option<f64> {
-        Some(0.05)
     }
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
