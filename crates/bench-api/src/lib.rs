@@ -221,6 +221,8 @@ pub struct Descriptor {
     pub answered: fn(&Measurement) -> Option<String>,
     /// Explanation of a name in the row, printed once below all rows that have it.
     pub remark: fn(&Measurement) -> Option<&'static str>,
+    /// Texts to append to the row of the results table, such as the result of a search.
+    pub details: fn(&Measurement) -> Vec<String>,
     /// Text for a point of the headline's curve in the row.
     pub point: fn(&CurvePoint) -> Option<String>,
 }
@@ -250,6 +252,7 @@ impl Descriptor {
         findings: |_| Vec::new(),
         answered: |_| None,
         remark: |_| None,
+        details: |_| Vec::new(),
         point: |_| None,
     };
 }
@@ -308,11 +311,6 @@ pub trait Benchmark: Sync {
     /// Returns the location of a case on a roofline chart; `Roofline::No` by default.
     fn roofline(&self, _: &Case) -> Roofline {
         Roofline::No
-    }
-
-    /// Returns texts to append to the row of the results table, such as the result of a search.
-    fn details(&self, _: &Measurement) -> Vec<String> {
-        Vec::new()
     }
 
     /// Returns the limits of the metric in `question`; see [`Descriptor::limits`].

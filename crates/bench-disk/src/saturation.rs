@@ -39,6 +39,7 @@ impl Benchmark for DiskSaturation {
             // The depth is searched for: no limits of a lone transfer.
             limits: |question| limit::limits(question, |_| false),
             findings: |run| findings::queue::find(run, &DiskSaturation, &DiskIo),
+            details: |measurement| words::saturation(measurement).into_iter().collect(),
             point: words::point,
             metrics: const {
                 &[
@@ -65,10 +66,6 @@ impl Benchmark for DiskSaturation {
 
     fn searches(&self, _: &Case) -> bool {
         true
-    }
-
-    fn details(&self, measurement: &Measurement) -> Vec<String> {
-        words::saturation(measurement).into_iter().collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -51,6 +51,7 @@ impl Benchmark for Integrity {
             )],
             by_default: false,
             proves_cpus: true,
+            details,
             metrics: const {
                 &[Metric::new(ANSWERS_METRIC, Unit::One, Better::Higher)
                     .about("answers that were compared with the right one, over all CPUs")
@@ -80,21 +81,6 @@ impl Benchmark for Integrity {
         Some(500e-6 * case.number("count")? as f64)
     }
 
-    fn details(&self, made: &Measurement) -> Vec<String> {
-        let facts = &made.achieved;
-        let (Some(cpus), Some(kernels), Some(answers)) =
-            (facts.get(&PROVEN_CPUS), facts.get(&COMPARED_KERNELS), made.headline())
-        else {
-            return Vec::new();
-        };
-        let bursts = answers.samples.iter().sum::<f64>() / (kernels * cpus.len()).max(1) as f64;
-        let cpus: CpuSet = cpus.into_iter().collect();
-        vec![format!(
-            "all right: {} × {kernels} kernels on CPUs {cpus}",
-            format_count(bursts as u64, "burst")
-        )]
-    }
-
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let IntegrityJob { bursts, threads } = parsed.read()?;
         let cpus: CpuSet = threads.cpus(cx.machine).into_iter().collect();
@@ -114,6 +100,18 @@ impl Benchmark for Integrity {
         let cpu = cx.machine.cpu.clone();
         Ok(Box::new(ProofTeam { cpu, team, makers, proofs, batches, bursts, done: 0, seed }))
     }
+}
+
+fn details(made: &Measurement) -> Vec<String> {
+    let facts = &made.achieved;
+    let (Some(cpus), Some(kernels), Some(answers)) =
+        (facts.get(&PROVEN_CPUS), facts.get(&COMPARED_KERNELS), made.headline())
+    else {
+        return Vec::new();
+    };
+    let bursts = answers.samples.iter().sum::<f64>() / (kernels * cpus.len()).max(1) as f64;
+    let cpus: CpuSet = cpus.into_iter().collect();
+    vec![format!("all right: {} × {kernels} kernels on CPUs {cpus}", format_count(bursts as u64, "burst"))]
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

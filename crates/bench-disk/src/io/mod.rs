@@ -113,6 +113,7 @@ impl Benchmark for DiskIo {
             waits_for_a_device: true,
             limits: |question| limit::limits(question, DiskTransfers::has_one_in_flight),
             findings: |run| findings::pattern::find(run, &DiskIo),
+            details: |measurement| words::deepest(measurement).into_iter().collect(),
             point: words::point,
             metrics: METRICS,
             ..Descriptor::USUAL
@@ -130,10 +131,6 @@ impl Benchmark for DiskIo {
 
     fn searches(&self, case: &Case) -> bool {
         DiskTransfers::try_from(case).is_ok_and(|job| job.target.is_some())
-    }
-
-    fn details(&self, measurement: &Measurement) -> Vec<String> {
-        words::deepest(measurement).into_iter().collect()
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {

@@ -70,6 +70,7 @@ impl Benchmark for Block {
             pace: Some(AveragePace { bytes: 1e10, operations: 1e8 }),
             limits: limit::limits,
             answered: answered::level_in_brackets,
+            details,
             metrics: const {
                 &[
                     Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
@@ -145,17 +146,17 @@ impl Benchmark for Block {
         Ok(candidates)
     }
 
-    fn details(&self, measurement: &Measurement) -> Vec<String> {
-        let is_open = measurement.case.word("variant").is_none();
-        let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
-        let level = answered::answering_level(measurement).map(|level| format!("region: {level}"));
-        let kernel = chosen.map(|kernel| format!("kernel {}", plimsoll_units::text::shown(kernel)));
-        level.into_iter().chain(kernel).collect()
-    }
-
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         Ok(Box::new(Batches::new(&parsed.read()?, case, cx)?))
     }
+}
+
+fn details(measurement: &Measurement) -> Vec<String> {
+    let is_open = measurement.case.word("variant").is_none();
+    let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
+    let level = answered::answering_level(measurement).map(|level| format!("region: {level}"));
+    let kernel = chosen.map(|kernel| format!("kernel {}", plimsoll_units::text::shown(kernel)));
+    level.into_iter().chain(kernel).collect()
 }
 
 /// Returns every existing combination of requested operations, blocks and kernels. An error starts

@@ -48,6 +48,7 @@ impl Benchmark for NetworkLatency {
             ],
             // 50 µs per round trip.
             pace: Some(AveragePace { bytes: 1e9, operations: 2e4 }),
+            details: |measurement| end_cpus::describe_placement(measurement).into_iter().collect(),
             limits: limit::limits,
             metrics: const {
                 &[
@@ -82,10 +83,6 @@ impl Benchmark for NetworkLatency {
             RTT => Some(row.of_transfers(OfTransfers::Time(streams))),
             _ => Some(row),
         }
-    }
-
-    fn details(&self, measurement: &Measurement) -> Vec<String> {
-        end_cpus::describe_placement(measurement).into_iter().collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -135,7 +135,7 @@ impl MeasurementRow {
         let (headline, others) = (measurement.metrics.first(), measurement.metrics.iter().skip(1));
         let benchmark = plimsoll_bench::find(measurement.case.benchmark());
         let mut details: Vec<String> = Vec::new();
-        details.extend(benchmark.into_iter().flat_map(|benchmark| benchmark.details(measurement)));
+        details.extend(benchmark.into_iter().flat_map(|one| (one.descriptor().details)(measurement)));
         let pairs = headline.filter(|_| measurement.case.server().is_none());
         details.extend(pairs.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
