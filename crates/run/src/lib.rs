@@ -354,8 +354,7 @@ impl Harness<'_> {
             let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
             taken.add(sample, value);
             (self.emit)(RunEvent::Sampled { case: case.id(), n: taken.samples.len(), value });
-            let samples = Samples::new(taken.headline.clone());
-            let samples = samples.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            let samples = Samples::new(taken.headline.clone()).map_err(CannotMeasure::environment)?;
             let used = self.clock.now() - begun - reference_tools.seconds;
             let used = used_after_next(used, took, sampling.sample_time, own);
             if let Some(ending) = rule.decide(&samples, seed, seconds(used))

@@ -77,7 +77,7 @@ pub fn segments_of_many(
     let each = false_share / tested.max(1) as f64;
     let finest = each.min(LEVEL);
     let chance = |(series, seed): &(&[TimedPoint], Seed)| {
-        let values = scaled(&Condensed::of(series).values);
+        let values = scaled(&condensed(series).0);
         let mut level = StepLevel::of(finest);
         // Equal permutations, but steps with p-values up to LEVEL are accepted.
         let allowed = (LEVEL * (level.permutations + 1) as f64).floor() as usize;
@@ -100,30 +100,21 @@ fn fdr_level(chances: &[f64], each: f64) -> f64 {
     sorted.into_iter().zip(levels).filter(|(chance, level)| chance <= level).last().map_or(0.0, |last| last.1)
 }
 
-struct Condensed {
-    values: Vec<f64>,
-    places: Vec<usize>,
-}
-
-impl Condensed {
-    fn of(series: &[TimedPoint]) -> Self {
-        let finite: Vec<usize> = (0..series.len()).filter(|&i| series[i].value.is_finite()).collect();
-        let each = finite.len().div_ceil(MAX_POINTS).max(1);
-        let level = |chunk: &[usize]| median(chunk.iter().map(|&i| series[i].value).collect()).unwrap_or(0.0);
-        Self {
-            values: finite.chunks(each).map(level).collect(),
-            places: finite.iter().step_by(each).copied().collect(),
-        }
-    }
+/// Returns medians of equally many finite values each, and the first place of each in `series`.
+fn condensed(series: &[TimedPoint]) -> (Vec<f64>, Vec<usize>) {
+    let finite: Vec<usize> = (0..series.len()).filter(|&i| series[i].value.is_finite()).collect();
+    let each = finite.len().div_ceil(MAX_POINTS).max(1);
+    let level = |chunk: &[usize]| median(chunk.iter().map(|&i| series[i].value).collect()).unwrap_or(0.0);
+    (finite.chunks(each).map(level).collect(), finite.iter().step_by(each).copied().collect())
 }
 
 fn segments_at(series: &[TimedPoint], seed: Seed, level: StepLevel, events: &[f64]) -> Vec<Segment> {
-    let condensed = Condensed::of(series);
+    let (values, places) = condensed(series);
     let known = events.iter().map(|event| {
-        condensed.places.partition_point(|place| series.get(*place).is_some_and(|point| point.t < *event))
+        places.partition_point(|place| series.get(*place).is_some_and(|point| point.t < *event))
     });
-    let found = change_points(&condensed.values, seed, level, known);
-    let starts = found.into_iter().filter_map(|at| condensed.places.get(at).copied());
+    let found = change_points(&values, seed, level, known);
+    let starts = found.into_iter().filter_map(|at| places.get(at).copied());
     let bounds: Vec<usize> = [0].into_iter().chain(starts).chain([series.len()]).collect();
     bounds.windows(2).filter_map(|pair| segment(series, pair[0]..pair[1])).collect()
 }

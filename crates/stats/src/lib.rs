@@ -31,7 +31,7 @@ pub use esd::without_outliers;
 pub use excluded::{ALL_BUT_EXCLUDED, ExcludedShare, MOSTLY_EXCLUDED};
 pub use holm::holm;
 pub use outlier_distance::{FALSE_ALARMS, outlier_distance};
-pub use samples::{NotSamples, Samples, median};
+pub use samples::{Samples, median};
 pub use scaling::{ScalingStep, scaling};
 pub use seed::Seed;
 pub use sequential::{MISSED, Sequential, SequentialDecision};
