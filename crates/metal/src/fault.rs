@@ -8,28 +8,23 @@ pub fn flip(cpu: usize, kernel: &str) -> Option<u64> {
     use std::hash::{BuildHasher, RandomState};
     use std::sync::LazyLock;
 
-    struct InjectedFault {
-        cpu: usize,
-        kernel: String,
-        probability: f64,
-    }
-    static FAULT: LazyLock<Option<InjectedFault>> = LazyLock::new(|| {
+    static FAULT: LazyLock<Option<(usize, String, f64)>> = LazyLock::new(|| {
         let text = std::env::var("PLIMSOLL_TEST_FLIP").ok()?;
         let [cpu, kernel, probability] = <[&str; 3]>::try_from(text.split(':').collect::<Vec<_>>()).ok()?;
-        let (cpu, probability) = (cpu.parse().ok()?, probability.parse().ok()?);
-        Some(InjectedFault { cpu, kernel: kernel.to_owned(), probability })
+        Some((cpu.parse().ok()?, kernel.to_owned(), probability.parse().ok()?))
     });
     thread_local! {
         static STATE: std::cell::Cell<u64> = std::cell::Cell::new(RandomState::new().hash_one(0));
     }
-    let fault = FAULT.as_ref().filter(|it| it.cpu == cpu && (it.kernel == kernel || it.kernel == "all"))?;
+    let here = |(at, of, _): &&(usize, String, f64)| *at == cpu && (of == kernel || of == "all");
+    let (.., probability) = FAULT.as_ref().filter(here)?;
     let random = || {
         let mut state = STATE.get();
         let number = crate::kernel::random::next(&mut state);
         STATE.set(state);
         number
     };
-    ((random() as f64) < fault.probability * 2.0_f64.powi(64)).then(random)
+    ((random() as f64) < probability * 2.0_f64.powi(64)).then(random)
 }
 
 /// Returns `None` (no bit to invert): only test builds compute wrong results on request.

@@ -269,7 +269,8 @@ impl<L: SlicedLoad> Sliced<L> {
             for one in sharers() {
                 let station = &mut self.stations[one];
                 station.clock.clone_from(&clock);
-                let reference = *reference.get_or_insert_with(|| station.cycles_per_turn());
+                let reference =
+                    *reference.get_or_insert_with(|| station.turn_seconds * station.probe().unwrap_or(1.0));
                 station.ledger =
                     SliceLedger::new(reference, station.load.spread(), station.load.shares_memory());
             }
@@ -418,10 +419,6 @@ impl<L: SlicedLoad> MemberStation<L> {
         let mut station = Self { load, clock, ledger, turn_seconds, probe_seconds: 0.0, probes: [0; 2] };
         station.probe_seconds = station.time_of_a_probe();
         station
-    }
-
-    fn cycles_per_turn(&mut self) -> f64 {
-        self.turn_seconds * self.probe().unwrap_or(1.0)
     }
 
     fn probe(&mut self) -> Option<f64> {

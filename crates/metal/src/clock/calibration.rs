@@ -82,8 +82,8 @@ fn in_vectors(row: &Woven, operands: &Vectors, cycles: u64, step: f64) -> Option
         row.densities.iter().map(move |density| unsafe { ChainLink::new(density, of, cycles, true) })
     };
     let both = links(ChainKind::Additions).chain(links(ChainKind::Multiplications));
-    let mut timed = TimedLinks::of(both, Some(operands), step);
-    let (adds, multiplications) = timed.each.split_at_checked(row.densities.len())?;
+    let (mut links, each) = timed_links(both, Some(operands), step);
+    let (adds, multiplications) = each.split_at_checked(row.densities.len())?;
     let place = (0..adds.len()).find(|place| {
         let sparser = adds.get(place + 1).and_then(|link| *link);
         adds[*place]
@@ -92,8 +92,8 @@ fn in_vectors(row: &Woven, operands: &Vectors, cycles: u64, step: f64) -> Option
     let (add, multiply) = ((*adds.get(place)?)?, (*multiplications.get(place)?)?);
     let cycles = cycles_per_multiply(add, multiply).ok()?;
     let densities = row.densities.len();
-    let multiplications = timed.links.get(densities + place)?.clone().with_instruction_cycles(cycles);
-    let adds = timed.links.drain(..densities).skip(place).take(2);
+    let multiplications = links.get(densities + place)?.clone().with_instruction_cycles(cycles);
+    let adds = links.drain(..densities).skip(place).take(2);
     let links = adds.flat_map(|add| [add, multiplications.clone()]).collect();
     Some((links, Some(operands.clone())))
 }
@@ -102,15 +102,15 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockU
     let links = [ChainKind::Additions, ChainKind::Multiplications]
         // SAFETY: a chain without vector work needs nothing.
         .map(|of| unsafe { ChainLink::new(scalar, of, cycles, false) });
-    let timed = TimedLinks::of(links.into_iter(), None, step);
-    let (add, multiply) = match timed.each.as_slice() {
+    let (links, each) = timed_links(links.into_iter(), None, step);
+    let (add, multiply) = match each.as_slice() {
         [Some(add), Some(multiply)] => (*add, *multiply),
         _ => return Err(ClockUnknown::TimerStuck),
     };
     let multiplications =
-        |cycles| timed.links.iter().skip(1).map(move |link| link.clone().with_instruction_cycles(cycles));
+        |cycles| links.iter().skip(1).map(move |link| link.clone().with_instruction_cycles(cycles));
     let links = match (cycles_per_multiply(add, multiply), cycles_with_sibling(add, multiply)) {
-        (Ok(cycles), _) => timed.links.iter().take(1).cloned().chain(multiplications(cycles)).collect(),
+        (Ok(cycles), _) => links.iter().take(1).cloned().chain(multiplications(cycles)).collect(),
         (Err(_), Some(cycles)) => multiplications(cycles).collect(),
         (Err(why), None) => return Err(why),
     };
@@ -136,39 +136,36 @@ fn cycles_per_multiply(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     }
 }
 
-struct TimedLinks {
-    links: Vec<ChainLink>,
-    each: Vec<Option<f64>>,
-}
-
-impl TimedLinks {
-    /// Times all `links` (chains) in turn, and shorter copies that give the constant overhead.
-    fn of(links: impl Iterator<Item = ChainLink>, operands: Option<&Vectors>, step: f64) -> Self {
-        let mut links: Vec<ChainLink> = links.collect();
-        let short: Vec<(ChainLink, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();
-        let mut times = vec![Vec::with_capacity(CALIBRATION_ROUNDS); links.len()];
-        let mut constants = times.clone();
-        for round in 0..WARM_UP + CALIBRATION_ROUNDS {
-            for (place, (link, (short, times_shorter))) in links.iter().zip(&short).enumerate() {
-                let (long, brief) = (link.time(operands), short.time(operands));
-                if round < WARM_UP {
-                    continue;
-                }
-                times[place].push(long);
-                // long = constant + n·t, brief = constant + n·t ÷ times
-                constants[place].push((times_shorter * brief - long) / (times_shorter - 1.0));
+/// Times all `links` (chains) in turn, and shorter copies that give the constant overhead. Returns
+/// the links and the seconds per addition of each.
+fn timed_links(
+    links: impl Iterator<Item = ChainLink>,
+    operands: Option<&Vectors>,
+    step: f64,
+) -> (Vec<ChainLink>, Vec<Option<f64>>) {
+    let mut links: Vec<ChainLink> = links.collect();
+    let short: Vec<(ChainLink, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();
+    let mut times = vec![Vec::with_capacity(CALIBRATION_ROUNDS); links.len()];
+    let mut constants = times.clone();
+    for round in 0..WARM_UP + CALIBRATION_ROUNDS {
+        for (place, (link, (short, times_shorter))) in links.iter().zip(&short).enumerate() {
+            let (long, brief) = (link.time(operands), short.time(operands));
+            if round < WARM_UP {
+                continue;
             }
+            times[place].push(long);
+            // long = constant + n·t, brief = constant + n·t ÷ times
+            constants[place].push((times_shorter * brief - long) / (times_shorter - 1.0));
         }
-        let each =
-            links.iter_mut().zip(times.iter().zip(&mut constants)).map(|(link, (times, constants))| {
-                let longest = longest_undisturbed(times, step)?;
-                let mean = mean_up_to(times, longest);
-                link.constant = middle_mean(constants).clamp(0.0, mean / 10.0);
-                link.addition_seconds(mean)
-            });
-        let each = each.collect();
-        Self { links, each }
     }
+    let each = links.iter_mut().zip(times.iter().zip(&mut constants)).map(|(link, (times, constants))| {
+        let longest = longest_undisturbed(times, step)?;
+        let mean = mean_up_to(times, longest);
+        link.constant = middle_mean(constants).clamp(0.0, mean / 10.0);
+        link.addition_seconds(mean)
+    });
+    let each = each.collect();
+    (links, each)
 }
 
 /// Returns the mean of the middle half, robust against interrupts and timer steps. Sorts `values`.

@@ -104,8 +104,8 @@ const ARCH_REQ_XCOMP_PERM: libc::c_int = 0x1023;
 
 /// Bits of CPUID leaf 7, sub-leaf 0, EDX (Intel 325383, CPUID).
 const TILE_BIT: u32 = 24;
-const INT8_BIT: u32 = 25;
-const BF16_BIT: u32 = 22;
+pub(super) const INT8_BIT: u32 = 25;
+pub(super) const BF16_BIT: u32 = 22;
 
 /// Requests AMX tile state for this process; returns whether the CPU has it and Linux grants it.
 pub(crate) fn request_tile_state() -> bool {
@@ -117,15 +117,7 @@ pub(crate) fn request_tile_state() -> bool {
     granted == 0
 }
 
-pub(crate) fn int8() -> bool {
-    bit(INT8_BIT)
-}
-
-pub(crate) fn bf16() -> bool {
-    bit(BF16_BIT)
-}
-
-fn bit(which: u32) -> bool {
+pub(super) fn bit(which: u32) -> bool {
     let leaves = core::arch::x86_64::__cpuid(0).eax;
     leaves >= 7 && core::arch::x86_64::__cpuid_count(7, 0).edx >> which & 1 == 1
 }

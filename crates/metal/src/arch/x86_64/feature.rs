@@ -14,5 +14,5 @@ pub(super) const AVX512_BF16: Feature =
     Feature { name: "avx512_bf16", present: || is_x86_feature_detected!("avx512bf16") };
 pub(super) const AVX512_FP16: Feature =
     Feature { name: "avx512_fp16", present: || is_x86_feature_detected!("avx512fp16") };
-pub(super) const AMX_INT8: Feature = Feature { name: "amx_int8", present: amx::int8 };
-pub(super) const AMX_BF16: Feature = Feature { name: "amx_bf16", present: amx::bf16 };
+pub(super) const AMX_INT8: Feature = Feature { name: "amx_int8", present: || amx::bit(amx::INT8_BIT) };
+pub(super) const AMX_BF16: Feature = Feature { name: "amx_bf16", present: || amx::bit(amx::BF16_BIT) };
