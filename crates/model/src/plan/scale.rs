@@ -65,32 +65,22 @@ fn parts(group: &Group) -> Vec<Group> {
     })
 }
 
-/// Maps scaled cases back to the plan's amounts, so that equal cases compare at any scale.
-pub struct Unscaled {
-    /// Parts of the plan's groups as (scaled, stated).
-    parts: Vec<(Group, Group)>,
-}
-
-impl Unscaled {
-    /// Creates a map from the cases of `groups` after scaling by `scale` to those before.
-    pub fn new(groups: &[Group], scale: f64, on_files: OnFiles) -> Self {
-        let pairs = |group: &Group| {
-            let room = room(group);
-            let pair = move |stated: Group| {
-                let mut small = stated.clone();
-                shrink(&mut small, scale, room, on_files);
-                (small, stated)
-            };
-            parts(group).into_iter().map(pair)
+/// Returns a function that maps cases of `groups` after scaling by `scale` to the plan's amounts,
+/// so that equal cases compare at any scale. It returns other cases unchanged.
+pub fn unscaling(groups: &[Group], scale: f64, on_files: OnFiles) -> impl Fn(&Case) -> Case + use<> {
+    let pairs = |group: &Group| {
+        let room = room(group);
+        let pair = move |stated: Group| {
+            let mut small = stated.clone();
+            shrink(&mut small, scale, room, on_files);
+            (small, stated)
         };
-        let scaled = groups.iter().filter(|_| scale != 1.0);
-        Self { parts: scaled.flat_map(pairs).collect() }
-    }
-
-    /// Returns `case` with the amounts before scaling; unchanged if it is not a scaled case.
-    pub fn case(&self, case: &Case) -> Case {
+        parts(group).into_iter().map(pair)
+    };
+    let parts: Vec<(Group, Group)> = groups.iter().filter(|_| scale != 1.0).flat_map(pairs).collect();
+    move |case: &Case| {
         let of = |(small, _): &&(Group, Group)| small.benchmarks.iter().any(|name| name == case.benchmark());
-        let found = self.parts.iter().filter(of).find_map(|(small, stated)| restored(small, stated, case));
+        let found = parts.iter().filter(of).find_map(|(small, stated)| restored(small, stated, case));
         found.unwrap_or_else(|| case.clone())
     }
 }
@@ -228,12 +218,12 @@ mod tests {
         };
         let groups = [of("disk.io").with("volume", sizes(&[GIB])), group];
         for (block, volume, threads) in [("8K", "1073742", 1), ("80M", "160M", 1), ("80M", "320M", 2)] {
-            let stated = Unscaled::new(&groups, 0.001, on_files).case(&case(block, volume, threads));
+            let stated = unscaling(&groups, 0.001, on_files)(&case(block, volume, threads));
             assert_eq!(stated, case(block, "1G", threads), "{block}");
         }
         let foreign = case("4K", "1073742", 1);
-        assert_eq!(Unscaled::new(&groups, 0.001, on_files).case(&foreign), foreign);
-        assert_eq!(Unscaled::new(&groups, 1.0, on_files).case(&case("8K", "1G", 1)), case("8K", "1G", 1));
+        assert_eq!(unscaling(&groups, 0.001, on_files)(&foreign), foreign);
+        assert_eq!(unscaling(&groups, 1.0, on_files)(&case("8K", "1G", 1)), case("8K", "1G", 1));
     }
 
     proptest! {

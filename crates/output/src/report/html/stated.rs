@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::case::{Case, Value};
-use plimsoll_model::plan::scale::{SCALED_KEYS, Unscaled};
+use plimsoll_model::plan::scale::{SCALED_KEYS, unscaling};
 use plimsoll_model::plan::{Group, file};
 use plimsoll_result::document::Run;
 
@@ -17,9 +17,9 @@ impl StatedCases {
     pub(super) fn of(run: &Run) -> Self {
         let file = file::parse_kept("plan", &run.plan.text).ok();
         let groups = file.map(|file| file.groups).unwrap_or_default();
-        let unscaled = Unscaled::new(&groups, run.plan.scale, plimsoll_bench::uses_test_files);
+        let unscaled = unscaling(&groups, run.plan.scale, plimsoll_bench::uses_test_files);
         let cases = run.measurements.iter().filter(|_| run.plan.scale != 1.0);
-        let cases = cases.map(|m| (m.case.id().as_str().to_owned(), unscaled.case(&m.case))).collect();
+        let cases = cases.map(|m| (m.case.id().as_str().to_owned(), unscaled(&m.case))).collect();
         Self { groups, cases }
     }
 
