@@ -27,18 +27,10 @@ pub struct LevelLoss {
 }
 
 impl ProbeLevel {
-    /// Returns how much worse the machine was after the command; `None` if not beyond the noise.
-    pub fn change(&self) -> Option<LevelLoss> {
-        self.loss(self.before?, self.after?)
-    }
-
-    /// Returns how much worse this machine is before the command than `usual`, a value of the
-    /// baseline; `None` if not beyond the noise.
-    pub fn change_from(&self, usual: f64) -> Option<LevelLoss> {
-        self.loss(usual, self.before?)
-    }
-
-    fn loss(&self, before: f64, after: f64) -> Option<LevelLoss> {
+    /// Returns how much worse the value `after` is than the earlier value `before`; `None` if not
+    /// beyond the noise, or if one is unknown.
+    pub fn loss(&self, before: Option<f64>, after: Option<f64>) -> Option<LevelLoss> {
+        let (before, after) = before.zip(after)?;
         let kept = if self.higher_is_better { after / before } else { before / after };
         let loss = 1.0 - kept;
         (loss.is_finite() && loss > self.noise).then(|| LevelLoss { name: self.name.clone(), loss })

@@ -129,13 +129,13 @@ fn decide(document: &mut SteadyDocument, baseline: Option<&(String, SteadyDocume
         intervals.fold((0.0, 0.0), |(ran, time), one| (ran + one.run, time + one.to - one.from));
     // A command that hardly ran cannot have been slowed down.
     let levels = document.levels.iter().filter(|_| ran >= MIN_RUN * time);
-    let levels: Vec<LevelLoss> = levels.filter_map(ProbeLevel::change).collect();
+    let levels: Vec<LevelLoss> = levels.filter_map(|level| level.loss(level.before, level.after)).collect();
     let mut losses: Vec<LevelLoss> = Vec::new();
     if let Some((name, other)) = baseline {
         document.differences = document.machine.differences(&other.machine);
         let usual = |level: &ProbeLevel| {
             let there = other.levels.iter().find(|there| there.name == level.name)?;
-            level.change_from(there.before?)
+            level.loss(there.before, level.before)
         };
         losses = document.levels.iter().filter_map(usual).collect();
         document.baseline = Some(name.clone());
