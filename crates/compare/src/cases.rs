@@ -109,15 +109,6 @@ impl<'a> SideFigures<'a> {
         side.runs.iter().filter(lacks).collect()
     }
 
-    pub(super) fn has_interrupted(&self) -> bool {
-        self.without.iter().any(MissingResult::is_interrupted)
-    }
-
-    /// Returns whether the results that `side` lacks of the case are all missing by interruptions.
-    pub(super) fn lacks_only_interrupted(&self, side: &ComparedSide) -> bool {
-        self.absent(side).is_empty() && self.without.iter().all(MissingResult::is_interrupted)
-    }
-
     /// Returns the metric named like `wanted` in each run that has it; `None` if units differ.
     pub(super) fn metric(&self, wanted: &MetricResult) -> Option<Vec<RunMetric>> {
         let runs = self.all.chunk_by(|a, b| ptr::eq(a.run, b.run));

@@ -130,7 +130,9 @@ fn of_one([a, b]: [Option<&SideFigures<'_>>; 2], [first, second]: [&ComparedSide
 
 /// Returns whether `a` lacks results by interruptions, and `b`, the second side, by nothing else.
 fn is_interrupted([a, b]: [&SideFigures<'_>; 2], second: &ComparedSide) -> bool {
-    a.has_interrupted() && b.lacks_only_interrupted(second)
+    a.without.iter().any(MissingResult::is_interrupted)
+        && b.absent(second).is_empty()
+        && b.without.iter().all(MissingResult::is_interrupted)
 }
 
 impl Uncompared {

@@ -19,7 +19,7 @@ use plimsoll_machine::health::{HardwareFault, Health};
 use plimsoll_machine::{CpuSet, Machine, Others, Virtualisation};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, Status};
-use plimsoll_model::sample::{FailureCause as Lost, WrongAnswer};
+use plimsoll_model::sample::{FailureCause as Lost, WrongAnswer, WrongAnswerSource};
 pub use plimsoll_stats::MISSED;
 pub use threshold::{Threshold, ThresholdSource};
 pub use usual::{UsualFigures, is_same_machine};
@@ -174,10 +174,10 @@ impl Gate {
         }
     }
 
-    /// Records the measurement's wrong answer, unless other machines may have caused it.
+    /// Records the measurement's wrong answer; not of a network, which other machines may cause.
     fn add_wrong(&mut self, measurement: &Measurement) {
-        let wrong = measurement.wrong_answer.as_deref().filter(|wrong| wrong.is_of_this_machine());
-        self.wrong.extend(wrong.cloned());
+        let wrong = measurement.wrong_answer.as_deref();
+        self.wrong.extend(wrong.filter(|wrong| wrong.origin != WrongAnswerSource::Network).cloned());
     }
 
     /// Records a new setting, such as a rate limit, that keeps a case below its usual figure; once

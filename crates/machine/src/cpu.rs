@@ -376,7 +376,7 @@ fn kinds(s: &Survey, info: &cpuinfo::CpuInfo, online: &CpuSet) -> Vec<CoreKind> 
     let mut kinds: Vec<CoreKind> = named.collect();
     for id in online.iter() {
         let Some(midr) = cpuinfo::midr(s.root, id).or_else(|| info.midr_of(id)) else { continue };
-        let name = cpuinfo::midr_name(midr);
+        let name = format!("midr {midr:#018x}");
         match kinds.iter_mut().find(|kind| kind.name == name) {
             Some(kind) => kind.cpus.insert(id),
             None => kinds.push(CoreKind { name, cpus: CpuSet::single(id) }),

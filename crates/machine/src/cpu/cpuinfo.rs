@@ -31,10 +31,6 @@ pub(super) struct CpuInfo {
     midrs: Vec<(usize, u64)>,
 }
 
-pub(super) fn midr_name(midr: u64) -> String {
-    format!("midr {midr:#018x}")
-}
-
 impl ArmId {
     pub(super) fn named(kind: &str) -> Option<Self> {
         u64::from_str_radix(kind.strip_prefix("midr 0x")?, 16).ok().map(Self::of)

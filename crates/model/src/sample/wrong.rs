@@ -121,11 +121,6 @@ impl WrongAnswer {
         Self { detail: detail.into(), ..self }
     }
 
-    /// Returns whether this machine gave the answer; a network path also belongs to other machines.
-    pub fn is_of_this_machine(&self) -> bool {
-        self.origin != WrongAnswerSource::Network
-    }
-
     /// Returns the CPU that gave the answer; `None` unless it is a single CPU.
     pub fn cpu(&self) -> Option<usize> {
         if let WrongAnswerSource::Cpu(cpu) = self.origin { Some(cpu) } else { None }
