@@ -18,7 +18,7 @@ use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::clock::ProbeWork;
 use crate::gemm::{CoreCaches, NoTile, tile_for};
 use crate::isa::Isa;
-use crate::team::{Team, TeamError};
+use crate::team::{Team, TeamError, has_duplicates};
 use crate::watch::{TeamClocks, ThreadClock};
 use apply::{Strips, columns_per_group};
 use back::Back;
@@ -152,7 +152,7 @@ impl Lu {
             })
         })?;
         let workers = workers.into_iter().collect::<Result<_, _>>()?;
-        let (solution, alone) = (vec![0.0; system.grid.order], unlimited && !team.shares_cpus());
+        let (solution, alone) = (vec![0.0; system.grid.order], unlimited && !has_duplicates(team.cpus()));
         Ok(Self { system, numbers, solution, factored, workers, alone })
     }
 

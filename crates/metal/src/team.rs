@@ -235,11 +235,6 @@ impl Team {
         self.cpus.len()
     }
 
-    /// Returns whether any two threads are pinned to the same CPU.
-    pub fn shares_cpus(&self) -> bool {
-        has_duplicates(&self.cpus)
-    }
-
     /// Runs `work` on every thread, starting together, and returns the results in the order of
     /// threads. Fails with the first thread that panicked; the team can be used again.
     pub fn run<T, F>(&mut self, work: F) -> Result<Vec<T>, TeamError>
@@ -371,7 +366,7 @@ impl TeamFailure {
     }
 }
 
-fn has_duplicates(cpus: &[usize]) -> bool {
+pub(crate) fn has_duplicates(cpus: &[usize]) -> bool {
     cpus.iter().collect::<BTreeSet<_>>().len() < cpus.len()
 }
 
