@@ -24,23 +24,35 @@ pub(crate) enum Seal {
     Sealed,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("verify failed at offset {offset}: {how}")]
 pub(crate) struct WrongSector {
     /// Offset in bytes.
     pub(crate) offset: u64,
     pub(crate) how: SectorError,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SectorError {
     /// Written for another location, or not by plimsoll.
+    #[error("the sector there is not one that was written to that place")]
     Address,
     /// The bytes do not match the checksum.
+    #[error("the sector is the right one, but its bytes do not fit their checksum")]
     Checksum,
     /// A trimmed sector that is not zero.
+    #[error("the sector there was trimmed and does not read as zeros")]
     NotFreed,
     /// A version that was found and cannot be there; oldest and newest possible version.
+    #[error("{}", impossible_version(*.found, *.oldest, *.newest))]
     Generation { found: u64, oldest: u64, newest: u64 },
+}
+
+fn impossible_version(found: u64, oldest: u64, newest: u64) -> String {
+    match found < oldest {
+        true => format!("an old version came back (write number {found}, after number {newest} was done)"),
+        false => format!("write number {found} is there, but {newest} was the last to that place"),
+    }
 }
 
 impl SectorError {
@@ -76,25 +88,6 @@ impl std::fmt::Display for SectorContent {
             SectorContent::Own(None) => f.write_str("the right sector with corrupted bytes"),
             SectorContent::Foreign(head) => {
                 write!(f, "data that plimsoll did not write: {:016x}…", u64::from_be_bytes(*head))
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for WrongSector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "verify failed at offset {}: ", self.offset)?;
-        match self.how {
-            SectorError::Address => f.write_str("the sector there is not one that was written to that place"),
-            SectorError::Checksum => {
-                f.write_str("the sector is the right one, but its bytes do not fit their checksum")
-            }
-            SectorError::NotFreed => f.write_str("the sector there was trimmed and does not read as zeros"),
-            SectorError::Generation { found, oldest, newest } if found < oldest => {
-                write!(f, "an old version came back (write number {found}, after number {newest} was done)")
-            }
-            SectorError::Generation { found, newest, .. } => {
-                write!(f, "write number {found} is there, but {newest} was the last to that place")
             }
         }
     }
