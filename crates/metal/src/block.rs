@@ -63,7 +63,6 @@ pub struct BlockShape {
 
 /// Reason why a [`Region`] cannot be made.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum BlockError {
     /// No kernel processes blocks of this size.
     #[error("blocks of {0} bytes: write 1, 2, 4, 8 or a multiple of {LINE_BYTES}")]

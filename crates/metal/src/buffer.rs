@@ -57,7 +57,6 @@ pub struct Resident {
 
 /// Reason why a buffer cannot be made or inspected.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum BufferError {
     /// The requested size is 0 bytes.
     #[error("a buffer of 0 bytes was asked for: choose a larger size")]

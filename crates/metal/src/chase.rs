@@ -41,7 +41,6 @@ pub struct ChaseShape {
 
 /// Reason why a chase cannot be made, or is wrong.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ChaseError {
     /// The stride is not a multiple of the cache line, or the group not one of the stride.
     #[error(

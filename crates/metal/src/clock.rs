@@ -28,7 +28,6 @@ const LINK_TOLERANCE: f64 = 0.005;
 
 /// Reason why the core clock cannot be measured.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ClockUnknown {
     /// There is no chain for this architecture.
     #[error("core clock unknown: no chain of one-cycle additions is written for this processor architecture")]

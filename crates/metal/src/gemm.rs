@@ -66,7 +66,6 @@ impl Real for f32 {
 
 /// Reason why an instruction set has no multiplication here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum NoTile {
     /// The processor lacks the instruction set.
     #[error(transparent)]

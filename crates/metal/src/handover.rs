@@ -30,7 +30,6 @@ pub enum HandoverMethod {
 
 /// Reason why a pair of CPUs has no hand-over latency.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum HandoverError {
     /// Both CPUs are the same: the threads would wait for the scheduler, not for each other.
     #[error("two different CPUs are required: CPU {0} is given twice")]

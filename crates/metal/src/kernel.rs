@@ -22,7 +22,6 @@ pub(crate) use vectors::Vectors;
 
 /// One step of an accumulator x with its lane's constants a and b, or with the next accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Recurrence {
     /// x ← x·a + b, rounded once.
     FusedScale,

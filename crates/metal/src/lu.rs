@@ -33,7 +33,6 @@ pub const MOST_BLOCK: usize = 1024;
 
 /// Reason why a system was not set up or solved.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum LuError {
     /// No kernel for this instruction set on this processor.
     #[error(transparent)]

@@ -166,7 +166,6 @@ impl TeamOutcome {
 
 /// Reason why there is no outcome.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SlicedError {
     /// The team could not run.
     #[error(transparent)]

@@ -17,7 +17,6 @@ use barrier::{Barrier, Broken};
 
 /// Reason why a team was not formed or a run not finished.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TeamError {
     /// The list of processors is empty.
     #[error("no CPU to run on: the list of CPUs is empty")]

@@ -10,7 +10,6 @@ use crate::kernel::{UnknownName, find_name};
 
 /// An instruction set with kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum Isa {
     /// Plain Rust, compiled for the baseline of the architecture.
     Portable,
@@ -61,7 +60,6 @@ pub(crate) const fn is_hidden(_feature: &str) -> bool {
 
 /// Reason why an instruction set or kernel cannot run here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Absence {
     /// Processor or operating system lacks a feature of the instruction set.
     #[error("{isa} is not supported by this CPU: needs {feature}")]

@@ -9,7 +9,6 @@ const ASKED: usize = 256;
 
 /// Reason why memory of a node is not available, or its location unknown.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum NumaError {
     /// The node does not exist, has no memory or is outside this cpuset.
     #[error(

@@ -31,7 +31,6 @@ pub struct ProductShape {
 
 /// Reason why a product cannot be computed.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum GemmError {
     /// The instruction set has no tile here.
     #[error(transparent)]

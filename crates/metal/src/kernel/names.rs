@@ -7,7 +7,6 @@ use super::Op;
 
 /// Type of the numbers that a kernel computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum Element {
     /// IEEE 754 binary64.
     F64,
