@@ -101,7 +101,7 @@ impl Pairs {
     fn latency(&mut self, cpus: [usize; 2], time: Duration) -> Result<Option<f64>, CannotMeasure> {
         match (self.bounce)(cpus, self.exchange, time) {
             Ok(one_way) => Ok(median(one_way)),
-            Err(stalled @ HandoverError::Stalled { .. }) => {
+            Err(stalled @ HandoverError::Stalled(_)) => {
                 let times = self.stalled.as_ref().map_or(0, |(_, times)| *times) + 1;
                 self.stalled = Some((stalled.to_string(), times));
                 Ok(None)
@@ -203,7 +203,7 @@ mod tests {
         time: Duration,
     ) -> Result<Vec<f64>, HandoverError> {
         match cpus.contains(&2) {
-            true => Err(HandoverError::Stalled { cpus, patience: Duration::from_secs(2) }),
+            true => Err(HandoverError::Stalled(cpus)),
             false => by_distance(cpus, exchange, time),
         }
     }

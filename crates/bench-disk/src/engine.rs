@@ -123,7 +123,7 @@ pub(crate) fn open_on(
         DiskEngine::NullCall => whole(AnyEngine::NoCall(OneAtATime::new(NoCall, block, clock)?)),
         DiskEngine::Libaio => match LinuxAio::new(files, depth, block, clock) {
             Ok(aio) => whole(AnyEngine::Aio(aio)),
-            Err(RingError::Enter { errno }) => {
+            Err(RingError::Enter(errno)) => {
                 let why = format!("io_setup(2) failed: {errno}; raise the sysctl fs.aio-max-nr");
                 Ok(Opened { engine: calls()?, fell_back: Some(why) })
             }
@@ -135,7 +135,7 @@ pub(crate) fn open_on(
                 Ok(Opened { engine: calls()?, fell_back: Some(why.to_string()) })
             }
             // A device without polling queues fails at the first transfer.
-            Err(RingError::Enter { errno: Errno::OPNOTSUPP | Errno::INVAL }) if polling.completion => {
+            Err(RingError::Enter(Errno::OPNOTSUPP | Errno::INVAL)) if polling.completion => {
                 let less = DiskEngine::IoUring(Polling { completion: false, ..polling });
                 let opened = open_on(less, files, depth, block, access, clock)?;
                 let why = "the device or its driver has no queues to poll (nvme.poll_queues)".to_owned();

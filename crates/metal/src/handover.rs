@@ -37,17 +37,12 @@ pub enum HandoverError {
     /// The threads could not be started, pinned or run.
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// A hand-over timed out.
+    /// A hand-over between these CPUs timed out.
     #[error(
         "CPUs {} and {}: no hand-over within {:.1} s: one of them is busy with other work; measure when it is idle, or exclude the CPU (taskset)",
-        .cpus[0], .cpus[1], .patience.as_secs_f64()
+        .0[0], .0[1], MAX_HANDOVER_WAIT.as_secs_f64()
     )]
-    Stalled {
-        /// The CPUs.
-        cpus: [usize; 2],
-        /// Timeout.
-        patience: Duration,
-    },
+    Stalled([usize; 2]),
     /// The two threads counted different numbers of turns: memory or coherency is broken.
     #[error("CPUs {} and {}: {} turns were written and {} answered", .cpus[0], .cpus[1], .turns[0], .turns[1])]
     Miscounted {
@@ -111,7 +106,7 @@ impl ThreadPair {
         let turns = [0, 1].map(|index| seats.get(index).map_or(0, |(_, turns)| *turns));
         let outcomes: Result<Vec<_>, GivenUp> = seats.into_iter().map(|(bounced, _)| bounced).collect();
         let bounced = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
-        let bounced = bounced.ok_or(HandoverError::Stalled { cpus, patience: MAX_HANDOVER_WAIT })?;
+        let bounced = bounced.ok_or(HandoverError::Stalled(cpus))?;
         if turns[0] != turns[1] {
             return Err(HandoverError::Miscounted { cpus, turns });
         }

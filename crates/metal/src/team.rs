@@ -31,14 +31,9 @@ pub enum TeamError {
         /// Allowed processors as a list of ranges.
         allowed: String,
     },
-    /// The kernel refused to read or set the affinity.
-    #[error("cannot pin a thread to CPU {cpu}: {source}")]
-    Pin {
-        /// Requested processor.
-        cpu: usize,
-        /// Error of the kernel.
-        source: std::io::Error,
-    },
+    /// The kernel refused to read or set the affinity of a thread for this processor.
+    #[error("cannot pin a thread to CPU {0}: {1}")]
+    Pin(usize, std::io::Error),
     /// A thread could not be started.
     #[error("cannot start thread {number} of {wanted}: {source}; {limit}")]
     Spawn {
@@ -180,7 +175,7 @@ impl Team {
     /// thread left running, if a processor is not allowed or a thread cannot be started.
     pub fn new(cpus: &[usize]) -> Result<Self, TeamError> {
         let first = *cpus.first().ok_or(TeamError::Empty)?;
-        let allowed = affinity::allowed().map_err(|source| TeamError::Pin { cpu: first, source })?;
+        let allowed = affinity::allowed().map_err(|source| TeamError::Pin(first, source))?;
         if let Some(&cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
             return Err(TeamError::NotAllowed { cpu, allowed: ranges(&allowed) });
         }
@@ -219,7 +214,7 @@ impl Team {
                 Ok(false) => std::io::Error::other("the kernel kept another affinity mask"),
                 Err(error) => error,
             };
-            return Err(TeamError::Pin { cpu, source: refusal });
+            return Err(TeamError::Pin(cpu, refusal));
         }
         Ok(())
     }

@@ -36,9 +36,9 @@ impl Queue {
                 refused @ Err(Errno::OPNOTSUPP | Errno::INVAL) => refused,
                 Err(_) => Ok(0),
             };
-            rustix::fs::ftruncate(file, 0).map_err(|errno| RingError::Enter { errno })?;
+            rustix::fs::ftruncate(file, 0).map_err(RingError::Enter)?;
         }
-        outcome.map(|_| ()).map_err(|errno| RingError::Enter { errno })
+        outcome.map(|_| ()).map_err(RingError::Enter)
     }
 
     fn first_block(&mut self, op: RequestKind) -> Result<Result<usize, Errno>, RingError> {

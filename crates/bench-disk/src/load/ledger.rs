@@ -26,14 +26,12 @@ struct BlockState {
     mixed: bool,
 }
 
-/// The file is too large for a ledger.
+/// The file is too large for a ledger; the bytes that one needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "--verify needs {needs} bytes of memory to know what each block holds; use a smaller --size or a larger --block"
+    "--verify needs {0} bytes of memory to know what each block holds; use a smaller --size or a larger --block"
 )]
-pub(crate) struct TooLarge {
-    needs: u64,
-}
+pub(crate) struct TooLarge(u64);
 
 /// Versions of all places in a part of the file. Places without a write have generation 0.
 #[derive(Debug)]
@@ -57,7 +55,7 @@ impl Ledger {
             Ok(count) if needs <= MAX_LEDGER_BYTES => {
                 Ok(Ledger { begin, unit, places: vec![BlockState::default(); count], clock: 0 })
             }
-            _ => Err(TooLarge { needs }),
+            _ => Err(TooLarge(needs)),
         }
     }
 

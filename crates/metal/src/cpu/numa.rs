@@ -10,16 +10,11 @@ const ASKED: usize = 256;
 /// Reason why memory of a node is not available, or its location unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum NumaError {
-    /// The node does not exist, has no memory or is outside this cpuset.
+    /// The node does not exist, has no memory or is outside this cpuset (set_mempolicy(2)).
     #[error(
-        "cannot allocate memory on NUMA node {node}: {source}; check that the node has memory and that the cpuset allows it"
+        "cannot allocate memory on NUMA node {0}: {1}; check that the node has memory and that the cpuset allows it"
     )]
-    Policy {
-        /// Requested node.
-        node: usize,
-        /// Error of set_mempolicy(2).
-        source: io::Error,
-    },
+    Policy(usize, io::Error),
     /// The kernel does not report the location of pages.
     #[error("cannot find out on which NUMA node the memory is: {0}")]
     Place(io::Error),
@@ -28,7 +23,7 @@ pub enum NumaError {
 /// Runs `work` and returns its result. Memory that `work` touches first is bound to NUMA node
 /// `node`. On an error, `work` does not run.
 pub fn on_node<T>(node: usize, work: impl FnOnce() -> T) -> Result<T, NumaError> {
-    let refused = |source| NumaError::Policy { node, source };
+    let refused = |source| NumaError::Policy(node, source);
     let mut mask = [0_u64; MOST_NODES / 64];
     let word = mask.get_mut(node / 64).ok_or_else(|| refused(io::ErrorKind::InvalidInput.into()))?;
     *word = 1 << (node % 64);
@@ -89,7 +84,7 @@ mod tests {
 
     fn allowed<T>(result: Result<T, NumaError>) -> Option<T> {
         match result {
-            Err(NumaError::Policy { source, .. } | NumaError::Place(source))
+            Err(NumaError::Policy(_, source) | NumaError::Place(source))
                 if matches!(source.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) =>
             {
                 writeln!(io::stderr(), "SKIPPED a test of NUMA nodes: {source}").unwrap();

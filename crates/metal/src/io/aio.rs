@@ -71,7 +71,7 @@ impl<F: AsFd> Aio<F> {
         // SAFETY: the kernel writes the context's number to the variable, which must be 0 before.
         let made = unsafe { libc::syscall(libc::SYS_io_setup, depth as libc::c_ulong, &raw mut context) };
         if made != 0 {
-            return Err(RingError::Enter { errno: errno() });
+            return Err(RingError::Enter(errno()));
         }
         Ok(Aio {
             context,
@@ -97,7 +97,7 @@ impl<F: AsFd> Aio<F> {
             RequestKind::WriteThrough => (PWRITE_COMMAND, libc::RWF_DSYNC),
             RequestKind::WriteSync => (PWRITE_COMMAND, libc::RWF_SYNC),
             RequestKind::DataSync | RequestKind::Sync => (PREAD_COMMAND, 0),
-            RequestKind::Trim => return Err(RingError::Enter { errno: Errno::OPNOTSUPP }),
+            RequestKind::Trim => return Err(RingError::Enter(Errno::OPNOTSUPP)),
         };
         self.blocks[slot] = ControlBlock {
             data: slot as u64,
@@ -133,7 +133,7 @@ impl<F: AsFd> Aio<F> {
                 Ok(count) if count > 0 => count.min(self.slots.queued.len()),
                 _ => match errno() {
                     Errno::INTR => continue,
-                    errno => return Err(RingError::Enter { errno }),
+                    errno => return Err(RingError::Enter(errno)),
                 },
             };
             self.slots.accept(count, submitted_ns);
@@ -196,7 +196,7 @@ impl<F: AsFd> Aio<F> {
                 Err(_) => match errno() {
                     Errno::INTR if least > 0 => {}
                     Errno::INTR => return Ok(()),
-                    errno => return Err(RingError::Enter { errno }),
+                    errno => return Err(RingError::Enter(errno)),
                 },
             }
         }

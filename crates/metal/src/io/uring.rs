@@ -66,9 +66,8 @@ impl<F: AsFd> Ring<F> {
         let descriptors: Vec<_> = slots.files.iter().map(|file| file.as_fd().as_raw_fd()).collect();
         let granted = Granted {
             // SAFETY: the ring drops the buffers only after the kernel has finished every request.
-            buffers: unsafe { uring.submitter().register_buffers(&slots.vectors()) }
-                .map_err(|e| errno_of(&e)),
-            file: uring.submitter().register_files(&descriptors).map_err(|e| errno_of(&e)),
+            buffers: unsafe { uring.submitter().register_buffers(&slots.vectors()) }.map_err(errno_of),
+            file: uring.submitter().register_files(&descriptors).map_err(errno_of),
         };
         Ok(Ring { uring, slots, polling, granted, not_send: PhantomData })
     }
@@ -148,10 +147,10 @@ impl<F: AsFd> Ring<F> {
         let mut taken = 0;
         while !self.slots.queued.is_empty() {
             let submitted_ns = self.slots.clock.now_ns();
-            let count = match self.uring.submit().map_err(|e| errno_of(&e)) {
+            let count = match self.uring.submit().map_err(errno_of) {
                 Ok(count) => count.min(self.slots.queued.len()),
                 Err(Errno::INTR) => continue,
-                Err(errno) => return Err(RingError::Enter { errno }),
+                Err(errno) => return Err(RingError::Enter(errno)),
             };
             // A polling kernel thread takes all of them.
             let count = if self.polling.submission { self.slots.queued.len() } else { count };
@@ -167,9 +166,9 @@ impl<F: AsFd> Ring<F> {
         self.submit()?;
         let wanted = at_least.min(self.slots.in_flight);
         while self.uring.completion().len() < wanted {
-            match self.uring.submit_and_wait(wanted).map_err(|e| errno_of(&e)) {
+            match self.uring.submit_and_wait(wanted).map_err(errno_of) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(RingError::Enter { errno }),
+                Err(errno) => return Err(RingError::Enter(errno)),
             }
         }
         Ok(self.reap(done))
@@ -190,9 +189,9 @@ impl<F: AsFd> Ring<F> {
             // Deferred completions are delivered only to a thread that enters the kernel for them.
             self.ask_for_completions(0)
         };
-        match entered.map_err(|e| errno_of(&e)) {
+        match entered.map_err(errno_of) {
             Ok(_) | Err(Errno::INTR | Errno::TIME) => Ok(self.reap(done)),
-            Err(errno) => Err(RingError::Enter { errno }),
+            Err(errno) => Err(RingError::Enter(errno)),
         }
     }
 
@@ -227,7 +226,7 @@ impl<F> Drop for Ring<F> {
         }
         while self.slots.in_flight > 0 {
             let wanted = u32::try_from(self.slots.in_flight).unwrap_or(u32::MAX);
-            match self.ask_for_completions(wanted).map_err(|e| errno_of(&e)) {
+            match self.ask_for_completions(wanted).map_err(errno_of) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => {
                     self.slots.leak();

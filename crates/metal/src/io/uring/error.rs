@@ -62,13 +62,8 @@ pub enum RingError {
     )]
     Memory(usize),
     /// A file cannot be mapped.
-    #[error("{bytes} bytes of a file cannot be mapped: {errno}")]
-    Mapping {
-        /// Size of the mapping.
-        bytes: usize,
-        /// Error of mmap(2).
-        errno: Errno,
-    },
+    #[error("{0} bytes of a file cannot be mapped: {1}")]
+    Mapping(usize, Errno),
     /// The slot does not exist or is in use.
     #[error("slot {slot} of {depth} does not exist or is in use")]
     Slot {
@@ -96,9 +91,6 @@ pub enum RingError {
         files: usize,
     },
     /// io_uring_enter(2) failed.
-    #[error("io_uring_enter: {errno}")]
-    Enter {
-        /// Error of the call.
-        errno: Errno,
-    },
+    #[error("io_uring_enter: {0}")]
+    Enter(Errno),
 }

@@ -21,7 +21,7 @@ pub fn transfer_buffer(bytes: usize) -> Result<Buffer, RingError> {
 pub(super) fn set_up(entries: u32, polling: Polling) -> Result<IoUring, RingError> {
     let uring = build(entries, polling).map_err(|e| {
         let sysctl = std::fs::read_to_string(SYSCTL).ok();
-        Unavailable::classify(errno_of(&e), sysctl.as_deref())
+        Unavailable::classify(errno_of(e), sysctl.as_deref())
     })?;
     let mut probe = io_uring::Probe::new();
     let probed = uring.submitter().register_probe(&mut probe);
@@ -49,7 +49,7 @@ fn build(entries: u32, polling: Polling) -> std::io::Result<IoUring> {
 
 fn build_quietest(entries: u32) -> std::io::Result<IoUring> {
     // An unknown set-up flag is EINVAL (io_uring_setup(2)): only that leads to the next attempt.
-    let unknown = |e: &std::io::Error| errno_of(e) == Errno::INVAL;
+    let unknown = |e: &std::io::Error| Errno::from_io_error(e) == Some(Errno::INVAL);
     // Completions are delivered only while the thread waits (Linux 6.1).
     match IoUring::builder().dontfork().setup_single_issuer().setup_defer_taskrun().build(entries) {
         Err(e) if unknown(&e) => {}
@@ -63,6 +63,6 @@ fn build_quietest(entries: u32) -> std::io::Result<IoUring> {
     IoUring::builder().dontfork().build(entries)
 }
 
-pub(super) fn errno_of(error: &std::io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
+pub(super) fn errno_of(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
