@@ -75,8 +75,8 @@ impl From<StoreError> for Failure {
 impl From<UnwritableTarget> for Failure {
     fn from(error: UnwritableTarget) -> Self {
         match &error {
-            UnwritableTarget::Refused { .. } => unfit(&error),
-            UnwritableTarget::Failed { .. } => Self::environment(error.to_string()),
+            UnwritableTarget::Refused(..) => unfit(&error),
+            UnwritableTarget::Failed(..) => Self::environment(error.to_string()),
         }
     }
 }
@@ -84,11 +84,11 @@ impl From<UnwritableTarget> for Failure {
 /// Returns the failure for an output that does not open: code 3 (refused), 130 (no reader) or 2.
 pub(crate) fn unfit(error: &UnwritableTarget) -> Failure {
     let code = match error {
-        UnwritableTarget::Refused { .. } => code::REFUSED,
-        UnwritableTarget::Failed { cause, .. } if cause.kind() == std::io::ErrorKind::TimedOut => {
+        UnwritableTarget::Refused(..) => code::REFUSED,
+        UnwritableTarget::Failed(_, cause) if cause.kind() == std::io::ErrorKind::TimedOut => {
             code::INTERRUPTED
         }
-        UnwritableTarget::Failed { .. } => code::USAGE,
+        UnwritableTarget::Failed(..) => code::USAGE,
     };
     Failure { line: error.to_string(), code }
 }

@@ -34,22 +34,13 @@ const WRITE_FLAGS: OFlags = OFlags::WRONLY
 /// Error of writing a document.
 #[derive(Debug, thiserror::Error)]
 pub enum UnwritableTarget {
-    /// A system call failed.
-    #[error("cannot write {path}: {cause}; use another file")]
-    Failed {
-        /// File name.
-        path: String,
-        /// System error.
-        cause: io::Error,
-    },
-    /// Refused because another user could have put it there, or writing could do harm.
-    #[error("{path} is not written, for safety: {why}")]
-    Refused {
-        /// File name.
-        path: String,
-        /// Reason and remedy.
-        why: String,
-    },
+    /// A system call failed for the file of this name.
+    #[error("cannot write {0}: {1}; use another file")]
+    Failed(String, io::Error),
+    /// Refused because another user could have put it there, or writing could do harm; file name,
+    /// reason and remedy.
+    #[error("{0} is not written, for safety: {1}")]
+    Refused(String, String),
 }
 
 /// Interrupts and messages while a writer waits.
@@ -193,8 +184,8 @@ impl UnwritableTarget {
     fn new(error: LinkError, path: &Path) -> Self {
         let path = if is_stdout(path) { "to stdout".to_owned() } else { shown_path(path) };
         match error {
-            LinkError::Refused(why) => Self::Refused { path, why },
-            LinkError::Failed(cause) => Self::Failed { path, cause },
+            LinkError::Refused(why) => Self::Refused(path, why),
+            LinkError::Failed(cause) => Self::Failed(path, cause),
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn site(typed: &SiteCommand) -> Result<ExitCode, Failure> {
 impl From<SiteError> for Failure {
     fn from(error: SiteError) -> Self {
         let code = match error {
-            SiteError::Foreign(_) | SiteError::Page(UnwritableTarget::Refused { .. }) => code::REFUSED,
+            SiteError::Foreign(_) | SiteError::Page(UnwritableTarget::Refused(..)) => code::REFUSED,
             SiteError::Locked(_) | SiteError::Failed(..) | SiteError::Page(_) => code::ENVIRONMENT,
         };
         Self { line: error.to_string(), code }

@@ -94,7 +94,7 @@ fn what_cannot_be_written_is_told_before_the_run() {
     ];
     for (path, what) in refused {
         let error = target(&path).unwrap_err();
-        assert!(matches!(&error, UnwritableTarget::Refused { why, .. } if why.contains(what)), "{error}");
+        assert!(matches!(&error, UnwritableTarget::Refused(_, why) if why.contains(what)), "{error}");
     }
 }
 
@@ -124,7 +124,7 @@ fn refused(path: &Path, user: u32) {
     let waits = Waits::without_interrupts(|_| {});
     for error in [target(path).unwrap_err(), open_incremental(path, &waits).err().unwrap()] {
         let told = error.to_string();
-        assert!(matches!(error, UnwritableTarget::Refused { .. }), "{told}");
+        assert!(matches!(error, UnwritableTarget::Refused(..)), "{told}");
         assert!(told.contains(&format!("user {user}")) && !told.contains('\n'), "{told}");
     }
 }
@@ -163,7 +163,7 @@ fn what_another_user_has_planted_is_refused() {
     let checked = target(&at("later")).unwrap();
     symlink(&victim, at("later")).unwrap();
     lchown(at("later"), Some(other), None).unwrap();
-    assert!(matches!(checked.put("new"), Err(UnwritableTarget::Refused { .. })));
+    assert!(matches!(checked.put("new"), Err(UnwritableTarget::Refused(..))));
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
     // Own links are followed and replaced.
     symlink(&victim, at("mine")).unwrap();
@@ -179,7 +179,7 @@ fn a_file_with_a_second_name_is_not_emptied_where_others_write() {
     fs::hard_link(at("victim"), at("events")).unwrap();
     let waits = Waits::without_interrupts(|_| {});
     fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
-    assert!(matches!(open_incremental(&at("events"), &waits), Err(UnwritableTarget::Refused { .. })));
+    assert!(matches!(open_incremental(&at("events"), &waits), Err(UnwritableTarget::Refused(..))));
     assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
     // Only this name is replaced.
     target(&at("events")).unwrap().put("new").unwrap();
