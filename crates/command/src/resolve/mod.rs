@@ -79,7 +79,7 @@ fn in_group(places: &PlanPositions, key: &str, index: Option<usize>, why: String
     if let Some(description) = places.description(key) {
         return other(format!("{description}: {why}"));
     }
-    FileError::at(&places.file, at, why).into()
+    FileError::at(&places.file, at, &why).into()
 }
 
 /// Resolves the command line to a plan with all defaults. Fails for invalid plans or options.

@@ -63,16 +63,13 @@ impl PlanFile {
 
 /// Error in a plan file.
 #[derive(Clone, Debug, thiserror::Error, PartialEq)]
-#[error("plan {place}: {why}")]
-pub struct FileError {
-    place: String,
-    why: String,
-}
+#[error("plan {0}")]
+pub struct FileError(String);
 
 impl FileError {
     /// Creates an error with reason `why` at (line, column), both from 1, of `file` (sanitised).
-    pub fn at(file: &str, (line, column): (usize, usize), why: String) -> Self {
-        Self { place: format!("{file}, line {line}, column {column}"), why }
+    pub fn at(file: &str, (line, column): (usize, usize), why: &str) -> Self {
+        Self(format!("{file}, line {line}, column {column}: {why}"))
     }
 }
 
@@ -111,7 +108,7 @@ const NO_SERVER: &str = "a plan file cannot name a server; give --server on the 
 /// Reads a plan file; fails if it cannot be read, or like [`parse`].
 pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
     let file = shown_path(path);
-    let unreadable = |why: String| vec![FileError { place: file.clone(), why }];
+    let unreadable = |why: String| vec![FileError(format!("{file}: {why}"))];
     let text = read_small(path, MAX_BYTES).map_err(unreadable)?;
     parse(&file, &text)
 }
@@ -129,7 +126,7 @@ pub fn parse_kept(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
 fn parsed(file: &str, text: &str, is_own: bool) -> Result<PlanFile, Vec<FileError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = LinePositions::new(text);
-    let at = |start: usize, why: &str| FileError::at(file, lines.position(start), why.replace('\n', " "));
+    let at = |start: usize, why: &str| FileError::at(file, lines.position(start), &why.replace('\n', " "));
     let table = DeTable::parse(text).map_err(|e| {
         let start = e.span().unwrap_or_default().start;
         let rest = text.get(start..).unwrap_or_default();
