@@ -187,7 +187,7 @@ impl NodePairs {
                         seed,
                         node: Some(node),
                     };
-                    Chase::new(cycle).map(NodeMemory::Chase).map_err(|e| e.to_string())
+                    Chase::new(cycle).map(NodeMemory::Chase).map_err(CannotMeasure::environment)
                 }
                 false => {
                     let shape = BlockShape {
@@ -199,12 +199,11 @@ impl NodePairs {
                         seed,
                     };
                     let made = || (0..most).map(|_| Region::new(shape)).collect::<Result<Vec<Region>, _>>();
-                    affinity::allocate_on_node(Some(node), made)?
-                        .map(NodeMemory::Regions)
-                        .map_err(|e| e.to_string())
+                    let regions = affinity::allocate_on_node(Some(node), made)?;
+                    regions.map(NodeMemory::Regions).map_err(CannotMeasure::environment)
                 }
             };
-            columns.push((node, memory.map_err(CannotMeasure::environment)?));
+            columns.push((node, memory?));
         }
         let kernel = candidates(BlockOp::Read, COPY_BLOCK_BYTES)
             .pop()

@@ -328,12 +328,9 @@ impl WatchJournal {
     pub fn remove(self) -> Result<(), JournalError> {
         let of = |about: std::fs::Metadata| (about.dev(), about.ino());
         let own = self.file.metadata().map(of).map_err(|e| failed("remove", &self.path, e))?;
-        match std::fs::symlink_metadata(&self.path).map(of) {
-            Ok(there) if there == own => {
-                std::fs::remove_file(&self.path).map_err(|e| failed("remove", &self.path, e))
-            }
-            _ => Ok(()),
-        }
+        let is_there = std::fs::symlink_metadata(&self.path).is_ok_and(|there| of(there) == own);
+        let removed = if is_there { std::fs::remove_file(&self.path) } else { Ok(()) };
+        removed.map_err(|e| failed("remove", &self.path, e))
     }
 }
 
