@@ -60,7 +60,7 @@ impl<'a> RunView<'a> {
 
     /// Compares each rate with that of the same case, node and repetition at the fewest threads.
     pub fn compared(&self) -> Vec<Compared<'a>> {
-        let mut groups: Vec<((String, &String, u32), Vec<&'a Measurement>)> = Vec::new();
+        let mut groups: Vec<(_, Vec<&'a Measurement>)> = Vec::new();
         for rate in self.measurements.iter().filter(|m| is_comparable(m)) {
             let key = (kind(rate), &rate.node, rate.repeat);
             match groups.iter_mut().find(|(known, _)| *known == key) {

@@ -55,7 +55,8 @@ fn parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {
     };
     let mut texts: Vec<TextPart> = Vec::new();
     let mut from = 0;
-    for end in documents.iter().map(|part| part.range.clone()).chain(std::iter::once(text.len()..text.len())) {
+    for end in documents.iter().map(|part| part.range.clone()).chain(std::iter::once(text.len()..text.len()))
+    {
         let found = text_parts(&text[from..end.start], ref_tools).into_iter();
         // With both formats, fio writes its normal output around its JSON.
         let found = found.filter(|part| part.ref_tool.is_some_and(|ref_tool| !is_json(ref_tool)));
