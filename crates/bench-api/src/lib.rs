@@ -203,8 +203,8 @@ pub struct Descriptor {
     pub shares_worker: bool,
     /// Whether it waits for a device, which may be very slow: a time budget then interrupts it.
     pub waits_for_a_device: bool,
-    /// Largest relative difference (0.01: 1 %) of each metric between runs on a quiet machine; `None`
-    /// if no bound is guaranteed.
+    /// Largest relative difference (0.01: 1 %) of each metric between runs on a quiet machine; else
+    /// `None`.
     pub noise: Option<f64>,
     /// Pace by which [`Benchmark::sample_seconds`] estimates a fixed amount, if one fits all cases.
     pub pace: Option<fixed::AveragePace>,

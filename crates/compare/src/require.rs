@@ -141,9 +141,7 @@ impl Requirement {
                 plimsoll_bench::find(first.benchmark()).map(|b| b.metrics(first)).unwrap_or_default();
             let names: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
             let (benchmark, names) = (plimsoll_units::text::shown(first.benchmark()), names.join(", "));
-            let meant = OTHER_NAMES.iter().find(|(other, here)| *other == name && names.contains(here));
-            let meant = meant.map(|(_, here)| format!("; here it is {here}")).unwrap_or_default();
-            return Err(wrong(format!("{benchmark} has no metric '{name}'{meant}; it has {names}")));
+            return Err(wrong(format!("{benchmark} has no metric '{name}'; it has {names}")));
         }
         self.check_unit(&meant)?;
         let mut without: Vec<&str> =
@@ -337,15 +335,6 @@ fn unknown_limit(metric: &MetricResult) -> String {
     let reason = metric.limit.as_ref().and_then(|limit| limit.reason.clone());
     reason.map_or("no limit is known".to_owned(), |why| format!("its limit is unknown: {why}"))
 }
-
-/// Names that other tools have for metrics, and the name here.
-const OTHER_NAMES: [(&str, &str); 5] = [
-    ("iops", "rate"),
-    ("bw", "throughput"),
-    ("bandwidth", "throughput"),
-    ("lat", "latency"),
-    ("speed", "rate"),
-];
 
 /// Returns the most similar benchmark name if the first word is `NAME.NAME` but no benchmark.
 fn misspelt(text: &str) -> Option<String> {

@@ -1,6 +1,5 @@
 use plimsoll_machine::Others;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::NOTABLE;
+use plimsoll_model::measurement::{Measurement, NOTABLE};
 use plimsoll_units::quantity::{format_cpus, percent};
 
 /// CPUs used by other processes from which these may be the cause. A mean over the measurement:

@@ -1,8 +1,7 @@
 use plimsoll_machine::Others;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::LimitSource;
-use plimsoll_model::measurement::{Measurement, MetricResult};
-use plimsoll_model::view::NOTABLE;
+use plimsoll_model::measurement::{Measurement, MetricResult, NOTABLE};
 use plimsoll_stats::{Sequential, SequentialDecision};
 use plimsoll_units::quantity::Unit;
 

@@ -18,7 +18,6 @@ use crate::case::Case;
 use crate::limit::Limit;
 use crate::metric::Better;
 use crate::sample::{self, Achieved, CannotMeasure, Conditions, FailureCause, Outcome, Sample, WrongAnswer};
-use crate::view::NOTABLE;
 
 /// Outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,6 +207,9 @@ impl LossCause {
         }
     }
 }
+
+/// Share of the time below which a loss explains nothing.
+pub const NOTABLE: f64 = 0.05;
 
 /// Excluded share of the time above which the delivered figure is shown too.
 pub const DELIVERED_SHOWN: f64 = 0.1;

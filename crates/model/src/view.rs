@@ -153,8 +153,5 @@ pub fn lost(measurement: &Measurement) -> Lost {
     })
 }
 
-/// Share of the time below which a loss explains nothing.
-pub const NOTABLE: f64 = 0.05;
-
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -9,7 +9,7 @@ use crate::names::code;
 /// Crates with several subjects, and their modules from left to right: each may use those before
 /// it.
 const ORDER: &[(&str, &str)] = &[
-    ("model", "case plan warning sample metric words place job limit measurement view fixture"),
+    ("model", "case plan warning sample metric words place job limit measurement fixture view"),
     ("result", "evaluate document finding fleet event fixture"),
     ("command", "cli resolve"),
     ("plimsoll", "failure output app main"),

@@ -5,7 +5,7 @@
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Creates samples from numbers; the error says that there are none, or that one is not finite.
+    /// Creates samples from numbers; fails with a reason without any, or if one is not finite.
     pub fn new(points: Vec<f64>) -> Result<Self, String> {
         let none = "no sample was taken: give the case more time or a smaller size";
         match (points.iter().zip(1..).find(|(point, _)| !point.is_finite()), points.is_empty()) {

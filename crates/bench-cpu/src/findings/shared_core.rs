@@ -5,7 +5,8 @@ use serde_json::json;
 
 use crate::Peak;
 use crate::fact::CPUS;
-use plimsoll_model::view::{Compared, NOTABLE, lost};
+use plimsoll_model::measurement::NOTABLE;
+use plimsoll_model::view::{Compared, lost};
 use plimsoll_model::warning::Warning;
 
 /// Largest speed-up of two threads that counts as none. Two cores give 2, siblings 1.

@@ -172,7 +172,7 @@ fn shown_plans_of_every_kind_have_the_same_cases() {
     }
 }
 
-/// Returns how many cases were asked for, or why there are none.
+/// Returns how many cases were requested, or why there are none.
 fn described(what: &Measurable, common: &Common) -> String {
     let plan = plan(what, common).map_err(|e| e.to_string());
     let all = plan.and_then(|plan| planned(&plan, &machine()).map_err(|e| e.to_string()));

@@ -164,7 +164,7 @@ mod tests {
     fn without_a_link_a_passed_rating_leaves_no_limit() {
         let only = chosen(&[limit(LimitSource::Rated, 100.0).promised()], &[150.0]).expect("a limit");
         assert_eq!((only.value, only.source), (None, LimitSource::Unknown));
-        // What is bound by its interface stays so.
+        // A disk that its interface limits stays so.
         for source in [LimitSource::Rated, LimitSource::User] {
             let held = chosen(&[limit(source, 100.0)], &[150.0]);
             assert_eq!(held.and_then(|limit| limit.value), Some(100.0), "{source:?}");

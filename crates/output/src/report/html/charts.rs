@@ -162,7 +162,7 @@ impl MetricLines<'_> {
         ChartSeries::new(self.named(word), role, self.points.iter().filter_map(point).collect())
     }
 
-    /// Returns the series of delivered values (interruptions included) where they differ.
+    /// Returns the series of delivered values (interruptions included) if they differ.
     fn delivered(&self, height: AxisMapping) -> ChartSeries {
         self.drawn("delivered", SeriesRole::Delivered, |(_, measurement, metric)| {
             let is_headline = measurement.metrics.first().is_some_and(|first| first.name == metric.name);

@@ -3,8 +3,7 @@
 use plimsoll_bench::label::label;
 use plimsoll_bench::{Better, Curve};
 use plimsoll_model::case::{ALL_PAIRS, Case, KEYS};
-use plimsoll_model::measurement::{Flow, Measurement, MetricResult, SamplePoint};
-use plimsoll_model::view::NOTABLE;
+use plimsoll_model::measurement::{Flow, Measurement, MetricResult, NOTABLE, SamplePoint};
 use plimsoll_model::words::human;
 use plimsoll_result::document::Run;
 use plimsoll_stats::{Ratio, Seed, segments};
