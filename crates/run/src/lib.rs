@@ -17,7 +17,6 @@ pub use planned::Planned;
 pub use together::together;
 
 use std::num::NonZeroUsize;
-use std::time::Duration;
 
 use plimsoll_bench::{Candidate, Prepared};
 use plimsoll_machine::Machine;
@@ -197,10 +196,6 @@ pub fn expected_of(machine: &Machine, planned: &Planned) -> f64 {
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
-fn seconds(s: f64) -> Duration {
-    Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
-}
-
 impl Harness<'_> {
     /// Measures all cases of `plan` in order; infeasible ones get an outcome, too. `run` is the run
     /// ID. `before`, outcomes of an interrupted run, come first and are evidence for limits.
@@ -233,8 +228,8 @@ impl Harness<'_> {
             let share = if rest > 0.0 { tools_s[index] / rest } else { 1.0 / (plan.len() - index) as f64 };
             let tools = left_of_tools.map(|left| left * share);
             let later = total_duration(&plan[index + 1..], 1);
-            let of_run = allowed.map(|seconds| OwnTime { seconds, whose: EndedBy::Budget });
-            let of_group = planned.budget.map(|seconds| OwnTime { seconds, whose: EndedBy::GroupBudget });
+            let of_run = allowed.map(|seconds| Budget { seconds, whose: EndedBy::Budget });
+            let of_group = planned.budget.map(|seconds| Budget { seconds, whose: EndedBy::GroupBudget });
             let limits = of_run.into_iter().chain(of_group);
             let own = limits.min_by(|a, b| a.seconds.total_cmp(&b.seconds));
             let outcome = self.outcome(planned, CaseTime { own, later, tools });
@@ -291,7 +286,7 @@ impl Harness<'_> {
         let mut taken = CaseSamples::default();
         let ended = match (&candidate.feasible, room.own) {
             (Err(why), _) => Err(why.clone()),
-            (Ok(()), Some(OwnTime { seconds, .. })) if seconds <= 0.0 => Err(CannotMeasure::out_of_time(
+            (Ok(()), Some(Budget { seconds, .. })) if seconds <= 0.0 => Err(CannotMeasure::out_of_time(
                 "--budget was used up before this case's turn; use a larger --budget, or fewer cases with --only",
             )),
             (Ok(()), _) => self.measure(planned, room, &mut taken),
@@ -304,7 +299,7 @@ impl Harness<'_> {
 
     /// Returns the time limit of a case whose set-up began at `begun` (s): extended to the minimum
     /// of samples if set-up was slow and no later case needs the time; `None` without a limit.
-    fn extended_limit(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
+    fn extended_limit(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<Budget> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
             return Some(own);
@@ -312,7 +307,7 @@ impl Harness<'_> {
         let used = self.clock.now() - begun;
         let spare = self.left()? + BUDGET_GRACE_SHARE * self.budget? - room.later;
         let wanted = used + (MIN_SAMPLES as f64 * sampling.sample_time).min(spare);
-        Some(OwnTime { seconds: own.seconds.max(wanted), ..own })
+        Some(Budget { seconds: own.seconds.max(wanted), ..own })
     }
 
     fn measure(
@@ -357,7 +352,7 @@ impl Harness<'_> {
             let samples = Samples::new(taken.headline.clone()).map_err(CannotMeasure::environment)?;
             let used = self.clock.now() - begun - reference_tools.seconds;
             let used = used_after_next(used, took, sampling.sample_time, own);
-            if let Some(ending) = rule.decide(&samples, seed, seconds(used))
+            if let Some(ending) = rule.decide(&samples, seed, used)
                 && (ending == Ending::Fixed || !reference_tools.want_more())
             {
                 break ending;
@@ -441,21 +436,15 @@ impl Harness<'_> {
 
 #[derive(Clone, Copy)]
 struct CaseTime {
-    own: Option<OwnTime>,
+    own: Option<Budget>,
     /// Seconds reserved for later cases.
     later: f64,
     tools: Option<f64>,
 }
 
-#[derive(Clone, Copy)]
-struct OwnTime {
-    seconds: f64,
-    whose: EndedBy,
-}
-
 /// Returns the time in s that is used when the next sample ends; the last one `took` s. If it took
 /// over 1 s more than `sample_time` and the next exceeds the limit `own`, at least twice `own`.
-fn used_after_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f64 {
+fn used_after_next(used: f64, took: f64, sample_time: f64, own: Option<Budget>) -> f64 {
     if took <= sample_time + LONGER {
         return used + sample_time;
     }
@@ -463,9 +452,8 @@ fn used_after_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>)
     own.filter(|own| next >= own.seconds).map_or(next, |own| next.max(2.0 * own.seconds))
 }
 
-fn rule(case: &Case, sampling: &Sampling, allowed: Option<OwnTime>) -> StopRule {
-    let budget =
-        allowed.map_or(Budget::NO_LIMIT, |own| Budget { time: seconds(own.seconds), whose: own.whose });
+fn rule(case: &Case, sampling: &Sampling, allowed: Option<Budget>) -> StopRule {
+    let budget = allowed.unwrap_or(Budget::NO_LIMIT);
     match sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
         most if case.is_steady() => StopRule::Steady { most, budget },
         Some(n) => StopRule::Exactly(n),

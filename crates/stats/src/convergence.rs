@@ -1,7 +1,6 @@
 //! Stop rules of sampling: a fixed number, or until the median is known to the wanted precision.
 
 use std::num::NonZeroUsize;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,15 +35,15 @@ pub enum StopRule {
 /// Wall time limit for the sampling of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Maximum time.
-    pub time: Duration,
+    /// Maximum time in s.
+    pub seconds: f64,
     /// Reason reported when it is used up: [`EndedBy::Budget`] or [`EndedBy::GroupBudget`].
     pub whose: EndedBy,
 }
 
 impl Budget {
     /// No limit.
-    pub const NO_LIMIT: Self = Self { time: Duration::MAX, whose: EndedBy::Budget };
+    pub const NO_LIMIT: Self = Self { seconds: f64::INFINITY, whose: EndedBy::Budget };
 }
 
 /// Reason why the sampling of a case ended: `achieved.ended_by` in the run document.
@@ -106,13 +105,13 @@ impl SamplingOutcome {
 
 impl StopRule {
     /// Returns the result if sampling ends after `samples` of the headline metric, `None` if it
-    /// goes on. `used` is the wall time since the first sample; `seed` is for the bootstrap.
-    pub fn decide(&self, samples: &Samples, seed: Seed, used: Duration) -> Option<SamplingOutcome> {
+    /// goes on. `used` is the wall time in s since the first sample; `seed` is for the bootstrap.
+    pub fn decide(&self, samples: &Samples, seed: Seed, used: f64) -> Option<SamplingOutcome> {
         match *self {
             StopRule::Exactly(n) => (samples.count() >= n.get()).then_some(SamplingOutcome::Fixed),
             StopRule::Converge { precision, budget } => {
-                let (count, used_up) = (samples.count(), used >= budget.time);
-                if count < MIN_SAMPLES && used < budget.time.saturating_mul(2) {
+                let (count, used_up) = (samples.count(), used >= budget.seconds);
+                if count < MIN_SAMPLES && used < 2.0 * budget.seconds {
                     return None;
                 }
                 let half_width = Summary::new(samples, seed).relative_half_width();
@@ -133,7 +132,7 @@ impl StopRule {
                     None => (MOST_ROUNDS, EndedBy::RoundCap),
                 };
                 let by = (samples.count() >= most).then_some(cap);
-                let by = by.or_else(|| (used >= budget.time).then_some(budget.whose));
+                let by = by.or_else(|| (used >= budget.seconds).then_some(budget.whose));
                 by.map(|by| SamplingOutcome::NotSteady { reached, by })
             }
         }
@@ -145,8 +144,8 @@ mod tests {
     use super::*;
     use crate::testing::samples;
 
-    const BUDGET: Duration = Duration::from_secs(10);
-    const BOUND: Budget = Budget { time: BUDGET, whose: EndedBy::Budget };
+    const BUDGET: f64 = 10.0;
+    const BOUND: Budget = Budget { seconds: BUDGET, whose: EndedBy::Budget };
     const RULE: StopRule = StopRule::Converge { precision: 0.01, budget: BOUND };
 
     fn steady(n: usize) -> Vec<f64> {
@@ -157,14 +156,14 @@ mod tests {
         (0..n).map(|i| 100.0 + 40.0 * (i * 7 % 5) as f64).collect()
     }
 
-    fn decide(rule: StopRule, points: &[f64], used: Duration) -> Option<SamplingOutcome> {
+    fn decide(rule: StopRule, points: &[f64], used: f64) -> Option<SamplingOutcome> {
         rule.decide(&samples(points), Seed::new(0, "case", "metric"), used)
     }
 
     #[test]
     fn rounds_end_when_the_last_five_are_steady_or_there_are_enough() {
         let rule = |most| StopRule::Steady { most, budget: BOUND };
-        let within = |points: &[f64], most| decide(rule(NonZeroUsize::new(most)), points, Duration::ZERO);
+        let within = |points: &[f64], most| decide(rule(NonZeroUsize::new(most)), points, 0.0);
         let falling: Vec<f64> = (0..25).map(|i| 1000.0 * 0.8_f64.powi(i)).collect();
         assert_eq!(within(&[100.0; 4], 0), None);
         assert_eq!(within(&[100.0; 5], 0), Some(SamplingOutcome::Steady));
@@ -188,22 +187,22 @@ mod tests {
         for n in [1, 2, 50] {
             let rule = StopRule::Exactly(NonZeroUsize::new(n).unwrap());
             if n > 1 {
-                assert_eq!(decide(rule, &noisy(n - 1), BUDGET * 100), None);
+                assert_eq!(decide(rule, &noisy(n - 1), BUDGET * 100.0), None);
             }
-            assert_eq!(decide(rule, &noisy(n), Duration::ZERO), Some(SamplingOutcome::Fixed));
+            assert_eq!(decide(rule, &noisy(n), 0.0), Some(SamplingOutcome::Fixed));
         }
     }
 
     #[test]
     fn steady_samples_stop_at_the_least_number_also_where_all_are_zero() {
-        assert_eq!(decide(RULE, &steady(5), BUDGET / 2), None);
-        assert_eq!(decide(RULE, &steady(6), BUDGET / 2), Some(SamplingOutcome::Converged));
-        assert_eq!(decide(RULE, &[0.0; 6], Duration::ZERO), Some(SamplingOutcome::Converged));
+        assert_eq!(decide(RULE, &steady(5), BUDGET / 2.0), None);
+        assert_eq!(decide(RULE, &steady(6), BUDGET / 2.0), Some(SamplingOutcome::Converged));
+        assert_eq!(decide(RULE, &[0.0; 6], 0.0), Some(SamplingOutcome::Converged));
     }
 
     #[test]
     fn noisy_samples_go_on_to_the_greatest_number() {
-        assert_eq!(decide(RULE, &noisy(29), Duration::ZERO), None);
+        assert_eq!(decide(RULE, &noisy(29), 0.0), None);
         let Some(SamplingOutcome::NotConverged { half_width: Some(width), by: EndedBy::SampleCap }) =
             decide(RULE, &noisy(30), BUDGET)
         else {
@@ -216,8 +215,8 @@ mod tests {
     fn a_used_budget_ends_it_at_six_and_twice_the_budget_at_once() {
         assert_eq!(decide(RULE, &noisy(5), BUDGET), None);
         assert!(matches!(decide(RULE, &noisy(6), BUDGET), Some(SamplingOutcome::NotConverged { .. })));
-        let alone = decide(RULE, &steady(1), BUDGET * 2);
+        let alone = decide(RULE, &steady(1), BUDGET * 2.0);
         assert_eq!(alone, Some(SamplingOutcome::NotConverged { half_width: None, by: EndedBy::Budget }));
-        assert_eq!(decide(RULE, &steady(6), BUDGET * 2), Some(SamplingOutcome::Converged));
+        assert_eq!(decide(RULE, &steady(6), BUDGET * 2.0), Some(SamplingOutcome::Converged));
     }
 }
