@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use plimsoll_command::cli::ReportCommand;
-use plimsoll_output::report::format::{FormatSubject, Replayed, writer};
+use plimsoll_output::report::format::{FormatSubject, writer};
 use plimsoll_output::report::{Style, StyleOptions, card, html, published as tables, terminal};
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown;
@@ -47,9 +47,8 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
 /// Prints the tables of the published reports that `runs` replay, one set for runs of one plan.
 fn print_tables(runs: &[Run], format: &str) -> Result<(), Failure> {
     let write = writer(format, FormatSubject::Tables, |format| format.tables).or_usage()?;
-    let reports = tables::replays(runs);
-    let of = Replayed { reports: &reports, style: &Style::detect(StyleOptions::default()) };
-    super::printed(&write(&of).map_err(|e| lost(&e))?).map(drop)
+    let text = write(&tables::replays(runs), &Style::detect(StyleOptions::default())).map_err(|e| lost(&e))?;
+    super::printed(&text).map(drop)
 }
 
 fn replays(run: &Run) -> Result<(), Failure> {

@@ -13,7 +13,7 @@ pub(super) static FORMAT: Format = Format {
     leaves_out: |measurement| measurement.metrics.iter().all(|metric| metric.samples.is_empty()),
     tools: Some(|of| Ok(table(&tool_columns(), compared(of.run)))),
     comparison: Some(|of| Ok(compare::csv::text(of.comparison))),
-    tables: Some(|of| Ok(published::csv(of.reports))),
+    tables: Some(|reports, _| Ok(published::csv(reports))),
     ..Format::NONE
 };
 

@@ -9,6 +9,6 @@ pub(super) static FORMAT: Format = Format {
     extension: "html",
     run: Some(|of| Ok(html::page(std::slice::from_ref(of.run), &[])?)),
     comparison: Some(|of| Ok(html::comparison(of)?)),
-    tables: Some(|of| Ok(html::replayed(of.reports)?)),
+    tables: Some(|reports, _| Ok(html::replayed(reports)?)),
     ..Format::NONE
 };

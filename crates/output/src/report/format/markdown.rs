@@ -18,7 +18,7 @@ pub(super) static FORMAT: Format = Format {
     extension: "md",
     run: Some(|of| Ok(text(of.run))),
     comparison: Some(|of| Ok(compare::markdown(of))),
-    tables: Some(|of| Ok(published::markdown(of.reports))),
+    tables: Some(|reports, _| Ok(published::markdown(reports))),
     ..Format::NONE
 };
 

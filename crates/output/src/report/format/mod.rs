@@ -95,7 +95,7 @@ pub type RunsWriter = fn(&[Run]) -> io::Result<String>;
 /// Returns the text of a comparison; fails like a [`RunWriter`].
 pub type ComparisonWriter = fn(&Sides<'_>) -> io::Result<String>;
 /// Returns the text of tables of published reports; fails like a [`RunWriter`].
-pub type TablesWriter = fn(&Replayed<'_>) -> io::Result<String>;
+pub type TablesWriter = fn(&[ReplayedReport<'_>], &Style) -> io::Result<String>;
 
 /// A stored run with its context.
 pub struct OneRun<'a> {
@@ -119,14 +119,6 @@ pub struct Sides<'a> {
     pub shown: ShownMetrics,
     /// Whether lost cases count as failures.
     pub missing: Missing,
-    /// Style of the terminal or file.
-    pub style: &'a Style,
-}
-
-/// Published reports with the runs that fill their tables.
-pub struct Replayed<'a> {
-    /// Reports.
-    pub reports: &'a [ReplayedReport<'a>],
     /// Style of the terminal or file.
     pub style: &'a Style,
 }

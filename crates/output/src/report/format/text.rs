@@ -10,6 +10,6 @@ pub(super) static FORMAT: Format = Format {
     extension: "txt",
     run: Some(|of| Ok(terminal::text(of.run, &Style { explain: true, ..of.style.clone() }))),
     comparison: Some(|of| Ok(compare::table(of))),
-    tables: Some(|of| Ok(published::text(of.reports, of.style))),
+    tables: Some(|reports, style| Ok(published::text(reports, style))),
     ..Format::NONE
 };

@@ -9,7 +9,7 @@ use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
 
 use super::*;
-use crate::report::format::{self, Format, FormatSubject, Replayed};
+use crate::report::format::{self, Format, FormatSubject};
 
 fn run() -> Run {
     let with = |id: &str, metric: &str, unit, samples: Vec<f64>| {
@@ -28,7 +28,7 @@ fn run() -> Run {
 
 fn written_at(width: usize, name: &str, runs: &[&Run], format: &Format) -> String {
     let reports = [(find(name).unwrap(), runs.to_vec())];
-    format.tables.unwrap()(&Replayed { reports: &reports, style: &Style::plain(width) }).unwrap()
+    format.tables.unwrap()(&reports, &Style::plain(width)).unwrap()
 }
 
 fn written(name: &str, runs: &[&Run], format: &Format) -> String {
