@@ -16,7 +16,7 @@ use super::{UsageError, in_group, none_of, other, subsystem_of};
 
 /// Expands the plan's groups to the cases that `only` selects. Fails for invalid values or no case.
 pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageError> {
-    let only = &plan.only;
+    let only = &plan.file.only;
     let read = |o: &String| Pattern::parse(o).map_err(|e| other(format!("--only: {e}")));
     let filters = only.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let mut all: Vec<Planned> = Vec::new();
@@ -40,8 +40,8 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
         cases.retain(|c| !group.exclude.iter().any(|e| e.covers(&c.case)) && seen.insert(c.case.id()));
         let feasible = cases.iter().filter(|c| c.feasible.is_ok()).count().max(1);
         let sampling = sampling(plan, group);
-        let is_steady = |one: &Candidate| one.case.word("steady") == Some("on");
-        if sampling.samples.is_some_and(|n| n < WINDOW_ROUNDS as u32) && cases.iter().any(is_steady) {
+        let is_steady = cases.iter().any(|one| one.case.is_steady());
+        if sampling.samples.is_some_and(|n| n < WINDOW_ROUNDS as u32) && is_steady {
             let why = format!(
                 "--steady requires --samples {WINDOW_ROUNDS} or more: the last {WINDOW_ROUNDS} must be steady"
             );
@@ -295,10 +295,11 @@ fn sampling(plan: &Plan, group: &Group) -> Sampling {
 }
 
 fn against(plan: &Plan, group: &Group) -> Result<Against, UsageError> {
-    let (own, places) = match &group.how.against {
+    let of_plan = plan.file.how.against.as_deref().unwrap_or_default();
+    let (own, places) = match group.how.against.as_deref() {
         Some(own) => (own, &group.places),
-        None if plan.file.places.keys.contains_key("against") => (&plan.against, &plan.file.places),
-        None => return Against::parse("--against", &plan.against).map_err(other),
+        None if plan.file.places.keys.contains_key("against") => (of_plan, &plan.file.places),
+        None => return Against::parse("--against", of_plan).map_err(other),
     };
     match Against::parse("against", own).map_err(|why| in_group(places, "against", None, why))? {
         Against::Named(names) if plan.scale < 1.0 && group.how.against.is_some() => {

@@ -99,18 +99,14 @@ pub fn plan(what: &Measurable, common: &Common) -> Result<Plan, UsageError> {
         group.budget = group.how.budget.map(|b| b.as_secs_f64()).or(budget);
     }
     Ok(Plan {
-        name: file.name.clone().unwrap_or_else(|| "unnamed".to_owned()),
-        note: file.note.clone(),
+        name: file.name.clone().unwrap_or_default(),
         groups,
-        only: file.only.clone(),
         sampling: Sampling {
             samples: file.how.samples,
             sample_time: file.how.sample_time.unwrap_or(SAMPLE_TIME).as_secs_f64(),
             warm_up: None,
             precision: file.how.precision.unwrap_or(PRECISION),
         },
-        against: file.how.against.clone().unwrap_or_default(),
-        margin: file.margin,
         repeat: file.repeat.unwrap_or(1),
         scale: file.scale.unwrap_or(1.0),
         budget,

@@ -149,18 +149,10 @@ pub struct Sampling {
 pub struct Plan {
     /// Name, as shown and stored.
     pub name: String,
-    /// Note about the whole plan.
-    pub note: Option<String>,
     /// Groups, in order; each with one benchmark.
     pub groups: Vec<Group>,
-    /// Names and globs; a case must match one. Empty selects all cases.
-    pub only: Vec<String>,
     /// Default sampling of its groups.
     pub sampling: Sampling,
-    /// Default reference tools of its groups.
-    pub against: Vec<String>,
-    /// Share within which two figures count as equal.
-    pub margin: Option<f64>,
     /// Number of repetitions of the whole plan, at least 1.
     pub repeat: u32,
     /// Factor of volumes, work and file sizes.

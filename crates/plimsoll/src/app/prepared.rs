@@ -124,7 +124,7 @@ impl PreparedRun {
         let machine = discover(&plan);
         let planned = resolve::planned(&plan, &machine).map_err(usage)?;
         Ok(Self {
-            margin: plan.margin.unwrap_or(MARGIN),
+            margin: plan.file.margin.unwrap_or(MARGIN),
             plan,
             machine,
             planned,

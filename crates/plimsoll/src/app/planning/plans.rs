@@ -205,7 +205,7 @@ pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
         )
     });
     let mut notes: Vec<String> =
-        plan.note.iter().cloned().chain(scaled).chain(longer_than_budget(plan, planned)).collect();
+        plan.file.note.iter().cloned().chain(scaled).chain(longer_than_budget(plan, planned)).collect();
     for (index, group) in plan.groups.iter().enumerate() {
         let name = group.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         let note = group.note.as_ref().filter(|_| planned.iter().any(|p| p.group == index));
