@@ -273,20 +273,23 @@ pub struct ToolRun {
     pub unavailable: Option<String>,
 }
 
-/// Outcome of one case.
-#[derive(Clone, Debug, PartialEq)]
+/// Outcome of one case; the journal of a watch stores that of each probe, without repetitions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Case.
     pub case: Case,
     /// Number of the plan's repetition; 0 if there is only one.
+    #[serde(skip)]
     pub repeat: u32,
     /// Finished samples, without warm-up.
     pub samples: Vec<Sample>,
     /// Facts and warnings.
     pub facts: Facts,
     /// Results of reference tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_results: Vec<ToolRun>,
     /// Reason why it ended without a figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<CannotMeasure>,
 }
 

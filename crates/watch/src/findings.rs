@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use plimsoll_bench::{label::full, subsystem_of};
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult};
+use plimsoll_model::sample::Outcome;
 use plimsoll_model::view::NOTABLE;
 use plimsoll_result::document::Finding;
 use plimsoll_result::finding::{LevelStep, steps};
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use crate::held::{self, SettingAtProbe};
 use crate::hours::{self, after};
-use crate::journal::{JournalContent, ProbedCase, WatchProbe};
+use crate::journal::{JournalContent, WatchProbe};
 
 /// Chance that a watch of pure noise reports any step.
 const FALSE_SHARE: f64 = 0.01;
@@ -281,7 +282,7 @@ impl FindingsContext<'_> {
 
     fn failed(&self) -> Option<Finding> {
         let ended = |probe: &WatchProbe| {
-            let ended = |case: &ProbedCase| Some(format!("{}: {}", full(&case.case), case.ended.as_ref()?));
+            let ended = |case: &Outcome| Some(format!("{}: {}", full(&case.case), case.ended.as_ref()?));
             Some((probe.at, probe.cases.iter().find_map(ended)?))
         };
         let failed: Vec<(f64, String)> = self.kept.probes.iter().filter_map(ended).collect();
@@ -426,10 +427,12 @@ mod tests {
             io_limits: Vec::new(),
             celsius: Some(50.0),
             left_out: Vec::new(),
-            cases: vec![ProbedCase {
+            cases: vec![Outcome {
                 case: measurement.case.clone(),
+                repeat: 0,
                 samples: vec![Sample { at: *t, elapsed: 0.1, ..Sample::default() }],
                 facts: Facts::default(),
+                tool_results: Vec::new(),
                 ended: None,
             }],
         };

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use plimsoll_machine::StateChange;
 use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{CannotMeasure, Facts, FailureCause, Outcome, Sample};
+use plimsoll_model::sample::Outcome;
 use plimsoll_result::document::Run;
 use plimsoll_units::text::{shown_path, shown_within};
 
@@ -123,44 +123,12 @@ pub struct WatchProbe {
     /// Cases skipped because their budget was used up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<Case>,
-    /// Results of the measured cases.
-    pub cases: Vec<ProbedCase>,
+    /// Results of the measured cases; times of samples are relative to the start of the watch.
+    pub cases: Vec<Outcome>,
 }
 
 fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
-}
-
-/// Result of a case in a probe.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProbedCase {
-    /// The case.
-    pub case: Case,
-    /// Samples; times are relative to the start of the watch.
-    pub samples: Vec<Sample>,
-    /// Facts and warnings.
-    pub facts: Facts,
-    /// Reason for a missing result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<CannotMeasure>,
-}
-
-impl ProbedCase {
-    /// Converts a probe's outcome; adds `at`, its start in s of the watch, to the times of samples.
-    pub fn of(outcome: Outcome, at: f64) -> Self {
-        let Outcome { case, samples, facts, ended, .. } = outcome;
-        let samples = samples.into_iter().map(|sample| Sample { at: at + sample.at, ..sample }).collect();
-        Self { case, samples, facts, ended }
-    }
-
-    fn into_outcome(self) -> Outcome {
-        let Self { case, mut samples, facts, ended } = self;
-        // A wrong answer voids the earlier samples of all probes.
-        if ended.as_ref().is_some_and(|why| why.cause == FailureCause::WrongAnswer) {
-            samples.clear();
-        }
-        Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended }
-    }
 }
 
 /// A skipped probe, or the end of a session.
@@ -428,7 +396,7 @@ impl JournalContent {
     pub fn join_probes(&self, cases: &[Case], cpus: usize) -> Vec<Outcome> {
         let of = |case: &Case| {
             let probed = self.probes.iter().flat_map(|probe| &probe.cases).filter(|one| one.case == *case);
-            plimsoll_run::together(probed.cloned().map(ProbedCase::into_outcome).collect(), cpus)
+            plimsoll_run::together(probed.cloned().collect(), cpus)
         };
         cases.iter().filter_map(of).collect()
     }

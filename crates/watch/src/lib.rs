@@ -12,7 +12,7 @@ mod schedule;
 
 pub use findings::{findings, format_duration};
 pub use journal::{
-    JournalContent, JournalEntry, JournalError, MOST_PROBES, ProbedCase, WatchJournal, WatchMark, WatchOrder,
-    WatchProbe, WatchResources, WatchSession,
+    JournalContent, JournalEntry, JournalError, MOST_PROBES, WatchJournal, WatchMark, WatchOrder, WatchProbe,
+    WatchResources, WatchSession,
 };
 pub use schedule::ProbeSchedule;

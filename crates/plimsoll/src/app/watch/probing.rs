@@ -18,7 +18,7 @@ use plimsoll_system::wall;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::format_count;
 use plimsoll_watch::{
-    JournalContent, JournalEntry, ProbeSchedule, ProbedCase, WatchJournal, WatchMark, WatchOrder, WatchProbe,
+    JournalContent, JournalEntry, ProbeSchedule, WatchJournal, WatchMark, WatchOrder, WatchProbe,
     WatchResources, WatchSession,
 };
 
@@ -180,7 +180,7 @@ impl<'a> Probing<'a> {
         let slept = asleep() - std::mem::replace(&mut self.slept, asleep());
         let (root, own) = (Root::live(), std::process::id());
         let bytes_before = disk_bytes(&root, own);
-        let (outcomes, seconds, left_out, interrupted) = self.measured(at);
+        let (mut outcomes, seconds, left_out, interrupted) = self.measured(at);
         let bytes = bytes_before.zip(disk_bytes(&root, own));
         let disk = bytes.map_or(0.0, |(before, after)| after.saturating_sub(before) as f64);
         let network = outcomes.iter().zip(seconds).map(|(outcome, seconds)| sent(outcome, seconds)).sum();
@@ -197,7 +197,7 @@ impl<'a> Probing<'a> {
             }
         }
         let celsius = health::temperatures(&Root::live()).into_iter().reduce(f64::max);
-        let cases = outcomes.into_iter().map(|outcome| ProbedCase::of(outcome, at)).collect();
+        outcomes.iter_mut().flat_map(|one| &mut one.samples).for_each(|sample| sample.at += at);
         let probe = WatchProbe {
             at,
             took: self.now() - at,
@@ -208,7 +208,7 @@ impl<'a> Probing<'a> {
             io_limits: self.state.io_limits(),
             celsius,
             left_out,
-            cases,
+            cases: outcomes,
         };
         self.write(&JournalEntry::Probe(Box::new(probe)));
         self.probes += 1;
