@@ -3,7 +3,7 @@
 mod matrix;
 mod tool_results;
 
-pub use matrix::{Flow, LabelMedian, Matrix, MeasuredEntry};
+pub use matrix::{Flow, LabelMedian, Matrix};
 pub use tool_results::{Availability, ToolResult};
 
 pub use crate::warning::Note;

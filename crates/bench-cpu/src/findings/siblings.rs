@@ -2,7 +2,7 @@ use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
 use crate::CoreToCore;
-use plimsoll_model::measurement::MeasuredEntry;
+use plimsoll_model::sample::Cell;
 
 /// Largest one-way latency within a core by compare-and-swap, in seconds. Published: siblings 4.3
 /// to 10 ns (Alder Lake to Zen 3), two cores 16 ns and more (Zen 3):
@@ -21,10 +21,10 @@ fn hidden(measurement: &Measurement) -> Option<PlainFinding> {
         return None;
     }
     let matrix = measurement.headline()?.matrix.as_ref()?;
-    let near = |place: &MeasuredEntry<'_>| place.value < WITHIN_A_CORE && place.mark != Some("smt");
-    let pairs: Vec<MeasuredEntry<'_>> = matrix.measured().filter(|p| p.row < p.column).filter(near).collect();
+    let near = |place: &Cell| place.value < WITHIN_A_CORE && place.mark.as_deref() != Some("smt");
+    let pairs: Vec<Cell> = matrix.measured().filter(|p| p.row < p.column).filter(near).collect();
     let slowest = pairs.iter().map(|p| p.value).reduce(f64::max)?;
-    let name = |p: &MeasuredEntry<'_>| format!("{} and {}", p.row, p.column);
+    let name = |p: &Cell| format!("{} and {}", p.row, p.column);
     let named: Vec<String> = pairs.iter().take(MAX_NAMED_SIBLINGS).map(name).collect();
     let more = match pairs.len() - named.len() {
         0 => String::new(),
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use plimsoll_model::measurement::Matrix;
     use plimsoll_model::metric::Better;
-    use plimsoll_model::sample::{Cell, Sample};
+    use plimsoll_model::sample::Sample;
     use plimsoll_model::view::testing::measured;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::limit::median;
-use crate::sample::Sample;
+use crate::sample::{Cell, Sample};
 
 /// One value per row and column, in the metric's unit; null if not measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,13 +43,13 @@ impl Matrix {
         })
     }
     /// Returns the measured cells, row by row.
-    pub fn measured(&self) -> impl Iterator<Item = MeasuredEntry<'_>> {
+    pub fn measured(&self) -> impl Iterator<Item = Cell> {
         let of_row = |(index, row): (usize, &u32)| {
             let row = *row;
             let values = self.values.get(index).into_iter().flatten();
             let marks = self.marks.get(index).into_iter().flatten();
             self.columns.iter().zip(values).zip(marks).filter_map(move |((column, value), mark)| {
-                Some(MeasuredEntry { row, column: *column, value: (*value)?, mark: mark.as_deref() })
+                Some(Cell { row, column: *column, value: (*value)?, mark: mark.clone() })
             })
         };
         self.rows.iter().enumerate().flat_map(of_row)
@@ -61,14 +61,14 @@ impl Matrix {
     }
 
     /// Returns pairs and median of each label (`smt`), the lowest median first.
-    pub fn medians_by_label(&self) -> Vec<LabelMedian<'_>> {
-        let mut kinds: BTreeMap<Option<&str>, Vec<MeasuredEntry<'_>>> = BTreeMap::new();
-        self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
-        let reported = |(mark, places): (_, Vec<MeasuredEntry<'_>>)| {
+    pub fn medians_by_label(&self) -> Vec<LabelMedian> {
+        let mut kinds: BTreeMap<Option<String>, Vec<Cell>> = BTreeMap::new();
+        self.measured().for_each(|place| kinds.entry(place.mark.clone()).or_default().push(place));
+        let reported = |(mark, places): (_, Vec<Cell>)| {
             let median = median(places.iter().map(|p| p.value).collect())?;
             Some(LabelMedian { mark, pairs: count_pairs(places.into_iter()), median })
         };
-        let mut found: Vec<LabelMedian<'_>> = kinds.into_iter().filter_map(reported).collect();
+        let mut found: Vec<LabelMedian> = kinds.into_iter().filter_map(reported).collect();
         found.sort_by(|a, b| a.median.total_cmp(&b.median));
         found
     }
@@ -76,9 +76,9 @@ impl Matrix {
 
 /// Pairs with the same label.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LabelMedian<'a> {
+pub struct LabelMedian {
     /// Label.
-    pub mark: Option<&'a str>,
+    pub mark: Option<String>,
     /// Number of pairs; both directions of a pair count as one.
     pub pairs: usize,
     /// Median of their values.
@@ -117,20 +117,7 @@ impl Flow {
     }
 }
 
-/// A measured cell of a matrix.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MeasuredEntry<'a> {
-    /// Number of the row.
-    pub row: u32,
-    /// Number of the column.
-    pub column: u32,
-    /// Value in the metric's unit.
-    pub value: f64,
-    /// Label.
-    pub mark: Option<&'a str>,
-}
-
-fn count_pairs<'a>(cells: impl Iterator<Item = MeasuredEntry<'a>>) -> usize {
+fn count_pairs(cells: impl Iterator<Item = Cell>) -> usize {
     cells.map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect::<BTreeSet<[u32; 2]>>().len()
 }
 
@@ -146,7 +133,6 @@ fn spread(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Cell;
 
     fn sample(cells: &[(u32, u32, f64)]) -> Sample {
         let cell = |&(row, column, value): &(u32, u32, f64)| Cell {
@@ -177,11 +163,11 @@ mod tests {
     fn pairs_are_told_by_their_marks_the_nearest_first() {
         let all = [sample(&[(0, 1, 5.0), (1, 0, 7.0), (0, 4, 20.0), (4, 1, 21.0), (1, 5, 30.0)])];
         let matrix = Matrix::of(&all).unwrap();
-        let smt = LabelMedian { mark: Some("smt"), pairs: 1, median: 6.0 };
+        let smt = LabelMedian { mark: Some("smt".to_owned()), pairs: 1, median: 6.0 };
         assert_eq!(matrix.medians_by_label(), [smt, LabelMedian { mark: None, pairs: 3, median: 21.0 }]);
         assert_eq!(matrix.measured().count(), 5);
         let last = matrix.measured().last().unwrap();
-        assert_eq!(last, MeasuredEntry { row: 4, column: 1, value: 21.0, mark: None });
+        assert_eq!(last, Cell { row: 4, column: 1, value: 21.0, mark: None });
     }
 
     #[test]

@@ -5,6 +5,7 @@ use plimsoll_bench::label::label;
 use plimsoll_model::case::ALL_PAIRS;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Flow, Matrix, MetricResult};
+use plimsoll_model::sample::Cell;
 use plimsoll_result::document::{Node, Run};
 use plimsoll_units::quantity::{Quantity, percent};
 use plimsoll_units::text::shown_within;
@@ -91,7 +92,7 @@ impl PairTable<'_> {
         let mut all: Vec<_> = self.matrix.measured().collect();
         let away = |value: f64| (value / self.middle).ln().abs();
         all.sort_by(|a, b| away(b.value).total_cmp(&away(a.value)));
-        let line = |pair: &plimsoll_model::measurement::MeasuredEntry<'_>| {
+        let line = |pair: &Cell| {
             let figure = Quantity { value: pair.value, unit: self.metric.unit };
             let share = percent(pair.value / self.middle, 2);
             let line = format!("  {} to {}: {share}, {figure}", self.name(pair.row), self.name(pair.column));
@@ -103,7 +104,7 @@ impl PairTable<'_> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::sample::{Cell, Sample};
+    use plimsoll_model::sample::Sample;
     use plimsoll_result::fixture;
 
     use super::*;

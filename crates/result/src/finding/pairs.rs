@@ -6,9 +6,9 @@ mod cause;
 
 use plimsoll_bench::label::full;
 use plimsoll_model::limit::median;
-use plimsoll_model::measurement::{Flow, Matrix, MeasuredEntry, Measurement, MetricResult};
+use plimsoll_model::measurement::{Flow, Matrix, Measurement, MetricResult};
 use plimsoll_model::metric::Better;
-use plimsoll_model::sample::Numbers;
+use plimsoll_model::sample::{Cell, Numbers};
 use plimsoll_stats::outlier_distance;
 use plimsoll_units::quantity::{Quantity, percent};
 use serde_json::json;
@@ -162,10 +162,10 @@ impl Judged<'_> {
     /// Returns the pairs of nodes that are worse than `centre` by more than `reach`, in logarithms.
     fn slow(&self, centre: f64, reach: f64) -> Vec<Slow> {
         let floor = if self.usual.pairs == 1 { LONE } else { FLOOR };
-        let judge = |(pair, spread): (MeasuredEntry<'_>, &f64)| {
+        let judge = |(pair, spread): (Cell, &f64)| {
             let own = DEVIATIONS * NORMAL * spread / pair.value.max(centre);
             let threshold = reach.max((-floor).ln_1p().abs()).max(own);
-            let MeasuredEntry { row, column, value, .. } = pair;
+            let Cell { row, column, value, .. } = pair;
             let (far, away) = (self.worse(value / centre), value / self.usual.centre - 1.0);
             (far > threshold).then_some(Slow { row, column, value, away, threshold })
         };
@@ -184,7 +184,7 @@ impl Judged<'_> {
         numbers.dedup();
         let slow = |number: u32| {
             let is_own = |row, column| part.of((row, column)) == number;
-            let (own, others): (Vec<MeasuredEntry<'_>>, Vec<MeasuredEntry<'_>>) =
+            let (own, others): (Vec<Cell>, Vec<Cell>) =
                 self.matrix.measured().partition(|p| is_own(p.row, p.column));
             let others: Vec<f64> = others.iter().map(|p| p.value).collect();
             let centre = median(others.clone())?;
@@ -259,7 +259,7 @@ impl Judged<'_> {
 #[cfg(test)]
 mod tests {
     use plimsoll_model::measurement::Matrix;
-    use plimsoll_model::sample::{Cell, Sample};
+    use plimsoll_model::sample::Sample;
     use plimsoll_model::view::testing::peak;
 
     use super::*;

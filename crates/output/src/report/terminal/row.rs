@@ -264,9 +264,9 @@ fn tail(metric: &MetricResult) -> Option<String> {
 /// Formats a matrix's median per kind of CPU or node pair: `l3 50.0 ns (4 pairs)`; else empty.
 fn between(metric: &MetricResult) -> Vec<String> {
     let alike = metric.matrix.as_ref().map(Matrix::medians_by_label).unwrap_or_default();
-    let one = |kind: &LabelMedian<'_>| {
+    let one = |kind: &LabelMedian| {
         let value = human(kind.median, metric.unit);
-        format!("{} {value} ({})", kind.mark.unwrap_or("apart"), format_count(kind.pairs, "pair"))
+        format!("{} {value} ({})", kind.mark.as_deref().unwrap_or("apart"), format_count(kind.pairs, "pair"))
     };
     alike.iter().map(one).collect()
 }
