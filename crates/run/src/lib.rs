@@ -66,17 +66,14 @@ const SET_UP: f64 = 0.5;
 
 /// Prepares cases: in worker processes, or as a mock in tests.
 pub trait Station {
-    /// Sets up a case. Set-up and samples may take `within` s, the rest of the budget, if given.
+    /// Sets up a case. Set-up and samples may take `within` s, the rest of the budget, if given. On
+    /// `machine`, which is this one with fewer CPUs, the case has a process of its own.
     fn prepare(
         &mut self,
         candidate: &Candidate,
         within: Option<f64>,
+        machine: Option<&Machine>,
     ) -> Result<Box<dyn Prepared>, CannotMeasure>;
-
-    /// Sets up a case in a process of its own. `machine`: this machine, reduced to fewer CPUs.
-    fn prepare_on(&mut self, _: &Machine, _: &Candidate) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        Err(CannotMeasure::not_here("cases of this kind are measured on the whole machine"))
-    }
 
     /// Returns the expected time in s of the reference tools for a case; 0 if unknown.
     fn reference_seconds(&self, _: &Planned) -> f64 {
@@ -319,7 +316,7 @@ impl Harness<'_> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
         let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
-        let mut prepared = self.station.prepare(&planned.candidate, within)?;
+        let mut prepared = self.station.prepare(&planned.candidate, within, None)?;
         let amount = calibrate_amount(prepared.as_mut(), sampling)?;
         let own = self.extended_limit(room, sampling, begun);
         let rule = rule(case, sampling, own);

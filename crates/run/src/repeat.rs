@@ -70,7 +70,7 @@ impl Harness<'_> {
         machine.cpu.allowed = [cpu].into_iter().collect();
         let candidate = plimsoll_bench::single_threaded(&machine, case)?;
         let mut tried = || {
-            let mut prepared = self.station.prepare_on(&machine, &candidate)?;
+            let mut prepared = self.station.prepare(&candidate, None, Some(&machine))?;
             prepared.sample(SampleAmount::Seconds(planned.sampling.sample_time.min(MAX_SAMPLE)))?;
             prepared.verify()
         };

@@ -73,7 +73,18 @@ struct MockCase {
 }
 
 impl Station for Mock {
-    fn prepare(&mut self, candidate: &Candidate, _: Option<f64>) -> Result<Box<dyn Prepared>, CannotMeasure> {
+    fn prepare(
+        &mut self,
+        candidate: &Candidate,
+        _: Option<f64>,
+        machine: Option<&Machine>,
+    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
+        if let Some(machine) = machine {
+            let wrong = machine.cpu.allowed.iter().any(|cpu| self.script.wrong_on.contains(&cpu));
+            self.log.alive.set(self.log.alive.get() + 1);
+            let script = Script { wrong, ..self.script.clone() };
+            return Ok(Box::new(MockCase { script, taken: 0, log: Rc::clone(&self.log) }));
+        }
         let set_up = self.script.set_up.get(candidate.case.threads() - 1).copied().unwrap_or(0.0);
         self.log.now.set(self.log.now.get() + set_up);
         if let Some(cannot) = &self.script.refuse {
@@ -81,13 +92,6 @@ impl Station for Mock {
         }
         self.log.alive.set(self.log.alive.get() + 1);
         Ok(Box::new(MockCase { script: self.script.clone(), taken: 0, log: Rc::clone(&self.log) }))
-    }
-
-    fn prepare_on(&mut self, machine: &Machine, _: &Candidate) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let wrong = machine.cpu.allowed.iter().any(|cpu| self.script.wrong_on.contains(&cpu));
-        self.log.alive.set(self.log.alive.get() + 1);
-        let script = Script { wrong, ..self.script.clone() };
-        Ok(Box::new(MockCase { script, taken: 0, log: Rc::clone(&self.log) }))
     }
 
     fn reference_seconds(&self, planned: &Planned) -> f64 {

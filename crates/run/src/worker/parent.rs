@@ -78,27 +78,19 @@ impl Station for Workers {
         &mut self,
         candidate: &Candidate,
         within: Option<f64>,
+        machine: Option<&Machine>,
     ) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        let case = &candidate.case;
         if self.was_interrupted() {
             return Err(interrupted());
         }
-        let worker = self.worker_for(case)?;
+        let case = &candidate.case;
+        let worker = match machine {
+            Some(machine) => WorkerProcess::start(self, machine)?,
+            None => self.worker_for(case)?,
+        };
         let benchmark = plimsoll_bench::find(case.benchmark());
         let within = within.filter(|_| benchmark.is_some_and(|b| b.descriptor().waits_for_a_device));
-        Ok(Box::new(Remote::prepare(worker, candidate, &self.machine, within)?))
-    }
-
-    fn prepare_on(
-        &mut self,
-        machine: &Machine,
-        candidate: &Candidate,
-    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        if self.was_interrupted() {
-            return Err(interrupted());
-        }
-        let worker = WorkerProcess::start(self, machine)?;
-        Ok(Box::new(Remote::prepare(worker, candidate, machine, None)?))
+        Ok(Box::new(Remote::prepare(worker, candidate, machine.unwrap_or(&self.machine), within)?))
     }
 
     fn reference_seconds(&self, planned: &Planned) -> f64 {
