@@ -4,7 +4,8 @@ use serde_json::json;
 
 use plimsoll_bench::label::full;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{NOTABLE, PlainFinding, RunView, Topic, lost};
+use plimsoll_model::measurement::NOTABLE;
+use plimsoll_model::view::{PlainFinding, RunView, Topic, lost};
 use plimsoll_units::quantity::percent;
 
 /// Share of the limit that needs no explanation.
