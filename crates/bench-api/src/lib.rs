@@ -358,14 +358,9 @@ pub trait Prepared {
     /// Ends a [`Prepared::pause`] before the next sample; does nothing by default.
     fn resume(&mut self) {}
 
-    /// Checks the result after timing. Fails if the result is wrong
-    /// ([`plimsoll_model::sample::WrongAnswer`]) or cannot be checked.
-    fn verify(&mut self) -> Result<(), CannotMeasure>;
-
-    /// Returns properties of the case as measured, and warnings; called after the last sample.
-    fn facts(&self) -> Facts {
-        Facts::default()
-    }
+    /// Checks the result after the last sample; returns properties of the case, and warnings. Fails
+    /// if the result is wrong ([`plimsoll_model::sample::WrongAnswer`]) or cannot be checked.
+    fn verify(&mut self) -> Result<Facts, CannotMeasure>;
 }
 
 /// Context of preparing a case.

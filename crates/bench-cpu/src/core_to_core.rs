@@ -155,11 +155,8 @@ impl Prepared for Pairs {
         })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.wrong.take().map_or(Ok(()), |wrong| Err(wrong.into()))
-    }
-
-    fn facts(&self) -> Facts {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        self.wrong.take().map_or(Ok(()), Err)?;
         let mut facts = Facts::default();
         facts.achieved.set(&MEASURED_PAIRS, self.pairs.len());
         if self.pairs.len() < self.of {
@@ -168,7 +165,7 @@ impl Prepared for Pairs {
         if let Some((why, times)) = &self.stalled {
             facts.warnings.push(CpuWarning::PairsStalled { times: *times, why: why.clone() }.into());
         }
-        facts
+        Ok(facts)
     }
 }
 
@@ -251,8 +248,7 @@ mod tests {
         let expected = [[0.0, 1.0, 10.0], [1.0, 0.0, 10.0], [0.0, 2.0, 20.0], [2.0, 0.0, 20.0]];
         assert_eq!(found[..4], expected);
         assert_eq!((found.len(), sample.work), (6, None));
-        pairs.verify().unwrap();
-        let facts = pairs.facts();
+        let facts = pairs.verify().unwrap();
         assert_eq!((facts.achieved.get(&MEASURED_PAIRS), facts.warnings.len()), (Some(3), 0));
     }
 
@@ -261,7 +257,7 @@ mod tests {
         let mut some = pairs("0-3", without_2);
         let sample = some.sample(SampleAmount::Seconds(0.1)).unwrap();
         assert!(sample.matrix.len() == 6 && sample.matrix.iter().all(|c| c.row != 2 && c.column != 2));
-        let warnings = some.facts().warnings;
+        let warnings = some.verify().unwrap().warnings;
         assert_eq!(warnings[0].code(), "pairs-stalled");
         assert!(warnings[0].to_string().contains("left out of a sample 3 times"), "{}", warnings[0]);
         let none = pairs("1-2", without_2).sample(SampleAmount::Seconds(0.1)).unwrap_err();
@@ -282,7 +278,7 @@ mod tests {
         let mut many = pairs("0-127", by_distance);
         let sample = many.sample(SampleAmount::Seconds(0.1)).unwrap();
         assert_eq!(sample.matrix.len(), 2 * pairs_of(64));
-        let warnings = many.facts().warnings;
+        let warnings = many.verify().unwrap().warnings;
         assert_eq!(warnings[0].code(), "pairs-chosen");
         assert!(warnings[0].to_string().starts_with("2016 of 8128 pairs"), "{}", warnings[0]);
     }

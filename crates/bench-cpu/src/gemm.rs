@@ -236,16 +236,13 @@ impl<T: Real> Prepared for GemmTeam<T> {
         Ok(dense::sample([operations, elapsed, residual], &self.team, &clocks, &self.kinds))
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         let what = "the error of the product in units of rounding";
-        dense::check_residual(self.team.cpus(), "gemm", self.worst, what)
-    }
-
-    fn facts(&self) -> Facts {
+        dense::check_residual(self.team.cpus(), "gemm", self.worst, what)?;
         let mut facts = self.facts.clone();
         let resident: Vec<_> = [&self.a, &self.b, &self.c].iter().filter_map(|b| b.resident().ok()).collect();
         record_pages(&mut facts, Pages::Thp, &resident);
-        facts
+        Ok(facts)
     }
 }
 
@@ -278,7 +275,7 @@ mod tests {
         let Candidate { case, parsed, .. } = &candidates[1];
         assert!(case.to_string().ends_with(&format!("/affinity={last}/threads=1")), "{case}");
         let running = GemmTeam::<f64>::new(&parsed.read().unwrap(), &machine).unwrap();
-        assert_eq!(running.facts().achieved.get(&super::super::fact::CPUS), Some(vec![last]));
+        assert_eq!(running.facts.achieved.get(&super::super::fact::CPUS), Some(vec![last]));
         let error = MatrixProduct.cases(&machine, &group(&[("affinity", &["8191"])])).unwrap_err();
         assert!(error.starts_with("affinity: CPU 8191"), "{error}");
     }
@@ -331,8 +328,8 @@ mod tests {
         for candidate in MatrixProduct.cases(&machine, &group).unwrap() {
             let mut running = prepared(&MatrixProduct, &candidate, &machine);
             running.sample(SampleAmount::Seconds(0.1)).unwrap();
-            running.verify().unwrap();
-            assert!(running.facts().achieved.get(&KERNEL).unwrap().starts_with("gemm_f32"));
+            let kernel = running.verify().unwrap().achieved.get(&KERNEL).unwrap();
+            assert!(kernel.starts_with("gemm_f32"));
         }
     }
 }

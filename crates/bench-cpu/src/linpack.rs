@@ -170,17 +170,14 @@ impl Prepared for LinpackTeam {
         Ok(sample)
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         let what = "the scaled residual of the solution";
-        dense::check_residual(self.team.cpus(), "LU", self.worst, what)
-    }
-
-    fn facts(&self) -> Facts {
+        dense::check_residual(self.team.cpus(), "LU", self.worst, what)?;
         let mut facts = self.facts.clone();
         if let Ok(resident) = self.lu.resident() {
             record_pages(&mut facts, plimsoll_metal::buffer::Pages::Thp, &[resident]);
         }
-        facts
+        Ok(facts)
     }
 }
 

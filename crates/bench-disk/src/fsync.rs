@@ -302,14 +302,11 @@ impl Prepared for Logs {
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.0.iter().try_for_each(Log::verify)
-    }
-
-    fn facts(&self) -> Facts {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        self.0.iter().try_for_each(Log::verify)?;
         let mut facts = self.0.first().map(|log| log.facts.clone()).unwrap_or_default();
         facts.achieved.set(&LOGS, self.0.len());
-        facts
+        Ok(facts)
     }
 }
 
@@ -344,7 +341,7 @@ mod tests {
         let (latency, rate) = (sample.values["latency"], sample.values["rate"]);
         assert!(latency > 0.0 && rate * latency <= 1.0 + 1e-9, "{latency} {rate}");
         assert!((rate * sample.elapsed - 5.0).abs() < 1e-9);
-        assert_eq!(logs.verify(), Ok(()));
+        logs.verify().expect("right");
         assert!(logs.sample(SampleAmount::Seconds(0.0)).expect("sample").values["rate"] > 0.0);
         assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
     }
@@ -357,7 +354,7 @@ mod tests {
         assert_eq!(said, [3 * DEFAULT_COMMIT_BYTES, 3 * DEFAULT_COMMIT_BYTES, 2 * DEFAULT_COMMIT_BYTES]);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 8);
         assert!((sample.values["rate"] * sample.elapsed - 8.0).abs() < 1e-9);
-        assert_eq!((logs.verify(), logs.facts().achieved.get(&LOGS)), (Ok(()), Some(3)));
+        assert_eq!(logs.verify().map(|facts| facts.achieved.get(&LOGS)), Ok(Some(3)));
         assert_ne!(logs.0[0].block, logs.0[1].block, "each has data of its own");
         logs.0[2].file.set_len(0).expect("cut");
         assert!(logs.verify().is_err(), "a commit of the last log is gone");
@@ -385,7 +382,7 @@ mod tests {
         assert_eq!(length(&logs.0[0]), SEGMENT);
         logs.sample(SampleAmount::Work(2)).expect("sample");
         assert_eq!(length(&logs.0[0]), 2 * DEFAULT_COMMIT_BYTES);
-        assert_eq!(logs.verify(), Ok(()));
+        logs.verify().expect("right");
     }
 
     #[test]

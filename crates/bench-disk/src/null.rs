@@ -102,13 +102,13 @@ impl Prepared for NullFloor {
         Ok(Sample { elapsed, values, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         match (self.done, self.counted) {
             (0, _) => Err(CannotMeasure::environment("no transfer was counted")),
             (done, counted) if done != counted => {
                 Err(CannotMeasure::environment(format!("{done} transfers were counted and {counted} timed")))
             }
-            _ => Ok(()),
+            _ => Ok(Facts::default()),
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
             let sample = floor.sample(SampleAmount::Work(1000)).expect("sample");
             assert!((sample.values["latency"] * 1000.0 / sample.elapsed - 1.0).abs() < 1e-9);
             assert!(floor.sample(SampleAmount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
-            assert_eq!(floor.verify(), Ok(()));
+            assert_eq!(floor.verify(), Ok(Facts::default()));
             assert!(floor.done > 1000);
         }
     }

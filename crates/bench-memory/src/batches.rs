@@ -308,15 +308,12 @@ impl Prepared for Batches {
         })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         let checked = self.team.run_each(&mut self.arrays, |member, field| {
             let wrong = |e| super::wrong_blocks(WrongAnswerSource::Cpu(member.cpu), &e);
             field.region.verify().map_err(wrong)
         })?;
-        checked.into_iter().collect()
-    }
-
-    fn facts(&self) -> Facts {
+        checked.into_iter().collect::<Result<(), CannotMeasure>>()?;
         let mut facts = self.facts.clone();
         facts.warnings.extend(self.distances.warning().map(Note::from));
         if self.random && self.drawn.1 > 0 {
@@ -328,7 +325,7 @@ impl Prepared for Batches {
             let seconds = self.longest.as_secs();
             facts.warnings.push(MemoryWarning::VolumeCut { moved, wanted, seconds }.into());
         }
-        facts
+        Ok(facts)
     }
 }
 
@@ -363,12 +360,11 @@ mod tests {
         let job =
             BlockJob { op: BlockOp::Write, order: BlockTraversal::Random, fixed, ..BlockJob::of(&case) };
         let mut batches = in_context(&this_machine(), |cx| Batches::new(&job, &case, cx)).unwrap();
-        assert!(batches.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
+        assert_eq!(batches.cut, None);
         batches.longest = Duration::ZERO;
         let sample = batches.sample(SampleAmount::Work(1)).unwrap();
         assert!(sample.work.unwrap() < 64 << 40 && sample.values["throughput"] > 0.0);
-        batches.verify().unwrap();
-        let warning = batches.facts().warnings.pop().unwrap();
+        let warning = batches.verify().unwrap().warnings.pop().unwrap();
         assert_eq!(warning.code(), "volume-cut");
         assert!(warning.to_string().contains("of 64 TiB were moved in 0 s"), "{warning}");
     }

@@ -359,18 +359,14 @@ impl Prepared for LoadedChase {
         })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.chase.verify()?;
-        self.load.verify()
-    }
-
-    fn facts(&self) -> Facts {
-        let mut facts = self.chase.facts();
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        let mut facts = self.chase.verify()?;
+        self.load.verify()?;
         let bytes = self.load.regions.first().map_or(0, Region::bytes);
         facts.achieved.set(&LOAD_VARIANT, self.load.kernel.name());
         facts.achieved.set(&LOAD_BYTES, bytes);
         facts.achieved.set(&LOAD_CPUS, self.load.team.cpus());
-        facts
+        Ok(facts)
     }
 }
 
@@ -461,8 +457,7 @@ mod tests {
             assert!(sample.curve.iter().all(|p| p["latency"] > 0.0));
             assert_eq!(sample.values["latency"], sample.curve[2]["latency"]);
             assert_eq!(sample.values["bandwidth"], sample.curve[2]["bandwidth"]);
-            prepared.verify().unwrap();
-            assert!(prepared.facts().achieved.get(&LOAD_VARIANT).is_some());
+            assert!(prepared.verify().unwrap().achieved.get(&LOAD_VARIANT).is_some());
             assert!(prepared.sample(SampleAmount::Work(1)).is_err());
         }
     }

@@ -164,14 +164,11 @@ impl Prepared for Passes {
         })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.arrays.verify(&mut self.team)
-    }
-
-    fn facts(&self) -> Facts {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        self.arrays.verify(&mut self.team)?;
         let mut facts = self.facts.clone();
         facts.warnings.extend(self.distances.warning().map(Note::from));
-        facts
+        Ok(facts)
     }
 }
 

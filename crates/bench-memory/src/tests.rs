@@ -231,8 +231,7 @@ fn every_operation_is_measured_and_verified() {
         assert_eq!(again.work, sample.work, "{op}: an amount repeats exactly");
         assert!(sample.values["bandwidth"] > 0.0, "{op}");
         assert!(sample.values["bandwidth"] <= sample.values["bus_bandwidth"], "{op}");
-        prepared.verify().unwrap();
-        let facts = prepared.facts();
+        let facts = prepared.verify().unwrap();
         assert!(facts.achieved.get(&VARIANT).is_some());
         assert!(facts.achieved.get(&LEVEL).is_some());
         let size = facts.achieved.get(&THREAD_BYTES).unwrap();
@@ -280,8 +279,7 @@ fn a_shared_array_has_every_threads_part_in_it() {
         let mut prepared = prepared(&Bandwidth, &case, &machine).unwrap();
         let sample = prepared.sample(SampleAmount::Work(30 * MIB)).unwrap();
         assert!(sample.values["bandwidth"] > 0.0, "{op}");
-        prepared.verify().unwrap();
-        let size = prepared.facts().achieved.get(&THREAD_BYTES).unwrap();
+        let size = prepared.verify().unwrap().achieved.get(&THREAD_BYTES).unwrap();
         assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
     }
     let lists = [("layout", &["private", "shared"][..]), ("op", &["read"]), ("threads", &["2"])];
@@ -319,8 +317,10 @@ fn a_named_variant_is_the_one_that_runs() {
     let machine = this_machine();
     let case = Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", MIB);
     let portable = case.clone().with_word("variant", "portable");
-    let prepared_portable = prepared(&Bandwidth, &portable, &machine).unwrap();
-    assert_eq!(prepared_portable.facts().achieved.get(&VARIANT).as_deref(), Some("portable"));
+    let mut prepared_portable = prepared(&Bandwidth, &portable, &machine).unwrap();
+    prepared_portable.sample(SampleAmount::Work(10 * MIB)).unwrap();
+    let facts = prepared_portable.verify().unwrap();
+    assert_eq!(facts.achieved.get(&VARIANT).as_deref(), Some("portable"));
     let unknown = prepared(&Bandwidth, &case.with_word("variant", "magic"), &machine).err().unwrap();
     assert_eq!(unknown.cause, FailureCause::NotHere);
 }
@@ -335,8 +335,7 @@ fn a_chase_is_measured_and_verified() {
         assert!(sample.values["latency"] > 0.0 && sample.work.unwrap() > 0);
         let cycles = sample.conditions.more.get(&CYCLES);
         assert_eq!(cycles.is_some(), sample.conditions.clock_hz.is_some());
-        prepared.verify().unwrap();
-        let facts = prepared.facts();
+        let facts = prepared.verify().unwrap();
         assert!(facts.achieved.get(&TOUCHED_BYTES).unwrap() <= size);
     }
 }
@@ -451,8 +450,7 @@ fn memory_of_a_node_is_taken_from_it() {
         let benchmark = SUBSYSTEM.find(case.benchmark()).unwrap();
         let mut there = prepared(benchmark, &case.clone().with_count("node", 0), &machine).unwrap();
         assert!(there.sample(SampleAmount::Seconds(0.01)).unwrap().elapsed > 0.0);
-        there.verify().unwrap();
-        let facts = there.facts();
+        let facts = there.verify().unwrap();
         let elsewhere = facts.warnings.iter().find(|warning| warning.code() == "pages-elsewhere");
         assert_eq!(elsewhere.map(ToString::to_string), None, "{case}");
         assert!(facts.achieved.get(&MEMORY_NODES).unwrap().iter().all(|node| *node == 0), "{case}");

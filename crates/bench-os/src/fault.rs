@@ -289,7 +289,7 @@ mod tests {
             let passes = if case.word("op") == Some("thp") { 40 } else { 3 * 16_384 };
             let latency = touching.sample(SampleAmount::Work(passes)).unwrap().values[LATENCY_METRIC];
             assert!((1e-9..1e-1).contains(&latency), "{case}: {latency}");
-            let faults: Option<f64> = touching.facts().achieved.get(&FAULTS_PER_PAGE);
+            let faults: Option<f64> = touching.verify().unwrap().achieved.get(&FAULTS_PER_PAGE);
             match case.word("op") {
                 Some("anonymous") => assert!(faults.unwrap() > 0.5, "{faults:?}"),
                 Some("mmap") => assert_eq!(faults, None),

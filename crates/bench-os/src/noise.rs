@@ -204,12 +204,8 @@ impl Prepared for Spinning {
         Offer { cpus: self.cpus.clone(), ..Offer::default() }
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        Ok(())
-    }
-
-    fn facts(&self) -> Facts {
-        self.facts.clone()
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        Ok(self.facts.clone())
     }
 }
 

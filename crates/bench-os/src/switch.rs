@@ -277,7 +277,7 @@ mod tests {
         let measured = with_each_case(&Switch, &Group::default(), &Default::default(), |case, mut pair| {
             let latency = pair.sample(SampleAmount::Work(2000)).unwrap().values[LATENCY_METRIC];
             assert!((1e-7..1e-2).contains(&latency), "{case}: {latency}");
-            let switches: f64 = pair.facts().achieved.get(&SWITCH_SHARE).unwrap();
+            let switches: f64 = pair.verify().unwrap().achieved.get(&SWITCH_SHARE).unwrap();
             assert!(switches > 0.9 || case.word("distance") != Some("same"), "{case}: {switches}");
         });
         assert!(measured >= 6, "{measured}");

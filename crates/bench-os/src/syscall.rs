@@ -165,7 +165,7 @@ mod tests {
         let measured = with_each_case(&Syscall, &Group::default(), &Default::default(), |case, mut calls| {
             let latency = calls.sample(SampleAmount::Work(1000)).unwrap().values[LATENCY_METRIC];
             assert!((1e-9..1e-4).contains(&latency), "{case}: {latency}");
-            assert!(calls.facts().achieved.names().contains(&"cpus"));
+            assert!(calls.verify().unwrap().achieved.names().contains(&"cpus"));
         });
         assert_eq!(measured, CALL_KINDS.len());
     }

@@ -229,15 +229,11 @@ impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
         self.offer.clone()
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        Ok(())
-    }
-
-    fn facts(&self) -> Facts {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         let mut facts = self.facts.clone();
         let all: Vec<&O> = self.threads.iter().map(|thread| &thread.operation).collect();
         O::note_facts(&all, &mut facts);
-        facts
+        Ok(facts)
     }
 }
 
@@ -282,7 +278,7 @@ mod tests {
         assert!(sample.elapsed >= 0.002, "{sample:?}");
         let null_call = sample.conditions.more.get(&NULL_CALL);
         assert!(null_call.is_none_or(|seconds| (1e-9..1e-3).contains(&seconds)), "{null_call:?}");
-        assert_eq!(threads.facts().achieved.get(&THREAD_CPUS).map(|cpus| cpus.len()), Some(2));
+        assert_eq!(threads.verify().unwrap().achieved.get(&THREAD_CPUS).map(|cpus| cpus.len()), Some(2));
     }
 
     /// Computes for about 50 µs.

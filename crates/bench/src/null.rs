@@ -9,7 +9,7 @@ use plimsoll_bench_api::{
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Sample, SampleAmount};
+use plimsoll_model::sample::{CannotMeasure, Facts, Sample, SampleAmount};
 use plimsoll_units::quantity::Unit;
 
 const NULL_LATENCY: &str = "latency";
@@ -73,7 +73,8 @@ impl Prepared for Idle {
         Ok(Sample { elapsed, work: Some(work), values, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        if self.done == 0 { Err(CannotMeasure::environment("no operation was done")) } else { Ok(()) }
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        let nothing = || CannotMeasure::environment("no operation was done");
+        (self.done > 0).then(Facts::default).ok_or_else(nothing)
     }
 }

@@ -357,8 +357,7 @@ impl Harness<'_> {
         };
         let (change, seconds) = (self.clock.end_case(), self.clock.now() - sampling_began);
         taken.tool_results = reference_tools.finish();
-        prepared.verify()?;
-        taken.facts = prepared.facts();
+        taken.facts = prepared.verify()?;
         taken.facts.wrong_rate = self.clock.wrong_rate().map(|wrong| wrong.to_string());
         taken.facts.achieved.set(&ENDED_BY, ending.ended_by());
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {

@@ -117,7 +117,7 @@ impl ReferenceRuns {
         let reported = |prepared: PreparedTool| {
             let hurried = late && prepared.prepared.is_some() && prepared.about.pairs.len() < prepared.pairs;
             let (mut about, wanted, mut passes) = (prepared.about, prepared.pairs, prepared.passes);
-            let facts = prepared.prepared.map(|tool| tool.facts()).unwrap_or_default();
+            let facts = prepared.prepared.and_then(|mut tool| tool.verify().ok()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
             if about.achieved.get(&fact::STATISTIC).as_deref() == Some(plimsoll_reference::BEST_STATISTIC) {
                 // The tool prints only its best figure.

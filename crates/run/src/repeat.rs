@@ -75,7 +75,7 @@ impl Harness<'_> {
             prepared.verify()
         };
         match tried() {
-            Ok(()) => Ok(false),
+            Ok(_) => Ok(false),
             Err(why) if why.cause == FailureCause::WrongAnswer => Ok(true),
             Err(why) => Err(why),
         }

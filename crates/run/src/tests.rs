@@ -126,8 +126,8 @@ impl Prepared for MockTool {
         Ok(Sample { values: [("latency".to_owned(), 1e-9)].into(), ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        Ok(())
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        Ok(Facts::default())
     }
 }
 
@@ -151,19 +151,17 @@ impl Prepared for MockCase {
         Ok(Sample { elapsed, work, values, conditions, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         let wrong = || WrongAnswer::new(WrongAnswerSource::Cpu(0), "sum", "5").expected("4").into();
         match self.script.unchecked {
             Some(cause) => Err(CannotMeasure::new(cause, "no check")),
             None if self.script.wrong => Err(wrong()),
-            None => Ok(()),
+            None => {
+                let mut facts = Facts::default();
+                facts.achieved.put("threads", 1);
+                Ok(facts)
+            }
         }
-    }
-
-    fn facts(&self) -> Facts {
-        let mut facts = Facts::default();
-        facts.achieved.put("threads", 1);
-        facts
     }
 }
 

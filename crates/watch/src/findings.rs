@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use plimsoll_bench::{label::full, subsystem_of};
 use plimsoll_model::limit::median;
+use plimsoll_model::measurement::NOTABLE;
 use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::sample::Outcome;
-use plimsoll_model::view::NOTABLE;
 use plimsoll_result::document::Finding;
 use plimsoll_result::finding::{LevelStep, steps};
 use plimsoll_stats::TimedPoint;

@@ -122,20 +122,17 @@ impl Prepared for CryptoTeam {
         Ok(Sample { elapsed: outcome.elapsed.as_secs_f64(), values, conditions, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         let cpus: Vec<usize> = self.slices.loads().map(|(cpu, _)| cpu).collect();
         reference::check_vectors(self.op).map_err(|detail| {
             let wrong = WrongAnswer::new(WrongAnswerSource::Cpus(cpus), self.op.name(), "another result");
             CannotMeasure::from(wrong.detail(detail))
         })?;
         let mut proven = Vec::new();
-        self.slices.loads().try_for_each(|(cpu, load)| load.verify(cpu, &mut proven))
-    }
-
-    fn facts(&self) -> Facts {
+        self.slices.loads().try_for_each(|(cpu, load)| load.verify(cpu, &mut proven))?;
         let mut facts = self.slices.facts();
         facts.achieved.set(&INSTRUCTIONS, self.means.map_or(NO_INSTRUCTIONS, |means| means.name));
-        facts
+        Ok(facts)
     }
 }
 
@@ -186,8 +183,7 @@ mod tests {
             let sample = (0..200).find_map(|_| running.sample(SampleAmount::Seconds(0.002)).ok()).unwrap();
             assert!(sample.values[THROUGHPUT_METRIC] > 1e4, "{}: {sample:?}", candidate.case);
             assert!(sample.conditions.delivered.unwrap() > 0.0);
-            running.verify().unwrap();
-            let facts = running.facts();
+            let facts = running.verify().unwrap();
             let job: CryptoJob = candidate.parsed.read().unwrap();
             let means = CryptoInstructions::of(job.op, &machine.cpu);
             let wanted = Some(means.map_or(NO_INSTRUCTIONS, |means| means.name));

@@ -158,8 +158,7 @@ fn a_case_takes_all_cpus_and_is_proven_without_the_kernel_s_files() {
     let mut running = prepared(&Integrity, &candidate, &machine);
     let sample = running.sample(SampleAmount::Seconds(0.1)).unwrap();
     assert!(sample.values[ANSWERS_METRIC] >= 10.0 * 20.0 * all as f64, "{sample:?}");
-    running.verify().unwrap();
-    let facts = running.facts().achieved;
+    let facts = running.verify().unwrap().achieved;
     assert_eq!(facts.get(&PROVEN_CPUS), Some(machine.cpu.allowed.iter().collect::<Vec<_>>()));
     assert!(facts.get(&COMPARED_KERNELS) >= Some(20));
     assert!(Integrity.cases(&machine, &group("0")).is_err());

@@ -56,8 +56,7 @@ fn every_instruction_set_here_solves_and_is_judged() {
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0, "{case}");
             assert!(sample.values["residual"] < THRESHOLD, "{case}: {sample:?}");
         }
-        running.verify().unwrap();
-        let facts = running.facts();
+        let facts = running.verify().unwrap();
         assert!(facts.achieved.get(&NB).is_some_and(|nb| nb >= 4), "{facts:?}");
         let crowded = facts.warnings.iter().any(|warning| warning.code() == "more-threads-than-cpus");
         assert_eq!(crowded, case.threads() > machine.cpu.allowed.len());

@@ -214,14 +214,11 @@ impl Prepared for PeakTeam {
         Ok(Sample { elapsed, values, conditions, ..Sample::default() })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         let mut proven = Proven::default();
         self.slices.loads().try_for_each(|(cpu, load)| {
-            load.verify(&mut proven).map_err(|wrong| wrong_answer(cpu, load, &wrong).into())
-        })
-    }
-
-    fn facts(&self) -> Facts {
+            load.verify(&mut proven).map_err(|wrong| wrong_answer(cpu, load, &wrong))
+        })?;
         let mut facts = self.slices.facts();
         facts.achieved.set(&KERNEL, self.kernel.name);
         if let Some(turns) = self.fixed {
@@ -229,7 +226,7 @@ impl Prepared for PeakTeam {
             let threads = self.slices.loads().count() as u64;
             facts.achieved.set(&WORK, operations.saturating_mul(threads));
         }
-        facts
+        Ok(facts)
     }
 }
 
@@ -277,10 +274,10 @@ mod tests {
                 (0..40).filter_map(|_| running.sample(SampleAmount::Seconds(0.01)).ok()).take(2).collect();
             assert_eq!(taken.len(), 2);
             assert!(taken.iter().all(|sample| sample.values["time"] > 0.0), "{taken:?}");
-            running.verify().unwrap();
-            let achieved = running.facts().achieved.get(&WORK).unwrap();
+            let facts = running.verify().unwrap().achieved;
+            let achieved = facts.get(&WORK).unwrap();
             assert!((2 * each..2 * each + 4000).contains(&achieved), "{scaling}: {achieved}");
-            assert_eq!(running.facts().achieved.get(&CPUS), Some(vec![first]));
+            assert_eq!(facts.get(&CPUS), Some(vec![first]));
         }
         let error = |key, word| Peak.cases(&machine, &group(&[(key, &[word])])).unwrap_err();
         assert!(error("scaling", "strong").contains("requires --work"));
@@ -369,8 +366,7 @@ mod tests {
                 assert!(sample.conditions.excluded.is_none_or(|share| (0.0..=1.0).contains(&share)));
                 assert!(sample.conditions.delivered.unwrap() > 0.0);
             }
-            running.verify().unwrap();
-            let facts = running.facts();
+            let facts = running.verify().unwrap();
             let crowded = facts.warnings.iter().any(|w| w.code() == "more-threads-than-cpus");
             assert_eq!(crowded, case.threads() as u64 == more, "{case}");
         }

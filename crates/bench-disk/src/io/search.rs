@@ -140,12 +140,8 @@ impl Prepared for Deepest {
         self.transfers.pause();
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.transfers.verify()
-    }
-
-    fn facts(&self) -> Facts {
-        let mut facts = self.transfers.facts();
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        let mut facts = self.transfers.verify()?;
         facts.achieved.set(&FIGURE_THREADS, self.transfers.job.threads);
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
             let (deepest, warning) = conclude(&self.target, self.most, found, within);
@@ -157,7 +153,7 @@ impl Prepared for Deepest {
             let less = DiskWarning::SearchedLess { most, asked, engine };
             facts.warnings.extend((most < asked).then(|| less.into()));
         }
-        facts
+        Ok(facts)
     }
 }
 

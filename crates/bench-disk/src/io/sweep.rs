@@ -104,16 +104,13 @@ impl Prepared for SaturationSweep {
         self.teams.iter_mut().for_each(Transfers::pause);
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.teams.iter_mut().try_for_each(Transfers::verify)
-    }
-
-    fn facts(&self) -> Facts {
-        let Some(chosen) = self.chosen.map(|index| &self.teams[index]) else { return Facts::default() };
-        let mut facts = chosen.facts();
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        let mut all = self.teams.iter_mut().map(Transfers::verify).collect::<Result<Vec<_>, _>>()?;
+        let Some(index) = self.chosen else { return Ok(Facts::default()) };
+        let (mut facts, chosen) = (all.swap_remove(index), &self.teams[index]);
         facts.achieved.set(&FIGURE_THREADS, chosen.job.threads);
         facts.achieved.set(&DEEPEST_QUEUE, chosen.job.depth);
-        facts
+        Ok(facts)
     }
 }
 

@@ -236,8 +236,7 @@ fn every_combination_measures_verifies_and_leaves_nothing() {
             assert!(value("latency") > 0.0 && value("depth") > 0.0 && value("cpu") >= 0.0);
             assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 100);
             assert!(prepared.sample(SampleAmount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
-            assert_eq!(prepared.verify(), Ok(()), "{case}");
-            let facts = prepared.facts();
+            let facts = prepared.verify().unwrap_or_else(|why| panic!("{case}: {why}"));
             let used = facts.achieved.get(&ENGINE).unwrap_or_default();
             let holds = used == engine || facts.warnings.iter().any(|w| w.code() == "engine-fell-back");
             assert!(holds, "{case}: {facts:?}");
@@ -268,7 +267,7 @@ fn the_cases_of_a_run_share_one_file() {
     let mut reading = bench.prepare(&case("read", "sequential", "psync", "buffered")).expect("prepare");
     assert_eq!(inode(), one);
     reading.sample(SampleAmount::Work(10)).expect("sample");
-    assert_eq!(reading.verify(), Ok(()));
+    reading.verify().expect("right");
     // Another size is another file, and only one is kept.
     drop(bench.prepare(&first.with_size("size", 4 << 20)).expect("prepare"));
     let other = bench.keep.take::<Filled>("disk.file").expect("kept");
@@ -303,9 +302,9 @@ fn measured(id: &str, amount: SampleAmount) -> (Sample, Facts) {
     let mut prepared = Bench::at(dir.path()).prepare(case).expect("prepare");
     prepared.sample(SampleAmount::Seconds(0.001)).expect("warm-up");
     let sample = prepared.sample(amount).expect("sample");
-    assert_eq!(prepared.verify(), Ok(()), "{case}");
+    let facts = prepared.verify().unwrap_or_else(|why| panic!("{case}: {why}"));
     assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
-    (sample, prepared.facts())
+    (sample, facts)
 }
 
 fn settled_case(id: &str) -> Case {
@@ -341,7 +340,7 @@ fn a_direct_case_after_a_buffered_one_finds_no_page_of_it() {
         );
         let mut prepared = bench.prepare(&settled_case(&id)).ok()?;
         prepared.sample(SampleAmount::Work(3)).expect("sample");
-        prepared.facts().achieved.get(&PAGE_CACHE)
+        prepared.verify().expect("right").achieved.get(&PAGE_CACHE)
     };
     assert!(share("buffered").is_some_and(|share| share > 0.99));
     assert!(share("direct").is_none_or(|share| share < 0.01));
@@ -416,7 +415,7 @@ fn a_search_ends_where_the_engine_does() {
     prepared.sample(SampleAmount::Seconds(0.001)).expect("search");
     let sample = prepared.sample(SampleAmount::Seconds(0.001)).expect("sample");
     assert!(sample.curve.iter().all(|point| point["depth"] == 1.0), "{:?}", sample.curve);
-    let facts = prepared.facts();
+    let facts = prepared.verify().expect("right");
     assert_eq!(facts.achieved.get(&DEEPEST_QUEUE), Some(Some(1)));
     let reported =
         |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("depth 1 instead of 8: psync");

@@ -378,18 +378,14 @@ impl Prepared for Transfers {
         let _ = self.team.stop();
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        if !self.known {
-            return Ok(());
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        if self.known {
+            if let Some(why) = &self.spoilt {
+                return Err(CannotMeasure::environment(why));
+            }
+            let shares = self.tool_files.as_ref().is_some_and(ToolFiles::shares_case_file);
+            self.team.verify().map_err(|error| failed(&error, &self.path, shares))?;
         }
-        if let Some(why) = &self.spoilt {
-            return Err(CannotMeasure::environment(why));
-        }
-        let shares = self.tool_files.as_ref().is_some_and(ToolFiles::shares_case_file);
-        self.team.verify().map_err(|error| failed(&error, &self.path, shares))
-    }
-
-    fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
         self.note_reached(&mut facts);
         self.note_amount(&mut facts);
@@ -401,7 +397,7 @@ impl Prepared for Transfers {
                 facts.achieved.take(&PAGE_CACHE);
             }
         }
-        facts
+        Ok(facts)
     }
 }
 

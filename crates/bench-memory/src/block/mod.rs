@@ -424,8 +424,7 @@ mod tests {
                     assert!((product - 1.0).abs() < 1e-9, "{case}: {product}");
                     let per_byte = sample.values["latency_per_byte"] * block as f64;
                     assert!((per_byte / latency - 1.0).abs() < 1e-9, "{case}");
-                    prepared.verify().unwrap();
-                    let facts = prepared.facts();
+                    let facts = prepared.verify().unwrap();
                     assert!(facts.achieved.get(&VARIANT).is_some() && facts.achieved.get(&LEVEL).is_some());
                     let drawn = facts.achieved.get(&DRAW_SECONDS_PER_BLOCK).is_some();
                     assert_eq!(drawn, *pattern == "random", "{case}");
@@ -444,8 +443,8 @@ mod tests {
             let by_time = prepared.sample(SampleAmount::Seconds(0.0)).unwrap();
             assert_eq!(by_time.work, Some(3 * (8 << 10)), "a warm-up does not do it all");
             let sample = prepared.sample(SampleAmount::Work(1)).unwrap();
-            prepared.verify().unwrap();
-            assert!(prepared.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
+            let facts = prepared.verify().unwrap();
+            assert!(facts.warnings.iter().all(|warning| warning.code() != "volume-cut"));
             sample.work.unwrap()
         };
         assert_eq!(moved(&case), 3 * 5 * MIB);

@@ -289,15 +289,12 @@ impl Prepared for Chasing {
         })
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         self.chase.cpus().iter().zip(self.chase.loads()).try_for_each(|(cpu, chaser)| {
             let chase = chaser.chase().map_err(CannotMeasure::environment)?;
             chase.verify().map_err(|e| super::wrong_chase(vec![*cpu], &e))
-        })
-    }
-
-    fn facts(&self) -> Facts {
-        self.facts.clone()
+        })?;
+        Ok(self.facts.clone())
     }
 }
 

@@ -371,11 +371,8 @@ impl Prepared for RoundTrips {
         self.read(&trips, echoed.as_ref(), load)
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.verify_echoes()
-    }
-
-    fn facts(&self) -> Facts {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        self.verify_echoes()?;
         let mut facts = self.placement.facts(&self.path.name(), self.address);
         facts.warnings.extend(foreign_datagrams(self.foreign));
         facts.achieved.set_some(&PLACEMENT, self.seated);
@@ -391,6 +388,6 @@ impl Prepared for RoundTrips {
             None => lost_links(self.links.losses(), &[]),
         };
         lost_link::add_warnings(lost, &mut facts);
-        facts
+        Ok(facts)
     }
 }

@@ -409,7 +409,7 @@ impl Prepared for Datagrams {
 
     /// Has some datagrams of the first stream echoed and compares them in full. Lost ones are no
     /// wrong answer.
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         const DURING: &str = "a check of datagrams";
         // Long enough to distinguish a changed datagram from a foreign one.
         let size = self.filler.len().max(Payload::WITH_TOKEN);
@@ -431,16 +431,13 @@ impl Prepared for Datagrams {
         let trips = round_trips(&mut path, &mut payload, 0, manner, &AtomicBool::new(false));
         let trips = trips.map_err(|e| session.lost(DURING, &LostTransfer::from_socket_error(e)))?;
         session.finish_trips().map_err(|e| session.lost(DURING, &e.into()))?;
-        check_echoes("UDP", "datagrams came back with other bytes than were sent", trips.wrong)
-    }
-
-    fn facts(&self) -> Facts {
+        check_echoes("UDP", "datagrams came back with other bytes than were sent", trips.wrong)?;
         let (searches, all) = (self.unfinished, self.searches_done);
         let search = NetworkWarning::SearchNotConverged { searches, all };
         let search = (searches > 0).then(|| search.into());
         let mut facts = self.case.facts(super::foreign_datagrams(self.foreign), search);
         facts.achieved.set(&SEGMENTATION, if self.segmented { "kernel" } else { "none" });
         facts.invalid = unproved(self.unproved, all).or(facts.invalid);
-        facts
+        Ok(facts)
     }
 }

@@ -47,7 +47,8 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
 /// Prints the tables of the published reports that `runs` replay, one set for runs of one plan.
 fn print_tables(runs: &[Run], format: &str) -> Result<(), Failure> {
     let write = writer(format, FormatSubject::Tables, |format| format.tables).or_usage()?;
-    let text = write(&tables::replays(runs), &Style::detect(StyleOptions::default())).map_err(|e| lost(&e))?;
+    let text =
+        write(&tables::replays(runs), &Style::detect(StyleOptions::default())).map_err(|e| lost(&e))?;
     super::printed(&text).map(drop)
 }
 

@@ -152,7 +152,7 @@ fn the_answer_is_verified_and_amounts_are_kept() {
     let mut trips = RoundTrips::new(&anywhere(), &job(&divided.with_word("scaling", "strong")), 1).unwrap();
     let sample = trips.sample(SampleAmount::Seconds(1.0)).unwrap();
     assert_eq!((counted(&sample), sample.values["loss"]), (10, 0.0));
-    assert_eq!(serde_json::to_value(trips.facts().achieved).unwrap()["messages"], 10);
+    assert_eq!(serde_json::to_value(trips.verify().unwrap().achieved).unwrap()["messages"], 10);
 }
 
 /// That the server was lost, by this cause.

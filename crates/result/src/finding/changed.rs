@@ -4,9 +4,8 @@
 use serde_json::{Value, json};
 
 use plimsoll_bench::label::full;
-use plimsoll_model::measurement::{Measurement, MetricResult, SamplePoint};
+use plimsoll_model::measurement::{Measurement, MetricResult, NOTABLE, SamplePoint};
 use plimsoll_model::metric::Better;
-use plimsoll_model::measurement::NOTABLE;
 use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_model::warning::Warning;
 use plimsoll_stats::{Seed, Segment, TimedPoint, segments, segments_of_many};

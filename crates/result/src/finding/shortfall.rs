@@ -3,8 +3,7 @@
 use serde_json::json;
 
 use plimsoll_bench::label::full;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::measurement::NOTABLE;
+use plimsoll_model::measurement::{Measurement, NOTABLE};
 use plimsoll_model::view::{PlainFinding, RunView, Topic, lost};
 use plimsoll_units::quantity::percent;
 

@@ -83,11 +83,7 @@ impl Workbench {
                 sample.conditions.waited = known.or_else(|| waited(&before, sample.elapsed));
                 return Ok(WorkerReply::Sampled(Box::new(sample)));
             }
-            WorkerRequest::Verify => {
-                let case = self.case()?;
-                case.verify()?;
-                return Ok(WorkerReply::Verified(case.facts()));
-            }
+            WorkerRequest::Verify => return self.case()?.verify().map(WorkerReply::Verified),
             WorkerRequest::Pause => self.case()?.pause(),
             WorkerRequest::Resume => self.case()?.resume(),
             WorkerRequest::Finish => self.prepared = None,

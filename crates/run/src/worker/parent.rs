@@ -123,7 +123,6 @@ fn preparing(case: &Case) -> f64 {
 struct Remote {
     worker: SharedWorker,
     offer: Offer,
-    facts: Facts,
     /// Time limit of a sample, in multiples of the sample time.
     probes: f64,
     patience: f64,
@@ -144,9 +143,8 @@ impl Remote {
         within: Option<f64>,
     ) -> Result<Self, CannotMeasure> {
         let Candidate { case, parsed, .. } = candidate;
-        let (offer, facts, probes, patience) =
-            (Offer::default(), Facts::default(), probes(case), preparing(case));
-        let mut remote = Self { worker, offer, facts, probes, patience, longest: 0.0, left: within };
+        let (offer, probes, patience) = (Offer::default(), probes(case), preparing(case));
+        let mut remote = Self { worker, offer, probes, patience, longest: 0.0, left: within };
         let request = WorkerRequest::Prepare { case: case.clone(), parsed: parsed.clone(), within };
         let WorkerReply::Prepared(offer) = remote.ask(&request, patience, "prepared")? else {
             return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
@@ -224,21 +222,15 @@ impl Prepared for Remote {
         let _ = self.ask(&WorkerRequest::Resume, self.patience, "filled anew");
     }
 
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        let reply = self.worker.borrow_mut().ask(&WorkerRequest::Verify, PREPARE_SECONDS)?;
-        let WorkerReply::Verified(facts) = reply else {
-            return Err(CannotMeasure::environment("the worker did not report whether the answer is right"));
-        };
-        self.facts = facts;
-        Ok(())
+    fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        match self.worker.borrow_mut().ask(&WorkerRequest::Verify, PREPARE_SECONDS)? {
+            WorkerReply::Verified(facts) => Ok(facts),
+            _ => Err(CannotMeasure::environment("the worker did not report whether the answer is right")),
+        }
     }
 
     fn offer(&self) -> Offer {
         self.offer.clone()
-    }
-
-    fn facts(&self) -> Facts {
-        self.facts.clone()
     }
 }
 

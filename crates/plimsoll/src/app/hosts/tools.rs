@@ -146,7 +146,7 @@ impl Together<'_, '_> {
                 None => prepared.sample(SampleAmount::Work(1)),
             };
             let samples = (0..times).map(sampled).collect::<Result<Vec<Sample>, CannotMeasure>>()?;
-            let mut facts = prepared.facts();
+            let mut facts = prepared.verify()?;
             facts.achieved.set(&PROGRAM, tool.about.command.join(" "));
             return Ok((samples, facts));
         }
@@ -184,7 +184,7 @@ fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample
     let rate = sample.values.get(RATE_METRIC).copied().unwrap_or(f64::NAN);
     sample.elapsed = operations(case.number("n").unwrap_or(0) as f64) / rate;
     sample.values.insert(TIME_METRIC.to_owned(), sample.elapsed);
-    let residual = tool.facts().achieved.get(&fact::RESIDUAL).and_then(|text| text.parse().ok());
+    let residual = tool.verify()?.achieved.get(&fact::RESIDUAL).and_then(|text| text.parse().ok());
     sample.values.extend(residual.map(|residual: f64| (RESIDUAL.to_owned(), residual)));
     Ok(sample)
 }
