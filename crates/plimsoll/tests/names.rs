@@ -1,7 +1,7 @@
 //! Checks that code specific to a benchmark is in its folder: generic code must not use names of
 //! benchmarks and metrics.
 //!
-//! Exceptions are files of reference tools, which define pairings ([`pairs`]), and files of `job` in
+//! Exceptions are files of reference tools, which define pairings ([`pairs`]), and of `job` in
 //! `model`, which define the parameters of cases.
 //!
 //! Counts literals with the name of a benchmark, case id or metric outside of the subsystem's
