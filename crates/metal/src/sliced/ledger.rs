@@ -12,7 +12,7 @@
 mod ranges;
 
 use super::STEADY_SPREAD;
-use ranges::{Ranges, total};
+use ranges::Ranges;
 
 pub(super) use ranges::SliceSum;
 
@@ -102,7 +102,11 @@ impl SliceLedger {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.reference, self.spread, self.shares_memory);
+        self.bins.fill(SliceSum::default());
+        self.all = SliceSum::default();
+        self.unprobed = SliceSum::default();
+        self.stepped.clear();
+        self.differing.clear();
     }
 
     pub(super) fn record(&mut self, slice: &Slice) {
@@ -276,7 +280,8 @@ impl SliceLedger {
     fn level(&self) -> Option<f64> {
         let mut best = SliceSum::default();
         for group in self.bins.windows(GROUP_BINS) {
-            let sum = total(group);
+            let mut sum = SliceSum::default();
+            group.iter().for_each(|bin| sum.add(*bin));
             if sum.turns > best.turns {
                 best = sum;
             }

@@ -44,6 +44,11 @@ impl Ranges {
         Self { from: vec![SliceSum::default(); BINS], to: vec![SliceSum::default(); BINS] }
     }
 
+    pub(super) fn clear(&mut self) {
+        self.from.fill(SliceSum::default());
+        self.to.fill(SliceSum::default());
+    }
+
     /// Adds slices whose cost is between bins `first` and `last`; clamps both to existing bins.
     pub(super) fn enter(&mut self, first: f64, last: f64, sum: SliceSum) {
         let index = |bin: f64| (bin.max(0.0) as usize).min(BINS - 1);
@@ -78,7 +83,7 @@ impl Ranges {
     }
 }
 
-pub(super) fn total(sums: &[SliceSum]) -> SliceSum {
+fn total(sums: &[SliceSum]) -> SliceSum {
     let mut total = SliceSum::default();
     sums.iter().for_each(|sum| total.add(*sum));
     total
