@@ -169,8 +169,7 @@ impl<'table, const SWAP: bool> Player<'table, SWAP> {
         while begun.elapsed() < WARM_UP {
             quickest = quickest.min(self.burst(BURST_ROUND_TRIPS)?);
         }
-        let each = (time.as_secs_f64() / MOST_BURSTS as f64 / quickest) as u64;
-        let rounds = each.clamp(BURST_ROUND_TRIPS, BURST_ROUND_TRIPS << 20);
+        let rounds = rounds_per_burst(time, quickest);
         let mut one_way = Vec::with_capacity(MOST_BURSTS);
         let begun = Instant::now();
         loop {
@@ -226,6 +225,12 @@ impl<'table, const SWAP: bool> Player<'table, SWAP> {
     }
 }
 
+/// Returns the round trips of a burst, one of [`MOST_BURSTS`] in `time`; `quickest` is in s.
+fn rounds_per_burst(time: Duration, quickest: f64) -> u64 {
+    let each = (time.as_secs_f64() / MOST_BURSTS as f64 / quickest) as u64;
+    each.clamp(BURST_ROUND_TRIPS, BURST_ROUND_TRIPS << 20)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -261,6 +266,7 @@ mod tests {
 
     #[test]
     fn the_shortest_time_is_one_burst() {
+        assert_eq!(rounds_per_burst(Duration::ZERO, 1e-7), BURST_ROUND_TRIPS);
         let Some(cpus) = two_cpus("the_shortest_time_is_one_burst") else { return };
         let one_way = ThreadPair::new(cpus).unwrap().bounce(HandoverMethod::Store, Duration::ZERO).unwrap();
         assert_eq!(one_way.len(), 1);

@@ -281,7 +281,8 @@ pub fn more_rounds(by: EndedBy) -> String {
 fn larger_budget(by: EndedBy, when: &str, or: &str) -> Option<String> {
     let (whose, larger) = match by {
         EndedBy::Budget => ("the budget", "--budget"),
-        EndedBy::GroupBudget => ("its group's budget in the plan", "budget there"),
+        EndedBy::GroupBudget if or.is_empty() => ("its group's budget in the plan", "budget there"),
+        EndedBy::GroupBudget => ("its group's budget in the plan", "budget there,"),
         _ => return None,
     };
     Some(format!("{whose} ended it{when}; use a larger {larger}{or}"))

@@ -105,13 +105,13 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     let mut child = begun(dir.path(), begin);
     until_probes(dir.path(), &mut child, 5);
     // While it runs, no other one begins.
-    let (_, second) = done(dir.path(), begin, 2);
+    let second = done(dir.path(), begin, 2);
     let (status, _) = done(dir.path(), "watch --status --store h", 0);
     assert!(status.contains(&format!("running, process {}", child.id())), "{status}");
     signal(child.id(), Signal::KILL);
     child.wait().unwrap();
     let before = probes(dir.path());
-    let (_, unfinished) = done(dir.path(), begin, 2);
+    let unfinished = done(dir.path(), begin, 2);
     // After a boot the clock restarts, and the line being written is cut off.
     let text = fs::read_to_string(dir.path().join("h/watch")).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -134,8 +134,9 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     assert!(!dir.path().join("h/watch").exists());
     let id = run["id"].as_str().unwrap();
     done(dir.path(), &format!("history show {id} --store h"), 0);
-    let (none, _) = done(dir.path(), "watch --status --store h", 0);
-    insta::assert_snapshot!(redacted(&[second, unfinished, none].concat(), dir.path()));
+    let none = done(dir.path(), "watch --status --store h", 0);
+    let printed = [second, unfinished, none].map(|(out, err)| out + &err).concat();
+    insta::assert_snapshot!(redacted(&printed, dir.path()));
 }
 
 #[test]

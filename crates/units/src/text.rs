@@ -61,7 +61,10 @@ pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
     // Checked before opening: opening a FIFO blocks until it has a writer.
     let quoted =
         if shown_path(path).contains('*') { "; the shell replaces * if it is not quoted" } else { "" };
-    let about = std::fs::metadata(path).map_err(|e| format!("{e}{quoted}"))?;
+    let about = std::fs::metadata(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => format!("{e}{quoted}"),
+        _ => e.to_string(),
+    })?;
     if about.is_dir() {
         return Err("it is a directory: name its files".to_owned());
     }

@@ -54,6 +54,7 @@ impl Core {
     pub fn of_all(machine: &Machine, cpus: &[usize]) -> Result<Self, String> {
         let first = cpus.first().ok_or("no CPU is known that the threads ran on")?;
         let core = Self::of(machine, *first)?;
+        cpus.iter().try_for_each(|cpu| Self::of(machine, *cpu).map(drop))?;
         Self::of_one_kind(machine, cpus).map(|()| core)
     }
 
