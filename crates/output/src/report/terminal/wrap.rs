@@ -95,11 +95,16 @@ fn pieces(word: &str, room: usize) -> Vec<String> {
 }
 
 fn cut_up(word: &str, room: usize) -> Vec<String> {
-    let mut pieces = vec![String::new()];
+    let (mut pieces, mut used) = (vec![String::new()], 0);
     for c in word.chars() {
+        let wide = c.width().unwrap_or(0);
+        used += wide;
         match pieces.last_mut() {
-            Some(piece) if piece.width() + c.width().unwrap_or(0) <= room => piece.push(c),
-            _ => pieces.push(c.to_string()),
+            Some(piece) if used <= room => piece.push(c),
+            _ => {
+                pieces.push(c.to_string());
+                used = wide;
+            }
         }
     }
     pieces
