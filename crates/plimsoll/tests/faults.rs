@@ -267,4 +267,7 @@ fn a_reader_that_goes_away_is_a_quiet_end_and_the_document_is_whole() {
     assert_eq!(String::from_utf8_lossy(&output.stderr).matches("panicked").count(), 0);
     let document: Value = serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
     assert_eq!(list(&document["measurements"]).len(), 2);
+    let mut child = start(command("report run.json").current_dir(dir.path()));
+    drop(child.stdout.take());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
 }
