@@ -103,9 +103,9 @@ impl Medium {
     fn of_mount(root: &Root, mounts: &[Mount], mount: &Mount) -> Self {
         let upper = || {
             let path = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="))?;
-            // In a container the path may be the host's.
-            let is_here = !root.is_live() || root.exists(path.trim_start_matches('/'));
-            let below = mounts::mount_of(mounts, Path::new(path)).filter(|_| is_here)?;
+            // In a container the path may be the host's. Links count as when it was mounted.
+            let real = if root.is_live() { root.resolve(path).ok()? } else { path.into() };
+            let below = mounts::mount_of(mounts, &real)?;
             Some(Self::of(&below.fs_type)).filter(|medium| *medium == Self::Memory)
         };
         let own = Self::of(&mount.fs_type);

@@ -105,9 +105,10 @@ impl Prepared for SaturationSweep {
     }
 
     fn verify(&mut self) -> Result<Facts, CannotMeasure> {
-        let mut all = self.teams.iter_mut().map(Transfers::verify).collect::<Result<Vec<_>, _>>()?;
+        self.teams.iter_mut().try_for_each(Transfers::check)?;
         let Some(index) = self.chosen else { return Ok(Facts::default()) };
-        let (mut facts, chosen) = (all.swap_remove(index), &self.teams[index]);
+        let chosen = &self.teams[index];
+        let mut facts = chosen.judged();
         facts.achieved.set(&FIGURE_THREADS, chosen.job.threads);
         facts.achieved.set(&DEEPEST_QUEUE, chosen.job.depth);
         Ok(facts)

@@ -379,13 +379,26 @@ impl Prepared for Transfers {
     }
 
     fn verify(&mut self) -> Result<Facts, CannotMeasure> {
-        if self.known {
-            if let Some(why) = &self.spoilt {
-                return Err(CannotMeasure::environment(why));
-            }
-            let shares = self.tool_files.as_ref().is_some_and(ToolFiles::shares_case_file);
-            self.team.verify().map_err(|error| failed(&error, &self.path, shares))?;
+        self.check()?;
+        Ok(self.judged())
+    }
+}
+
+impl Transfers {
+    /// Fails if the contents of the files are wrong or cannot be checked.
+    pub(super) fn check(&mut self) -> Result<(), CannotMeasure> {
+        if !self.known {
+            return Ok(());
         }
+        if let Some(why) = &self.spoilt {
+            return Err(CannotMeasure::environment(why));
+        }
+        let shares = self.tool_files.as_ref().is_some_and(ToolFiles::shares_case_file);
+        self.team.verify().map_err(|error| failed(&error, &self.path, shares))
+    }
+
+    /// Returns facts on the case, with what the device did.
+    pub(super) fn judged(&self) -> Facts {
         let mut facts = self.facts.clone();
         self.note_reached(&mut facts);
         self.note_amount(&mut facts);
@@ -397,7 +410,7 @@ impl Prepared for Transfers {
                 facts.achieved.take(&PAGE_CACHE);
             }
         }
-        Ok(facts)
+        facts
     }
 }
 

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, statx};
+use rustix::fs::{FileType, Statx, fstat};
 
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
@@ -54,9 +54,16 @@ impl FileOrDevice {
         }
     }
 
-    /// Returns what `file` is, an open file or device; `None` if neither, or if statx(2) fails.
+    /// Returns what `file` is, an open file or device; `None` if neither. Sandboxes may lack statx(2).
     pub fn of_open(file: impl AsFd) -> Option<FileOrDevice> {
-        FileOrDevice::of(&statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).ok()?)
+        let about = fstat(file).ok()?;
+        let [number, system] = [about.st_rdev, about.st_dev].map(DeviceNumber::from_raw);
+        match FileType::from_raw_mode(about.st_mode) {
+            FileType::BlockDevice => Some(FileOrDevice::Block(number)),
+            FileType::CharacterDevice => Some(FileOrDevice::Character(number)),
+            FileType::RegularFile => Some(FileOrDevice::File(FileId { system, inode: about.st_ino })),
+            _ => None,
+        }
     }
 
     fn of(about: &Statx) -> Option<FileOrDevice> {
