@@ -54,7 +54,7 @@ impl FileOrDevice {
         }
     }
 
-    /// Returns what `file` is, an open file or device; `None` if neither. Sandboxes may lack statx(2).
+    /// Returns what `file` is, an open file or device; `None` if neither. Sandboxes may lack statx.
     pub fn of_open(file: impl AsFd) -> Option<FileOrDevice> {
         let about = fstat(file).ok()?;
         let [number, system] = [about.st_rdev, about.st_dev].map(DeviceNumber::from_raw);
