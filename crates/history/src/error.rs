@@ -99,14 +99,20 @@ impl StoreError {
         Self { kind: StoreErrorKind::Unused, text: format!("{} is not used: {why}", shown_path(file)) }
     }
 
-    pub(super) fn no_such_run(directory: &Path, wanted: &str) -> Self {
+    /// Returns the error for a history without the run `wanted`; `has_runs` is whether it has others.
+    pub(super) fn no_such_run(directory: &Path, wanted: &str, has_runs: bool) -> Self {
         let is_file = Path::new(wanted).is_file();
+        let is_last = wanted.starts_with("last~");
         let (wanted, directory) = (shown_within(wanted, 40), shown_path(directory));
-        let advice = format!("'plimsoll history --store {directory}' lists the runs");
-        let text = match is_file {
-            true => format!("'{wanted}' is a file, not a stored run: write plimsoll import {wanted} first"),
-            false => format!(
-                "no run, tag or file '{wanted}' in history {directory}; the newest run is last, the one before last~1; {advice}"
+        let lists = format!("'plimsoll history --store {directory}' lists the runs");
+        let text = match (is_file, has_runs) {
+            (true, _) => {
+                format!("'{wanted}' is a file, not a stored run: write plimsoll import {wanted} first")
+            }
+            (_, false) => format!("history {directory} has no runs yet: 'plimsoll run' makes one"),
+            _ if is_last => format!("history {directory} has no run '{wanted}'; {lists}"),
+            _ => format!(
+                "no run, tag or file '{wanted}' in history {directory}; the newest run is last; {lists}"
             ),
         };
         Self { kind: StoreErrorKind::NoSuchRun, text }

@@ -412,7 +412,8 @@ impl Store {
     }
 
     fn no_such(&self, wanted: &str) -> StoreError {
-        StoreError::no_such_run(&self.directory, wanted)
+        let has_runs = self.index().is_ok_and(|index| !index.runs.is_empty());
+        StoreError::no_such_run(&self.directory, wanted, has_runs)
     }
 }
 

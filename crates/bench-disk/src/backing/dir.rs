@@ -49,9 +49,13 @@ pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
     let name = shown_path(dir);
     let refused = |why: &str| CannotMeasure::environment(format!("--dir {name}{why}"));
     let other = |errno: Errno| refused(&format!(" cannot be used: {errno}; use another directory"));
-    let not_a_directory = || CannotMeasure::environment(format!("--dir must be a directory: {name} is not"));
+    let is_device = dir.starts_with("/dev") && !dir.is_dir();
+    let instead = if is_device { "; --target measures a device" } else { "" };
+    let not_a_directory =
+        || CannotMeasure::environment(format!("--dir must be a directory: {name} is not{instead}"));
     let no_permission = || refused(": no permission to create files there; use a directory of your own");
     let failed = |error: &io::Error| match Errno::from_io_error(error) {
+        Some(Errno::NOENT) if is_device => not_a_directory(),
         Some(Errno::NOENT) => refused(" does not exist; create it, or name one other directory"),
         Some(Errno::NOTDIR) => not_a_directory(),
         Some(Errno::ACCESS) => no_permission(),

@@ -485,7 +485,7 @@ fn unexpected(word: &str, here: &Command, command: &str) -> String {
             format!(": write {command} --only {shown}")
         }
         _ if order::option(here, "--format").is_some_and(is_value) => format!(": write --format {shown}"),
-        "export" => ": plimsoll export RUN --format FORMAT writes one run".to_owned(),
+        "export" => ": plimsoll export RUN --format FORMAT --output FILE writes one run".to_owned(),
         "gate" if built_in::find(word).is_some() => ": --level 1, 2 or 3 chooses what it measures".to_owned(),
         "serve" if word.contains(['.', ':']) => format!(": write {command} --bind {shown}"),
         _ if here.get_positionals().next().is_some() => format!("; {command} --help shows what it accepts"),
