@@ -99,7 +99,7 @@ impl StoreError {
         Self { kind: StoreErrorKind::Unused, text: format!("{} is not used: {why}", shown_path(file)) }
     }
 
-    /// Returns the error for a history without the run `wanted`; `has_runs` is whether it has others.
+    /// Returns the error for a run `wanted` that the history lacks; `has_runs`: it is not empty.
     pub(super) fn no_such_run(directory: &Path, wanted: &str, has_runs: bool) -> Self {
         let is_file = Path::new(wanted).is_file();
         let is_last = wanted.starts_with("last~");
