@@ -55,16 +55,20 @@ impl<'t> LinePositions<'t> {
     }
 }
 
+/// Quotes `word` as a POSIX shell needs it, if at all.
+pub fn shell_quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Returns the text of a file without byte order mark; fails with a reason if it is not a regular
 /// file of UTF-8 with at most `most` bytes.
 pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
     // Checked before opening: opening a FIFO blocks until it has a writer.
-    let quoted =
-        if shown_path(path).contains('*') { "; the shell replaces * if it is not quoted" } else { "" };
-    let about = std::fs::metadata(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => format!("{e}{quoted}"),
-        _ => e.to_string(),
-    })?;
+    let about = std::fs::metadata(path).map_err(|e| e.to_string())?;
     if about.is_dir() {
         return Err("it is a directory: name its files".to_owned());
     }

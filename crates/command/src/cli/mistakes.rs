@@ -12,7 +12,7 @@ use clap::{ArgMatches, Command};
 use plimsoll_model::case::nearest;
 use plimsoll_model::plan::built_in;
 use plimsoll_units::quantity::parse_size;
-use plimsoll_units::text::{shown, shown_bytes, shown_within};
+use plimsoll_units::text::{shell_quoted, shown, shown_bytes, shown_within};
 
 use super::order::{self, CommandLine};
 use super::other_tools;
@@ -329,14 +329,6 @@ fn invalid(option: &str, value: &str, valid: &[String]) -> String {
     }
 }
 
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%[]".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 /// Returns the message for an option without its value; `argument` has the form `--samples <N>`.
 fn missing_value(argument: &str, command: &Command) -> String {
     let option = argument_name(argument);
@@ -373,7 +365,7 @@ fn misplaced(root: &Command, path: &[&Command], order: &CommandLine<'_>) -> Stri
     match super::parse(root.clone(), mended) {
         Err(error) if error.kind() == ErrorKind::UnknownArgument => super::one_line(&error),
         _ => {
-            let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            let line: Vec<String> = words.iter().map(|word| shell_quoted(word)).collect();
             let names = names.join(" and ");
             format!("{names} must come after the command: write {} {}", root.get_name(), line.join(" "))
         }
@@ -429,7 +421,7 @@ fn listed(word: &str, here: &Command, order: &CommandLine<'_>) -> Option<String>
         _ => return None,
     };
     let all = all.collect::<Vec<_>>().join(between);
-    Some(format!("unexpected argument '{}': write {option} {}", shown(word), quoted(&shown(&all))))
+    Some(format!("unexpected argument '{}': write {option} {}", shown(word), shell_quoted(&shown(&all))))
 }
 
 /// Returns the message for a `word` that needs an option, such as `--dir`; `None` if none is known.
@@ -448,7 +440,7 @@ fn positional(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<
         return unexpected("plimsoll watch runs no command; plimsoll steady -- COMMAND does");
     }
     if let (true, Some(place)) = (command == "steady", place) {
-        let line = |words: &[&str]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let line = |words: &[&str]| words.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ");
         let (options, words) = order.after.split_at(place);
         // A command line in one pair of quotes.
         let words = if words.len() == 1 { shown.clone() } else { line(words) };

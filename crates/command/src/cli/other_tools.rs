@@ -1,7 +1,8 @@
 //! Options and words of other tools with their equivalents in plimsoll. They are only answered, not
 //! accepted, as their meaning is not always the same.
 
-use super::mistakes::quoted;
+use plimsoll_units::text::shell_quoted;
+
 use super::order::CommandLine;
 
 /// Another tool, its options as typed (divided by blanks), what it is here, and an example, to
@@ -391,7 +392,7 @@ pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
 pub(super) fn job_or_server(words: &[&str]) -> Option<String> {
     let (tool, rest) = words.split_first()?;
     let here = match *tool {
-        "fio" => format!("run {}", quoted(rest.iter().find(|word| word.ends_with(".fio"))?)),
+        "fio" => format!("run {}", shell_quoted(rest.iter().find(|word| word.ends_with(".fio"))?)),
         "iperf3" | "iperf" if rest.contains(&"-s") => "serve".to_owned(),
         _ => return None,
     };

@@ -20,7 +20,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_published::PublishedReport;
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::event::RunEvent;
-use plimsoll_units::text::{format_count, shown_path};
+use plimsoll_units::text::{format_count, shell_quoted, shown_path};
 
 use super::context::{context, title};
 use super::joined;
@@ -210,7 +210,7 @@ impl RunText {
         let written = page.as_ref().map(|file| format!("the report's tables and figures: {file}"));
         let again = stored.map(|RunPlace { location, id }| {
             let store = store_option(location);
-            let file = page.as_ref().map_or("FILE.html".to_owned(), |file| quoted(file));
+            let file = page.as_ref().map_or("FILE.html".to_owned(), |file| shell_quoted(file));
             format!("write them again: plimsoll report {id} --tables published --html {file}{store}")
         });
         let strong = |line: String| self.style.paint(TextRole::Strong, &self.style.styled(&line)) + "\n";
@@ -234,14 +234,8 @@ pub struct RunPlace<'a> {
 pub fn store_option(location: &Location) -> String {
     match location {
         Location::Usual(_) => String::new(),
-        Location::Named(_) => format!(" --store {}", quoted(&shown_path(location.directory()))),
+        Location::Named(_) => format!(" --store {}", shell_quoted(&shown_path(location.directory()))),
     }
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
-    let is_plain = !word.is_empty() && word.chars().all(plain);
-    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Formats the number of cases by outcome and the duration: `12 cases in 3 min: 11 ok · 1 failed`.

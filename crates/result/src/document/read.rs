@@ -42,7 +42,8 @@ impl Run {
             }
             held.iter().map(|document| Self::parse(document)).collect()
         });
-        runs.map_err(|why| format!("{file}: {why}"))
+        let pattern = if file.contains('*') { "; the shell replaces * if it is not quoted" } else { "" };
+        runs.map_err(|why| format!("{file}: {why}{pattern}"))
     }
 
     /// Parses a run document in JSON. Fails, with one line, if it is invalid.
