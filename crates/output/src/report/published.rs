@@ -12,7 +12,7 @@ mod units;
 
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_published::PublishedReport;
-use plimsoll_published::tables::{PublishedTable, TableKind, build_tables};
+use plimsoll_published::tables::{TableKind, build_tables};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Quantity, significant};
 use plimsoll_units::text::format_count;
@@ -41,42 +41,39 @@ pub fn replays(runs: &[Run]) -> Vec<ReplayedReport<'_>> {
     reports.collect()
 }
 
-/// Builds the tables of each report, to be filled with results of its runs.
+/// Builds the tables of each report, filled with results of its runs.
 pub(super) fn filled_reports<'a>(all: &'a [ReplayedReport<'a>]) -> Vec<FilledReport<'a>> {
-    let reports = all.iter().map(|(baseline, runs)| FilledReport {
-        tables: build_tables(baseline),
-        runs: ReplayRuns::new(baseline, runs.iter().copied()),
-    });
-    reports.collect()
+    let report = |(baseline, runs): &'a ReplayedReport<'a>| {
+        let runs = ReplayRuns::new(baseline, runs.iter().copied());
+        let tables = build_tables(baseline).into_iter();
+        FilledReport { tables: tables.map(|table| FilledTable::new(table, &runs)).collect(), runs }
+    };
+    all.iter().map(report).collect()
 }
 
 pub(super) fn text(reports: &[ReplayedReport<'_>], style: &Style) -> String {
     filled_reports(reports).iter().map(|report| report.text(style)).collect()
 }
 
-/// A report with the runs that fill its tables.
+/// A report's tables, with the runs that fill them.
 pub(crate) struct FilledReport<'a> {
-    tables: Vec<PublishedTable<'a>>,
+    pub(super) tables: Vec<FilledTable<'a>>,
     pub(super) runs: ReplayRuns<'a>,
 }
 
 impl FilledReport<'_> {
-    pub(super) fn filled(&self) -> Vec<FilledTable<'_>> {
-        self.tables.iter().map(|table| FilledTable::new(table, &self.runs)).collect()
-    }
-
-    pub(super) fn sheets(&self, filled: &[FilledTable<'_>]) -> Vec<TableSheet> {
-        filled.iter().map(|table| TableSheet::new(table, filled.len())).collect()
+    pub(super) fn sheets(&self) -> Vec<TableSheet> {
+        self.tables.iter().map(|table| TableSheet::new(table, self.tables.len())).collect()
     }
 
     pub(super) fn title(&self) -> String {
         format!("{}: the tables of its report, with today's figures", self.runs.baseline.name)
     }
 
-    pub(super) fn remarks(&self, filled: &[FilledTable<'_>]) -> Vec<String> {
+    pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = vec![self.runs.baseline.title()];
-        remarks.extend(self.runs.runs.iter().map(|run| format!("today: {}", taken(run, filled))));
-        let shared = points(filled).filter(|cell| cell.today.is_in_others).count();
+        remarks.extend(self.runs.runs.iter().map(|run| format!("today: {}", taken(run, &self.tables))));
+        let shared = points(&self.tables).filter(|cell| cell.today.is_in_others).count();
         if shared > 0 {
             let (verb, figures) = (if shared == 1 { "is" } else { "are" }, format_count(shared, "figure"));
             let how = "in more than one of these runs: taken from the later one";
@@ -95,10 +92,9 @@ impl FilledReport<'_> {
 
     fn text(&self, style: &Style) -> String {
         let mut text = format!("{}\n", style.paint(TextRole::Strong, &style.styled(&self.title())));
-        let filled = self.filled();
-        text.extend(self.remarks(&filled).iter().map(|remark| paragraph(style, TextRole::Dim, "  ", remark)));
-        self.sheets(&filled).iter().for_each(|sheet| text += &text::sheet(sheet, style));
-        let (evaluation, open) = (evaluation::statements(&filled), self.runs.baseline.open_points());
+        text.extend(self.remarks().iter().map(|remark| paragraph(style, TextRole::Dim, "  ", remark)));
+        self.sheets().iter().for_each(|sheet| text += &text::sheet(sheet, style));
+        let (evaluation, open) = (evaluation::statements(&self.tables), self.runs.baseline.open_points());
         let lists: [(&str, Vec<String>); 2] = [
             (evaluation::TITLE, evaluation.iter().map(ToString::to_string).collect()),
             (evaluation::OPEN_TITLE, open.iter().map(ToString::to_string).collect()),

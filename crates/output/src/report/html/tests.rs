@@ -347,7 +347,7 @@ pub(in crate::report) fn titles_of_figures(run: &Run) -> [Vec<String>; 4] {
     };
     let replays = replays(std::slice::from_ref(run));
     let filled = filled_reports(&replays);
-    let of_tables = filled[0].filled().iter().flat_map(reports::charts).map(|drawn| title(&drawn)).collect();
+    let of_tables = filled[0].tables.iter().flat_map(reports::charts).map(|drawn| title(&drawn)).collect();
     let series = reports::series(run).iter().map(|(_, drawn)| title(drawn)).collect();
     let by_operation = reports::of(run).unwrap().parts.into_iter().flat_map(|(_, charts)| charts);
     let together = reports::together(std::slice::from_ref(run)).into_iter();

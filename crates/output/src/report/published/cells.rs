@@ -8,7 +8,7 @@ use super::today::{MeasuredPoint, ReplayRuns};
 
 pub(crate) struct FilledTable<'a> {
     pub(crate) baseline: &'a PublishedReport,
-    pub(crate) table: &'a PublishedTable<'a>,
+    pub(crate) table: PublishedTable<'a>,
     pub(crate) rows: Vec<Vec<Option<FilledCell<'a>>>>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct ReportUnit {
 }
 
 impl<'a> FilledTable<'a> {
-    pub(crate) fn new(table: &'a PublishedTable<'a>, runs: &ReplayRuns<'a>) -> Self {
+    pub(crate) fn new(table: PublishedTable<'a>, runs: &ReplayRuns<'a>) -> Self {
         let cell = |figure: &'a PublishedFigure, row: &[Option<&'a PublishedFigure>]| {
             let part = ComparablePart::of(figure, table.kind);
             let (part, today) = match (&figure.matched, table.kind) {

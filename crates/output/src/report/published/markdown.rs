@@ -8,12 +8,10 @@ pub(crate) fn markdown(reports: &[ReplayedReport<'_>]) -> String {
     let mut text = String::new();
     for report in &filled_reports(reports) {
         text += &format!("## {}\n\n", escaped(&report.title()));
-        let filled = report.filled();
-        text += &report.remarks(&filled).iter().map(item).collect::<String>();
-        text += &report.sheets(&filled).iter().map(table).collect::<String>();
+        text += &report.remarks().iter().map(item).collect::<String>();
+        text += &report.sheets().iter().map(table).collect::<String>();
         text += &format!("\n### {}\n\n", evaluation::TITLE);
-        let statements = evaluation::statements(&filled);
-        text += &statements.iter().map(item).collect::<String>();
+        text += &evaluation::statements(&report.tables).iter().map(item).collect::<String>();
         text += &format!("\n### {}\n\n", evaluation::OPEN_TITLE);
         text += &report.runs.baseline.open_points().iter().map(item).collect::<String>();
     }

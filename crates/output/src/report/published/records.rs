@@ -1,6 +1,6 @@
 //! Published tables as CSV: a row per printed number, with today's measurement.
 
-use plimsoll_published::{PublishedFigure, PublishedReport};
+use plimsoll_published::PublishedFigure;
 use serde_json::{Value, json};
 
 use super::cells::{ComparablePart, FilledCell, FilledTable};
@@ -8,9 +8,8 @@ use super::today::MeasuredByTool;
 use super::{ReplayedReport, filled_reports};
 use crate::report::tidy::{self, Column};
 
-/// A printed number with its report, table, labels of row and column, and today's measurement.
+/// A printed number with its table, labels of row and column, and today's measurement.
 struct Record<'a> {
-    report: &'a PublishedReport,
     table: &'a FilledTable<'a>,
     row: &'a str,
     column: &'a str,
@@ -19,7 +18,7 @@ struct Record<'a> {
 
 fn columns<'a>() -> Vec<Column<Record<'a>>> {
     vec![
-        ("report", |of| json!(of.report.name)),
+        ("report", |of| json!(of.table.baseline.name)),
         ("table", |of| json!(of.table.table.number)),
         ("title", |of| json!(of.table.table.title)),
         ("kind", |of| json!(of.table.table.kind.word())),
@@ -70,12 +69,10 @@ fn columns<'a>() -> Vec<Column<Record<'a>>> {
 /// Formats filled tables as CSV: a header and a row per published number.
 pub(crate) fn csv(reports: &[ReplayedReport<'_>]) -> String {
     let reports = filled_reports(reports);
-    let filled: Vec<_> = reports.iter().map(|report| (report.runs.baseline, report.filled())).collect();
-    let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));
-    let records = tables.flat_map(|(report, table)| {
+    let records = reports.iter().flat_map(|report| &report.tables).flat_map(|table| {
         table.table.rows.iter().zip(&table.rows).flat_map(move |(row, cells)| {
             cells.iter().zip(&table.table.columns).filter_map(move |(cell, column)| {
-                Some(Record { report, table, row: &row.label, column, cell: cell.as_ref()? })
+                Some(Record { table, row: &row.label, column, cell: cell.as_ref()? })
             })
         })
     });
@@ -103,7 +100,7 @@ impl Record<'_> {
     /// Returns the first other number of the same measured point for which `wanted` is true.
     fn printed(&self, wanted: fn(&PublishedFigure) -> bool) -> Option<&PublishedFigure> {
         let own = self.point()?.figure;
-        let found = self.report.figures.iter().find(|f| f.is_of_point(own) && wanted(f));
+        let found = self.table.baseline.figures.iter().find(|f| f.is_of_point(own) && wanted(f));
         found.filter(|f| !std::ptr::eq(*f, own))
     }
 
@@ -114,7 +111,7 @@ impl Record<'_> {
     /// Returns the published limit for the cell's case, or else the one in the prose, in the cell's
     /// unit; `None` without one.
     fn theory(&self) -> Option<f64> {
-        let (value, _) = self.report.theory(self.point()?.figure, |_| true)?.base?;
+        let (value, _) = self.table.baseline.theory(self.point()?.figure, |_| true)?.base?;
         Some(value / self.cell.unit.scale)
     }
 }

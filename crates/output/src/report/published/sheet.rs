@@ -60,7 +60,7 @@ pub(crate) struct SheetBlock {
 
 impl TableSheet {
     pub(crate) fn new(filled: &FilledTable<'_>, of: usize) -> Self {
-        let table = filled.table;
+        let table = &filled.table;
         let units = TableUnits::of(filled);
         let in_units = match units.title.as_slice() {
             title if table.kind == TableKind::Text || title.is_empty() => String::new(),

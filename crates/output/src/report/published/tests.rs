@@ -371,7 +371,7 @@ fn twice(name: &str) -> Run {
 }
 
 fn evaluated(name: &str, run: &Run) -> Vec<evaluation::Statement> {
-    evaluation::statements(&filled_reports(&[(find(name).unwrap(), vec![run])])[0].filled())
+    evaluation::statements(&filled_reports(&[(find(name).unwrap(), vec![run])])[0].tables)
 }
 
 #[test]

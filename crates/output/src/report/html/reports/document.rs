@@ -13,7 +13,6 @@ use crate::report::context;
 use crate::report::html::data::{Chart, number};
 use crate::report::html::{page, parts};
 use crate::report::published::FilledReport;
-use crate::report::published::cells::FilledTable;
 use crate::report::published::evaluation::{self, Statement};
 use crate::report::published::sheet::{SheetLine, SheetLines, TableSheet, is_measured};
 
@@ -55,24 +54,23 @@ struct MachinePartTables<'a> {
 /// Builds the part of a page for its report number `index`, and the charts to embed in the page.
 /// `folded`, other results of the report's runs, is folded at its end.
 pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup) -> (Markup, Vec<Chart>) {
-    let filled = report.filled();
-    let sheets = report.sheets(&filled);
+    let sheets = report.sheets();
     let runs = &report.runs.runs;
-    let mut parts = parts_of(report, index, &filled, &sheets);
+    let mut parts = parts_of(report, index, &sheets);
     let drawn = parts.iter_mut().flat_map(|part| {
         part.sections.iter_mut().flat_map(|section| &mut section.charts).chain(&mut part.series)
     });
     let mut charts: Vec<&mut Chart> = drawn.filter_map(|drawn| drawn.as_mut().ok()).collect();
     number(charts.iter_mut().map(|chart| &mut **chart), &format!("d{index}"));
     let all = charts.into_iter().map(|chart| chart.clone()).collect();
-    let statements = evaluation::statements(&filled);
+    let statements = evaluation::statements(&report.tables);
     let ends = ["evaluation", "findings", "rest"].map(|name| format!("d{index}-{name}"));
     let body = html! {
         @if let Some(run) = runs.first() { (parts::header(run)) }
         main.document {
             section {
                 h2 { (report.title()) }
-                @for remark in report.remarks(&filled) { p.note { (remark) } }
+                @for remark in report.remarks() { p.note { (remark) } }
                 p.note { (HOW) }
                 (contents(&parts, &ends))
             }
@@ -128,11 +126,10 @@ reference tool of today (its efficiency, the share of the limit); theory, today'
 fn parts_of<'a>(
     report: &FilledReport<'_>,
     index: usize,
-    filled: &[FilledTable<'_>],
     sheets: &'a [TableSheet],
 ) -> Vec<MachinePartTables<'a>> {
     let mut found: Vec<MachinePartTables<'a>> = Vec::new();
-    for (table, sheet) in filled.iter().zip(sheets) {
+    for (table, sheet) in report.tables.iter().zip(sheets) {
         let is_text = table.table.figures().all(|figure| figure.is_of_text());
         let first = table.table.figures().next().filter(|_| !is_text);
         let subsystem = first.map_or("text", |first| first.subsystem);

@@ -101,7 +101,7 @@ fn table(kind: TableKind, title: String, rows: Vec<PublishedRow<'_>>) -> Publish
 impl Plot<'_> {
     /// Builds charts of results and shares of limits; empty if `runs` have no results of the plot.
     pub(super) fn charts(&self, runs: &ReplayRuns<'_>) -> Vec<Chart> {
-        let filled = FilledTable::new(&self.table, runs);
+        let filled = FilledTable::new(self.table.clone(), runs);
         let places = places(&filled, self.metric);
         if !places.iter().any(|place| place.own.today.has_figure()) {
             return Vec::new();

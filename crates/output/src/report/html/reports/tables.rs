@@ -26,7 +26,7 @@ pub(super) struct ChartPlace<'a, 'b> {
 }
 
 pub(crate) fn charts(filled: &FilledTable<'_>) -> Vec<DrawnChart> {
-    let table = filled.table;
+    let table = &filled.table;
     if table.kind == TableKind::Text {
         let why = "the numbers of the text belong to several metrics; those of a table are in its chart";
         return vec![Err(MissingChart { title: table.title.clone(), why: why.to_owned() })];
@@ -61,7 +61,7 @@ fn is_point(filled: &FilledTable<'_>, cell: &FilledCell<'_>) -> bool {
 }
 
 pub(super) fn places<'a, 'b>(filled: &'b FilledTable<'a>, metric: &str) -> Vec<ChartPlace<'a, 'b>> {
-    let table = filled.table;
+    let table = &filled.table;
     let is_it = |cell: &&FilledCell<'_>| cell.figure.metric == metric && is_point(filled, cell);
     let most = filled.rows.iter().map(|row| row.iter().flatten().filter(is_it).count()).max();
     let ends = || table.rows.iter().map(|row| row.label.rfind(", ").map_or("", |at| &row.label[at..]));

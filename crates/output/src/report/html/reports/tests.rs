@@ -179,8 +179,7 @@ fn what_a_tool_did_otherwise_is_in_the_hover() {
 fn of_tables(run: &Run) -> Vec<(String, Vec<DrawnChart>)> {
     let replays = crate::report::published::replays(std::slice::from_ref(run));
     let filled = crate::report::published::filled_reports(&replays);
-    let tables = filled[0].filled();
-    tables.iter().map(|one| (one.table.title.clone(), tables::charts(one))).collect()
+    filled[0].tables.iter().map(|one| (one.table.title.clone(), tables::charts(one))).collect()
 }
 
 #[test]
