@@ -68,11 +68,11 @@ fn machine(of: &OfMachine<'_>) -> Markup {
     }
 }
 
-fn line(of: &RunChanges<'_>) -> Markup {
-    let more = of.changes.len().saturating_sub(MOST_CHANGES);
+fn line((run, changes): &RunChanges<'_>) -> Markup {
+    let more = changes.len().saturating_sub(MOST_CHANGES);
     html! {
-        (since(of, ""))
-        @for (index, one) in of.changes.iter().take(MOST_CHANGES).enumerate() { @if index > 0 { "; " } (change(one)) }
+        (since(run, ""))
+        @for (index, one) in changes.iter().take(MOST_CHANGES).enumerate() { @if index > 0 { "; " } (change(one)) }
         @if more > 0 { "; and " (more) " more" }
     }
 }

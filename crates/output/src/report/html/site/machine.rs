@@ -56,8 +56,8 @@ fn changed(of: &OfMachine<'_>) -> Markup {
             h2 { "What changed" }
             @if changes.is_empty() { p.note { "no change of level in " (format_count(of.runs.len(), "run")) } }
             ul.changes {
-                @for one in &changes {
-                    li { (since(one, BASE)) ul.each { @for one in &one.changes { li { (change(one)) } } } }
+                @for (run, changes) in &changes {
+                    li { (since(run, BASE)) ul.each { @for one in changes { li { (change(one)) } } } }
                 }
             }
         }

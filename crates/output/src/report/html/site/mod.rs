@@ -169,25 +169,20 @@ fn short(id: &str) -> String {
     shown_within(id.get(..13).unwrap_or(id), 40)
 }
 
-struct RunChanges<'a> {
-    since: &'a RunStart,
-    changes: Vec<(&'a TrendSeries, LevelChange<'a>)>,
-}
+/// A run, and the changes of level that it is the first to show.
+type RunChanges<'a> = (&'a RunStart, Vec<(&'a TrendSeries, LevelChange<'a>)>);
 
 /// Groups level changes by the run that first shows them, newest first; in a run, headlines first.
 fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<RunChanges<'a>> {
     let all = of.series.iter().flat_map(|series| {
         let changes = between(&series.trend, &series.levels).into_iter();
-        changes.map(move |change| (change.since.id.as_str(), (series, change)))
+        changes.map(move |change| (change.since, (series, change)))
     });
     let mut found = grouped(all);
-    let place = |id: &str| of.runs.iter().position(|run| run.entry.id == id);
-    found.sort_by_key(|(id, _)| std::cmp::Reverse(place(id)));
-    let run = |(_, mut changes): (&str, Vec<(&'a TrendSeries, LevelChange<'a>)>)| {
-        changes.sort_by_key(|(series, _)| !series.headline);
-        Some(RunChanges { since: changes.first()?.1.since, changes })
-    };
-    found.into_iter().filter_map(run).collect()
+    let place = |since: &RunStart| of.runs.iter().position(|run| run.entry.id == since.id);
+    found.sort_by_key(|(since, _)| std::cmp::Reverse(place(since)));
+    found.iter_mut().for_each(|(_, changes)| changes.sort_by_key(|(series, _)| !series.headline));
+    found
 }
 
 /// Returns the CSS class `improvement` or `regression`; `change` for metrics without a direction.
@@ -206,7 +201,7 @@ fn name(series: &TrendSeries, case: &str) -> String {
 }
 
 /// Builds `since DATE (run ID):` with a link to the run's page; `base`: path to the site's root.
-fn since(RunChanges { since, .. }: &RunChanges<'_>, base: &str) -> Markup {
+fn since(since: &RunStart, base: &str) -> Markup {
     html! {
         "since " a href=(format!("{base}{}", names::run(&since.id))) { (when(&since.started)) " (run " (short(&since.id)) ")" } ": "
     }
