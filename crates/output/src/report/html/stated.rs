@@ -29,15 +29,11 @@ impl StatedCases {
 
     /// Returns whether the plan requests the measured case as a time series.
     pub(super) fn is_series(&self, case: &Case) -> bool {
-        let named = |group: &&Group| {
-            let has = |(key, values): (&&str, &Vec<Value>)| {
-                case.get(key).is_some_and(|value| values.contains(value))
-            };
-            group.benchmarks.iter().any(|name| name == case.benchmark()) && group.lists.iter().all(has)
-        };
-        let amounts = |group: &&Group| {
-            case.params().iter().filter(|(key, _)| SCALED_KEYS.contains(key) && !group.asked(key)).count()
-        };
-        self.groups.iter().filter(|g| g.how.series.is_some()).filter(named).any(|g| amounts(&g) == 0)
+        self.groups.iter().filter(|group| group.how.series.is_some()).any(|group| {
+            let asked = |(key, _): &(&'static str, Value)| !SCALED_KEYS.contains(key) || group.asked(key);
+            group.benchmarks.iter().any(|name| name == case.benchmark())
+                && group.lists.iter().all(|(key, all)| case.get(key).is_some_and(|one| all.contains(one)))
+                && case.params().iter().all(asked)
+        })
     }
 }
