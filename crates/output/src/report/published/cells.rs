@@ -232,9 +232,7 @@ fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     };
     let found = scale(figure).or_else(|| baseline.figures.iter().filter(same).find_map(scale));
     let (scale, usual) = match (found, figure.subsystem, figure.metric) {
-        (Some((scale, unit)), ..) => {
-            return ReportUnit { scale, name: name(scale, unit, figure.unit) };
-        }
+        (Some((scale, unit)), ..) => return ReportUnit { scale, name: name(scale, unit, figure.unit) },
         (None, "memory", LATENCY_METRIC) => (1e-9, "ns"),
         (None, _, LATENCY_METRIC) => (1e-3, "ms"),
         (None, "disk", THROUGHPUT_METRIC) => (1024.0, "KiB/s"),

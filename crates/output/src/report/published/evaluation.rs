@@ -66,11 +66,7 @@ impl MatrixPoint<'_> {
 
 /// Formats the thread count of a number, `2 threads`; empty if it has none.
 pub(crate) fn threads(figure: &PublishedFigure) -> String {
-    match figure.threads {
-        "" => String::new(),
-        "1" => "1 thread".to_owned(),
-        n => format!("{n} threads"),
-    }
+    figure.threads.parse().map_or(String::new(), |count: u64| format_count(count, "thread"))
 }
 
 struct PointGroup<'a> {
@@ -99,13 +95,8 @@ fn points<'a>(filled: &'a FilledTable<'_>) -> Vec<MatrixPoint<'a>> {
             if is_time(figure.metric) { limit / value } else { value / limit }
         };
         let shares = [today.share(today.believed()), published.zip(limit).map(share)];
-        MatrixPoint {
-            figure,
-            today,
-            table: filled.table.number,
-            values: [today.believed(), published],
-            shares,
-        }
+        let (table, values) = (filled.table.number, [today.believed(), published]);
+        MatrixPoint { figure, today, table, values, shares }
     };
     own.map(point).collect()
 }

@@ -26,6 +26,7 @@ pub(crate) struct MeasuredPoint<'a> {
     pub(crate) samples: Vec<f64>,
     pub(crate) metric: Option<&'a MetricResult>,
     pub(crate) tool: Option<MeasuredByTool<'a>>,
+    /// `TOOL: REASON` for each reference tool that has no result, each text once.
     pub(crate) declined: Vec<String>,
     pub(crate) instead: Option<String>,
     pub(crate) invalid: Option<String>,
@@ -91,12 +92,6 @@ impl<'a> MeasuredByTool<'a> {
     }
 }
 
-/// Returns `TOOL: REASON` for each reference tool that has no result, each text once.
-fn declined(all: &[&Measurement]) -> Vec<String> {
-    let tool_results = all.iter().flat_map(|m| &m.metrics).flat_map(|metric| &metric.tool_results);
-    distinct(tool_results.filter_map(|tool| Some(format!("{}: {}", tool.tool, tool.reason.as_ref()?))))
-}
-
 impl<'a> ReplayRuns<'a> {
     pub(crate) fn new(baseline: &'a PublishedReport, runs: impl Iterator<Item = &'a Run>) -> Self {
         let mut runs: Vec<&Run> = runs.collect();
@@ -152,10 +147,8 @@ impl<'a> ReplayRuns<'a> {
             });
             let all: Vec<MeasuredPoint<'a>> = all.collect();
             let count = all.len();
-            let best = all.into_iter().reduce(|a, b| {
-                let [one, other] = [&a, &b].map(|today| today.tool.as_ref().map_or(0.0, |tool| tool.figure));
-                if other > one { b } else { a }
-            })?;
+            let figure = |today: &MeasuredPoint<'_>| today.tool.as_ref().map_or(0.0, |tool| tool.figure);
+            let best = all.into_iter().reduce(|a, b| if figure(&b) > figure(&a) { b } else { a })?;
             Some(MeasuredPoint { best_of: count, ..best })
         };
         let absent = || MeasuredPoint::absent(&format!("no {tool} in this run"));
@@ -184,13 +177,15 @@ impl<'a> MeasuredPoint<'a> {
             (None, _) => Some(ABSENT.to_owned()),
             _ => why(Status::Skipped).or(why(Status::Failed)).or(Some("no such metric".to_owned())),
         };
+        let tools = here.iter().flat_map(|m| &m.metrics).flat_map(|found| &found.tool_results);
+        let declined = tools.filter_map(|tool| Some(format!("{}: {}", tool.tool, tool.reason.as_ref()?)));
         Self {
             run: Some(run),
             case: here.first().map(|m| &m.case),
             samples: metrics().flat_map(|found| found.samples.iter().copied()).collect(),
             metric: metrics().next(),
             tool: here.iter().find_map(|m| MeasuredByTool::of(m, metric, tool)),
-            declined: declined(&here),
+            declined: distinct(declined),
             instead,
             invalid: reason(Status::Invalid),
             limit: metrics().next().and_then(|found| found.limit.as_ref()).and_then(|l| Some((l, l.value?))),
