@@ -37,11 +37,7 @@ fn count_per_line(sheet: &TableSheet, charts: usize) -> usize {
     let label = sheet.rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
     let letters = label + 11 + (0..sheet.columns.len()).map(longest).sum::<usize>();
     let fitting = 3 - MAX_LETTERS.iter().filter(|most| letters > **most).count();
-    match charts {
-        0 | 1 => fitting,
-        2 => fitting.min(2),
-        _ => 1,
-    }
+    fitting.min(4 - charts.clamp(1, 3))
 }
 
 struct MachinePartTables<'a> {

@@ -111,11 +111,9 @@ impl Plot<'_> {
         if [ComparablePart::OwnShare, ComparablePart::ProgramShare].into_iter().any(|part| filled.has(part)) {
             drawn.push(shares(runs.baseline.machine, &format!("{title}, efficiency"), self.metric, &places));
         }
-        let with_axis = |mut chart: Chart| {
-            chart.x.name.clone_from(&self.axis);
-            chart
-        };
-        drawn.into_iter().filter_map(Result::ok).map(with_axis).collect()
+        let mut charts: Vec<Chart> = drawn.into_iter().filter_map(Result::ok).collect();
+        charts.iter_mut().for_each(|chart| chart.x.name.clone_from(&self.axis));
+        charts
     }
 }
 
