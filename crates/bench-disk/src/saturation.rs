@@ -38,7 +38,7 @@ impl Benchmark for DiskSaturation {
             waits_for_a_device: true,
             // The depth is searched for: no limits of a lone transfer.
             limits: |question| limit::limits(question, |_| false),
-            findings: |run| findings::queue::find(run, &DiskSaturation, &DiskIo),
+            findings: findings::queue::find,
             details: |measurement| words::saturation(measurement).into_iter().collect(),
             point: words::point,
             metrics: const {

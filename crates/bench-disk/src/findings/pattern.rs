@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::io::DiskIo;
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::disk::{BlockOrder, DiskTransfers};
 use plimsoll_model::measurement::{Measurement, MetricResult};
@@ -22,11 +23,11 @@ struct PatternPair<'a> {
     most: f64,
 }
 
-/// Returns, for each operation of benchmark `transfers` (`disk.io`), a finding on the random case
-/// furthest below its sequential counterpart, if it reaches clearly less than 80 %.
-pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<PlainFinding> {
+/// Returns, for each operation of `disk.io`, a finding on the random case furthest below its
+/// sequential counterpart, if it reaches clearly less than 80 %.
+pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let mut furthest: Vec<PatternPair<'_>> = Vec::new();
-    for pair in run.of(transfers.name()).filter_map(|random| pair(random, run, transfers)) {
+    for pair in run.of(DiskIo.name()).filter_map(|random| pair(random, run)) {
         let op = |pair: &PatternPair<'_>| pair.job.operation.word();
         match furthest.iter_mut().find(|known| op(known) == op(&pair)) {
             Some(known) if known.ratio <= pair.ratio => {}
@@ -37,16 +38,12 @@ pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<PlainFin
     furthest.iter().filter(|pair| pair.most < FAR).map(describe).collect()
 }
 
-fn pair<'a>(
-    random: &'a Measurement,
-    run: &RunView<'a>,
-    transfers: &dyn Benchmark,
-) -> Option<PatternPair<'a>> {
+fn pair<'a>(random: &'a Measurement, run: &RunView<'a>) -> Option<PatternPair<'a>> {
     let job = DiskTransfers::try_from(&random.case).ok().filter(|job| job.order == BlockOrder::Random)?;
     let wanted = random.case.clone().with_word("pattern", "sequential");
     let same = |m: &&Measurement| m.case == wanted && m.node == random.node && m.repeat == random.repeat;
-    let sequential = run.of(transfers.name()).find(same)?;
-    let metric = [rate(random, transfers)?, rate(sequential, transfers)?];
+    let sequential = run.of(DiskIo.name()).find(same)?;
+    let metric = [rate(random)?, rate(sequential)?];
     let ratio = metric[0].summary.median / metric[1].summary.median;
     let most = match metric.map(|m| m.summary.ci95) {
         [Some([_, high]), Some([low, _])] if low > 0.0 => high / low,
@@ -57,8 +54,8 @@ fn pair<'a>(
 
 /// Returns the first metric for which higher is better and that is not only informative (the
 /// headline may be a latency); `None` if there is none.
-fn rate<'a>(measurement: &'a Measurement, transfers: &dyn Benchmark) -> Option<&'a MetricResult> {
-    let rows = transfers.metrics(&measurement.case);
+fn rate(measurement: &Measurement) -> Option<&MetricResult> {
+    let rows = DiskIo.metrics(&measurement.case);
     let is_judged = |name: &str| !rows.iter().any(|row| row.role == Role::Informative && row.name == name);
     measurement.headline()?;
     measurement.metrics.iter().find(|m| m.better == Better::Higher && is_judged(&m.name))
@@ -86,7 +83,7 @@ mod tests {
     use plimsoll_units::quantity::Unit;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements }, &crate::io::DiskIo)
+        super::find(&RunView { measurements })
     }
 
     fn io(op: &str, pattern: &str, block: &str, rate: f64) -> Measurement {

@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use crate::fact::{self, DEEPEST_QUEUE, TARGET_HELD, WITHIN_TARGET};
+use crate::io::DiskIo;
 use crate::metrics::{DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC};
+use crate::saturation::DiskSaturation;
 use crate::words::lone_engine;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::disk::DiskTransfers;
@@ -12,15 +14,10 @@ use plimsoll_units::quantity::{percent, percent_below};
 
 const LEAST_POINTS: usize = 3;
 
-/// Returns a finding for each measurement of `search` (`disk.knee`) with a saturation point, and of
-/// `transfers` (`disk.io`) with a latency target.
-pub(crate) fn find(
-    run: &RunView<'_>,
-    search: &dyn Benchmark,
-    transfers: &dyn Benchmark,
-) -> Vec<PlainFinding> {
-    let found = |made| saturation(made, search).or_else(|| within(made, transfers));
-    run.measurements.iter().filter_map(found).collect()
+/// Returns a finding for each measurement of `disk.knee` with a saturation point, and of `disk.io`
+/// with a latency target.
+pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+    run.measurements.iter().filter_map(|made| saturation(made).or_else(|| within(made))).collect()
 }
 
 struct DepthPoint<'a> {
@@ -67,8 +64,8 @@ fn searched(measurement: &Measurement) -> Option<(Vec<DepthPoint<'_>>, usize)> {
     Some((points, chosen))
 }
 
-fn saturation(measurement: &Measurement, search: &dyn Benchmark) -> Option<PlainFinding> {
-    if measurement.case.benchmark() != search.name() {
+fn saturation(measurement: &Measurement) -> Option<PlainFinding> {
+    if measurement.case.benchmark() != DiskSaturation.name() {
         return None;
     }
     let (points, chosen) = searched(measurement)?;
@@ -80,7 +77,7 @@ fn saturation(measurement: &Measurement, search: &dyn Benchmark) -> Option<Plain
     let of_one = points.iter().any(|at| at.threads > 1.0) && saturation.threads == 1.0;
     let text = format!(
         "{}: {}{}: {}, {} of the highest rate ({} in all, at {}). Mean latency {} ({} with one transfer in flight)",
-        words::full(search.descriptor().words, &measurement.case),
+        words::full(DiskSaturation.descriptor().words, &measurement.case),
         saturation.place(),
         if of_one { " on 1 thread" } else { "" },
         saturation.rate(),
@@ -94,7 +91,7 @@ fn saturation(measurement: &Measurement, search: &dyn Benchmark) -> Option<Plain
     Some(PlainFinding { topic: Topic::Queue, code: "queue-knee", text, evidence })
 }
 
-fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<PlainFinding> {
+fn within(measurement: &Measurement) -> Option<PlainFinding> {
     let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
     let (percentile, bound) = (target.percentile(), target.time());
     let (points, chosen) = searched(measurement)?;
@@ -107,7 +104,7 @@ fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<PlainF
         (None, Some(engine)) => format!("at {place} ({rate}), the only depth of {engine}"),
         (None, None) => format!("up to {place} ({rate}), the deepest queue that it tried"),
     };
-    let case = words::full(transfers.descriptor().words, &measurement.case);
+    let case = words::full(DiskIo.descriptor().words, &measurement.case);
     let missed = measurement.achieved.get(&TARGET_HELD) == Some(false);
     let share = measurement.achieved.get(&WITHIN_TARGET);
     let text = match share.filter(|_| missed) {
@@ -138,7 +135,7 @@ mod tests {
     use plimsoll_model::view::testing::measured;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements }, &crate::saturation::DiskSaturation, &crate::io::DiskIo)
+        super::find(&RunView { measurements })
     }
 
     fn searched(id: &str, points: &[(f64, f64, f64)], chosen: (u64, u64)) -> Measurement {

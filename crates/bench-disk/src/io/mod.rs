@@ -112,7 +112,7 @@ impl Benchmark for DiskIo {
             shares_worker: true,
             waits_for_a_device: true,
             limits: |question| limit::limits(question, DiskTransfers::has_one_in_flight),
-            findings: |run| findings::pattern::find(run, &DiskIo),
+            findings: findings::pattern::find,
             details: |measurement| words::deepest(measurement).into_iter().collect(),
             point: words::point,
             metrics: METRICS,
