@@ -191,15 +191,13 @@ impl Reader<'_> {
         let given = GivenOption { row, name, written: written.to_owned(), value, unset, line };
         match self.at {
             SectionContext::Global => self.global.push(given),
-            SectionContext::Job => {
-                self.jobs.iter_mut().next_back().into_iter().for_each(|job| job.options.push(given.clone()))
-            }
+            SectionContext::Job if let Some(job) = self.jobs.last_mut() => job.options.push(given),
             SectionContext::Nowhere => {
                 let why = "an option must be in a section: write [global] or the name of a job above it";
                 self.wrong.push(Mistake::wrong(&given.line, why));
                 self.at = SectionContext::Global;
             }
-            SectionContext::Ended => {}
+            SectionContext::Job | SectionContext::Ended => {}
         }
     }
 
