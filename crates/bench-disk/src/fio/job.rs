@@ -52,6 +52,7 @@ pub(super) struct FioWorkload {
     pub(super) files: Files,
     pub(super) place: Option<JobTarget>,
     pub(super) how: SamplingOptions,
+    /// Whether it starts after the end of all jobs above it; false without any.
     pub(super) waits: bool,
     /// Delay of its start after fio's; `None` for a random time.
     pub(super) delay: Option<Duration>,
@@ -59,7 +60,6 @@ pub(super) struct FioWorkload {
     pub(super) lasts: Option<Duration>,
     pub(super) remarks: Vec<String>,
     pub(super) own: Vec<String>,
-    pub(super) left_out: bool,
 }
 
 impl FioWorkload {
@@ -128,29 +128,12 @@ impl FioWorkload {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct JobLoad {
-    op: &'static str,
-    random: bool,
-}
-
-impl JobLoad {
-    /// Returns the indices of a list `reads,writes,trims` that apply; 0 and 1 for a mix.
-    fn directions(self) -> &'static [usize] {
-        match self.op {
-            "read" => &[0],
-            "write" => &[1],
-            "trim" => &[2],
-            _ => &[0, 1],
-        }
-    }
-}
-
 struct JobReader<'a> {
     section: &'a JobSection,
     around: &'a dyn JobEnvironment,
     base: Base,
-    load: JobLoad,
+    op: &'static str,
+    is_random: bool,
     job: FioWorkload,
     wrong: Vec<Mistake>,
 }
@@ -171,8 +154,8 @@ pub(super) fn read(
         delay: Some(Duration::ZERO),
         ..FioWorkload::default()
     };
-    let load = JobLoad { op: "read", random: false };
-    let mut reading = JobReader { section, around, base: Base::Compatible, load, job, wrong: Vec::new() };
+    let (base, op, is_random) = (Base::Compatible, "read", false);
+    let mut reading = JobReader { section, around, base, op, is_random, job, wrong: Vec::new() };
     reading.all(before);
     wrong.append(&mut reading.wrong);
     reading.job
@@ -307,8 +290,14 @@ impl<'a> JobReader<'a> {
     /// Returns the value for each direction (reads, writes) of the load from `given`, whose value
     /// is a list `reads,writes,trims`; `None` for an empty value.
     fn values_per_direction(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
+        let directions: &[usize] = match self.op {
+            "read" => &[0],
+            "write" => &[1],
+            "trim" => &[2],
+            _ => &[0, 1],
+        };
         let value = |direction: &usize| value::value_for_direction(&given.value, *direction);
-        self.load.directions().iter().map(value).collect()
+        directions.iter().map(value).collect()
     }
 
     fn without_counterpart(&mut self) {
@@ -343,7 +332,7 @@ impl<'a> JobReader<'a> {
     }
 
     fn order(&mut self, before: &[String]) {
-        self.job.waits = self.is_on("stonewall");
+        self.job.waits = !before.is_empty() && self.is_on("stonewall");
         if let Some(given) = self.get("wait_for") {
             match before.last() {
                 Some(last) if *last == given.value => self.job.waits = true,

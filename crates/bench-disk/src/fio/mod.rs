@@ -106,35 +106,36 @@ pub fn parse(
         wrong.push(Mistake::wrong(&first, why));
     }
     let mut before: Vec<String> = Vec::new();
-    let mut jobs = Vec::new();
+    let (mut jobs, mut notes) = (Vec::new(), vec![format!("a fio job file: {file}")]);
     for section in &sections {
         let mut own = Vec::new();
         let mut job = job::read(section, around, &before, &mut own);
         before.push(section.name.clone());
-        job.left_out = own.iter().any(Mistake::takes_the_job);
+        let is_left_out = own.iter().any(Mistake::takes_the_job);
         if unsupported == Unsupported::Ignored {
             job.remarks.extend(own.iter().filter(|one| one.is_of_plimsoll()).map(Mistake::ignored));
             own.retain(|one| !one.is_of_plimsoll());
         }
         wrong.extend(own);
-        jobs.push(job);
+        match is_left_out {
+            true => notes.extend(job.remarks),
+            false => jobs.push(job),
+        }
     }
     let groups = merge_concurrent(jobs, unsupported, &mut wrong);
     let place = one_place(&groups, &mut wrong);
     wrong.sort_by_key(|mistake| (mistake.is_of_plimsoll(), mistake.line.number));
     wrong.dedup();
-    if wrong.is_empty() && groups.iter().all(|job| job.left_out) {
+    if wrong.is_empty() && groups.is_empty() {
         wrong.push(Mistake::wrong(&first, "nothing is left of the job file: no job has a counterpart"));
     }
     if !wrong.is_empty() {
         return Err(wrong.iter().map(Mistake::to_string).collect());
     }
-    let left_out = groups.iter().filter(|job| job.left_out).flat_map(|job| job.remarks.clone());
-    let notes: Vec<String> = std::iter::once(format!("a fio job file: {file}")).chain(left_out).collect();
-    let writes = groups.iter().find(|job| !job.left_out && job.changes_data()).map(FioWorkload::describe);
+    let writes = groups.iter().find(|job| job.changes_data()).map(FioWorkload::describe);
     let plan = PlanFile {
         note: Some(shown_within(&notes.join("; "), LONGEST_NOTE)),
-        groups: groups.iter().filter(|job| !job.left_out).map(|job| group(job, file)).collect(),
+        groups: groups.iter().map(|job| group(job, file)).collect(),
         places: PlanPositions { file: file.to_owned(), ..PlanPositions::default() },
         ..PlanFile::default()
     };
@@ -152,11 +153,7 @@ fn merge_concurrent(
     // Start of the concurrent jobs, and the latest end of them after fio's start.
     let (mut stage, mut ends) = (0, Some(Duration::ZERO));
     for mut job in jobs {
-        if job.left_out {
-            all.push(job);
-            continue;
-        }
-        if job.waits && !all.is_empty() {
+        if job.waits {
             // fio counts all delays from its own start.
             (stage, ends) = (all.len(), None);
         }
@@ -166,23 +163,22 @@ fn merge_concurrent(
         if is_later {
             stage = all.len();
         }
-        let concurrent: Vec<usize> = (stage..all.len()).filter(|i| !all[*i].left_out).collect();
-        if concurrent.is_empty() {
-            all.push(job);
-            continue;
-        }
-        if let Some(like) = concurrent.iter().copied().find(|i| concurrent.len() == 1 && all[*i].joins(&job))
-        {
-            all[like].join(job);
-            continue;
-        }
-        let mistake = Mistake::refused(&job.line, &overlap(&job, &all[concurrent[0]]));
-        match unsupported {
-            Unsupported::Refused => wrong.push(mistake),
-            Unsupported::Ignored => {
-                job.remarks.push(mistake.ignored() + "; measured after it");
-                stage = all.len();
+        match &mut all[stage..] {
+            [like] if like.joins(&job) => {
+                like.join(job);
+                continue;
             }
+            [first, ..] => {
+                let mistake = Mistake::refused(&job.line, &overlap(&job, first));
+                match unsupported {
+                    Unsupported::Refused => wrong.push(mistake),
+                    Unsupported::Ignored => {
+                        job.remarks.push(mistake.ignored() + "; measured after it");
+                        stage = all.len();
+                    }
+                }
+            }
+            [] => {}
         }
         all.push(job);
     }
@@ -201,9 +197,8 @@ fn overlap(job: &FioWorkload, other: &FioWorkload) -> String {
 }
 
 fn one_place(jobs: &[FioWorkload], wrong: &mut Vec<Mistake>) -> Option<JobTarget> {
-    let mut placed = jobs.iter().filter(|job| !job.left_out);
-    let first = placed.next()?;
-    for job in placed.filter(|job| job.place != first.place) {
+    let first = jobs.first()?;
+    for job in jobs.iter().filter(|job| job.place != first.place) {
         let why = format!(
             "[{}] works in another place than [{}] (line {}), and a run has one directory or device: make two job files of them",
             job.name, first.name, first.line.number

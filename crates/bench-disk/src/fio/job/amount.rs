@@ -53,7 +53,7 @@ impl<'a> JobReader<'a> {
     /// Records an error if the job trims a file: fio only trims devices (ENOTTY).
     pub(super) fn check_trims(&mut self) {
         let is_device = matches!(self.job.place, Some(JobTarget::Device(_)));
-        if let Some(given) = self.get("rw").filter(|_| self.load.op == "trim" && !is_device) {
+        if let Some(given) = self.get("rw").filter(|_| self.op == "trim" && !is_device) {
             let why = "fio trims block devices alone; plimsoll disk --op trim makes holes in a file";
             self.refuse_job(given, why);
         }

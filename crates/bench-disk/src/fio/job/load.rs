@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::mistake::Mistake;
 use super::super::syntax::GivenOption;
 use super::super::value::{self, Base};
-use super::{FIO_BLOCK_BYTES, JobLoad, JobReader};
+use super::{FIO_BLOCK_BYTES, JobReader};
 use plimsoll_model::case::Value;
 use plimsoll_units::quantity::{BlockSizes, Mix, MixPart, common_divisor, format_duration};
 
@@ -28,7 +28,7 @@ impl<'a> JobReader<'a> {
             }
             (_, _, Some(given)) => return self.record_invalid(given, "a kind of load such as randread"),
         };
-        self.load = JobLoad { op, random };
+        (self.op, self.is_random) = (op, random);
         self.word("op", op, "rw");
         if op == "mixed" {
             self.read_share();
@@ -62,7 +62,7 @@ impl<'a> JobReader<'a> {
     /// Returns the pattern (`backward`, `random` …) for the suffix `step` of `rw`: bytes to skip
     /// (`read:-8k`) or transfers per random offset (`randread:8`). Records an error if unsupported.
     fn stepped_pattern(&mut self, given: &GivenOption, step: &str) -> String {
-        if self.load.random {
+        if self.is_random {
             if value::count(step) != Some(1) {
                 self.refuse(given, "each random transfer has a place of its own");
             }
@@ -70,7 +70,7 @@ impl<'a> JobReader<'a> {
         }
         let back = step.strip_prefix('-').and_then(|step| value::size(step, self.base));
         let block = self.get("bs").map_or(Some(FIO_BLOCK_BYTES), |bs| value::size(&bs.value, self.base));
-        if back.is_some() && back == block.and_then(|block| block.checked_mul(2)) && self.load.op != "mixed" {
+        if back.is_some() && back == block.and_then(|block| block.checked_mul(2)) && self.op != "mixed" {
             return "backward".to_owned();
         }
         let why =
@@ -86,7 +86,7 @@ impl<'a> JobReader<'a> {
             let shares = self.values_per_direction(given);
             match shares.iter().map(|share| share.and_then(value::count)).collect::<Option<Vec<u64>>>() {
                 Some(shares) if shares.iter().all(|share| *share == 100) => {}
-                Some(shares) if shares.iter().all(|share| *share == 0) && self.load.op != "mixed" => {
+                Some(shares) if shares.iter().all(|share| *share == 0) && self.op != "mixed" => {
                     return "sequential".to_owned();
                 }
                 Some(_) => self.refuse(given, "a load is random or sequential"),
@@ -166,7 +166,7 @@ impl<'a> JobReader<'a> {
         };
         let (least, unit) = (blocks.smallest(), blocks.unit());
         let Some(given) = self.get("ba") else {
-            if self.load.random && least != unit {
+            if self.is_random && least != unit {
                 self.set("align", Value::Size(least), "ba");
             }
             return;
@@ -176,9 +176,9 @@ impl<'a> JobReader<'a> {
         match all.as_deref() {
             Some([asked, rest @ ..]) if rest.iter().all(|other| other == asked) => {
                 let asked = (*asked).max(1);
-                if self.load.random && asked != unit {
+                if self.is_random && asked != unit {
                     self.set("align", Value::Size(asked), "ba");
-                } else if !self.load.random && asked != least {
+                } else if !self.is_random && asked != least {
                     self.refuse(given, "blocks of a sequential load lie side by side");
                 }
             }
@@ -235,7 +235,7 @@ impl<'a> JobReader<'a> {
     }
 
     pub(super) fn sync(&mut self) {
-        if !["write", "mixed"].contains(&self.load.op) {
+        if !["write", "mixed"].contains(&self.op) {
             return;
         }
         let mut all: Vec<(&'a GivenOption, String)> = Vec::new();
@@ -268,7 +268,7 @@ impl<'a> JobReader<'a> {
 
     pub(super) fn checks(&mut self) {
         let Some(given) = self.get("verify") else { return };
-        if matches!(given.value.as_str(), "0" | "none") || self.load.op == "trim" {
+        if matches!(given.value.as_str(), "0" | "none") || self.op == "trim" {
             return;
         }
         self.word("verify", "on", "verify");
