@@ -52,8 +52,8 @@ pub(crate) struct Transfers {
     busy: Busy,
     facts: Facts,
     known: bool,
-    device_check: Option<DeviceCheck>,
-    file: Option<Arc<TestFile>>,
+    device_check: DeviceCheck,
+    file: Arc<TestFile>,
     claimed: DirectionBytes,
     reached: Vec<Reached>,
     /// Seconds after which the last sample was cut.
@@ -78,11 +78,10 @@ impl Transfers {
         let mut facts = Facts { achieved: case_files.place, ..Facts::default() };
         let warnings = case_files.warnings.into_iter().chain(memory_warning(cx.machine.storage.as_ref()));
         facts.warnings.extend(warnings.map(Note::from));
-        let file = case_files.files.first().and_then(|files| files.first()).cloned();
-        let avoidable = fits_sectors(&job.blocks)
-            && file.as_ref().is_none_or(|file| file.facts.file_system.medium != Some(Medium::Memory));
+        let file = Arc::clone(&case_files.files[0][0]);
+        let avoidable = fits_sectors(&job.blocks) && file.facts.file_system.medium != Some(Medium::Memory);
         let storage = cx.machine.storage.as_ref();
-        let device_check = file.clone().map(|file| DeviceCheck::new(Root::live(), storage, file, bytes));
+        let device_check = DeviceCheck::new(Root::live(), storage, Arc::clone(&file), bytes);
         let ledgers = ledgers(&job, &case_files.extents)?;
         facts.achieved.set(&FILE_BYTES, bytes);
         let clock = TickClock::fastest();
@@ -315,7 +314,7 @@ fn ledgers(job: &DiskTransfers, extents: &[WalkExtent]) -> Result<Vec<Option<Led
 
 impl Prepared for Transfers {
     fn offer(&self) -> Offer {
-        let file = self.file.as_ref().filter(|_| self.known).map(|file| file.proc_path());
+        let file = self.known.then(|| self.file.proc_path());
         Offer { file_bytes: file.is_some().then_some(self.bytes), file, ..Offer::default() }
     }
 
@@ -333,7 +332,7 @@ impl Prepared for Transfers {
     }
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let crowded = || self.file.as_ref().and_then(|file| file.facts.low_space_message(file));
+        let crowded = || self.file.facts.low_space_message(&self.file);
         if let Some(why) = self.spoilt.clone().or_else(crowded) {
             return Err(CannotMeasure::environment(why));
         }
@@ -403,12 +402,10 @@ impl Transfers {
         self.note_reached(&mut facts);
         self.note_amount(&mut facts);
         facts.warnings.extend(self.tool_files.as_ref().and_then(ToolFiles::warning).map(Note::from));
-        if let Some(device_check) = &self.device_check {
-            device_check.judge(self.claimed, &mut facts);
-            if self.job.operation.uses_up() {
-                // Each thread has a file of its own, which comes and goes.
-                facts.achieved.take(&PAGE_CACHE);
-            }
+        self.device_check.judge(self.claimed, &mut facts);
+        if self.job.operation.uses_up() {
+            // Each thread has a file of its own, which comes and goes.
+            facts.achieved.take(&PAGE_CACHE);
         }
         facts
     }
