@@ -25,6 +25,10 @@ pub(crate) struct Reached {
     pub(crate) flushed: bool,
 }
 
+pub(crate) fn mean(samples: &[Reached], of: fn(&Reached) -> f64) -> f64 {
+    samples.iter().map(of).sum::<f64>() / samples.len().max(1) as f64
+}
+
 /// Returns a warning with the cause if the mean depth of `samples` is clearly below the depth of
 /// `job`; `kind` is the engine in use, perhaps a fallback.
 pub(crate) fn depth_missed(
@@ -32,9 +36,8 @@ pub(crate) fn depth_missed(
     kind: DiskEngine,
     samples: &[Reached],
 ) -> Option<DiskWarning> {
-    let mean = |of: fn(&Reached) -> f64| samples.iter().map(of).sum::<f64>() / samples.len().max(1) as f64;
     let (wanted, queue) = (job.depth, (job.depth * job.threads) as f64);
-    let depth = mean(|sample| sample.depth);
+    let depth = mean(samples, |sample| sample.depth);
     if samples.is_empty() || depth >= DEPTH_REACHED * queue {
         return None;
     }
@@ -43,7 +46,7 @@ pub(crate) fn depth_missed(
         let deeper = !matches!(job.engine, DiskEngine::IoUring(_) | DiskEngine::Libaio);
         return (wanted > 1).then_some(DiskWarning::OneAtATime { wanted, engine: kind, deeper });
     }
-    if job.amount.is_some() && mean(|sample| sample.transfers as f64) <= FEW_QUEUES * queue {
+    if job.amount.is_some() && mean(samples, |sample| sample.transfers as f64) <= FEW_QUEUES * queue {
         return None;
     }
     let got = depth / job.threads as f64;

@@ -8,7 +8,7 @@ use crate::backing::TestFile;
 use crate::device::{Busy, DeviceCheck, DirectionBytes};
 use crate::engine::{AnyEngine, open_on};
 use crate::fact::{self, COUNT, ENGINE, FILE_BYTES, PAGE_CACHE, VOLUME};
-use crate::io::reached::{Reached, depth_missed, rate_missed};
+use crate::io::reached::{Reached, depth_missed, mean, rate_missed};
 use crate::job::fits_sectors;
 use crate::load::{
     self, BlockWalk, CAP_NS, Count, DiskThreads, DriverError, EngineInfo, Ledger, LoadError, LoadOptions,
@@ -191,7 +191,7 @@ impl Transfers {
     /// thread or, with strong scaling, of all threads; and a warning if the time limit cut samples.
     fn note_amount(&self, facts: &mut Facts) {
         let (Some(wanted), false) = (self.job.fixed_transfers(), self.reached.is_empty()) else { return };
-        let mean = self.mean(|sample| sample.transfers as f64);
+        let mean = mean(&self.reached, |sample| sample.transfers as f64);
         let asked = if self.job.scaling == Scaling::Strong { mean } else { mean / self.job.threads as f64 };
         let bytes = asked * self.job.blocks.mean();
         facts.achieved.set(&COUNT, asked.round());
@@ -203,20 +203,16 @@ impl Transfers {
         }
     }
 
-    fn mean(&self, of: impl Fn(&Reached) -> f64) -> f64 {
-        self.reached.iter().map(of).sum::<f64>() / self.reached.len().max(1) as f64
-    }
-
     /// Records in `facts` the mean depth and, of an open loop, the rate; warns if it fell short.
     fn note_reached(&self, facts: &mut Facts) {
-        let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
+        let depth = mean(&self.reached, |sample| sample.depth);
         facts.achieved.set(&fact::QUEUE_DEPTH, depth / self.job.threads as f64);
         if self.reached.is_empty() {
             return;
         }
         let missed = match self.job.open_loop {
             Some(offered) => {
-                facts.achieved.set(&fact::TRANSFER_RATE, rate);
+                facts.achieved.set(&fact::TRANSFER_RATE, mean(&self.reached, |sample| sample.rate));
                 rate_missed(offered.per_second, self.job.threads, &self.reached)
             }
             None => depth_missed(&self.job, self.kind, &self.reached),
@@ -355,13 +351,7 @@ impl Prepared for Transfers {
             }
         }
         self.warm = true;
-        let mut sample = sample_of(&count, &self.job);
-        if self.kind.is_one_at_a_time() {
-            // A synchronous call has no separate submission time.
-            sample.values.remove(metrics::SLAT);
-            sample.values.remove(metrics::CLAT);
-            sample.histograms.retain(|h| h.metric != metrics::SLAT && h.metric != metrics::CLAT);
-        }
+        let mut sample = sample_of(&count, &self.job, self.kind);
         if let Some(done) = begun.and_then(|begun| self.busy.since(begun)) {
             let moved = count.tally.read.bytes.saturating_add(count.tally.written.bytes);
             let busy = done.busy().map(|share| (metrics::BUSY_METRIC.to_owned(), share));
@@ -411,7 +401,7 @@ impl Transfers {
     }
 }
 
-fn sample_of(count: &Count<'_>, job: &DiskTransfers) -> Sample {
+fn sample_of(count: &Count<'_>, job: &DiskTransfers, kind: DiskEngine) -> Sample {
     let tally = count.tally;
     let each = |n: u64| n as f64 / tally.transfers.max(1) as f64;
     let mut values = BTreeMap::from([
@@ -426,10 +416,12 @@ fn sample_of(count: &Count<'_>, job: &DiskTransfers) -> Sample {
         values.extend([(metrics::READ.to_owned(), read), (metrics::WRITE.to_owned(), written)]);
     }
     values.extend(tally.latency.stdev().map(|stdev| (metrics::LATENCY_STDEV.to_owned(), stdev)));
+    // A synchronous call has no separate submission time.
+    let has_parts = !kind.is_one_at_a_time();
     let timed = [
         (metrics::LATENCY_METRIC, Some(&tally.latency)),
-        (metrics::SLAT, Some(&tally.submit)),
-        (metrics::CLAT, Some(&tally.complete)),
+        (metrics::SLAT, has_parts.then_some(&tally.submit)),
+        (metrics::CLAT, has_parts.then_some(&tally.complete)),
         (metrics::READ_LATENCY, tally.read.latency.as_ref()),
         (metrics::WRITE_LATENCY, tally.written.latency.as_ref()),
         (metrics::SYNC, Some(&tally.sync)),
