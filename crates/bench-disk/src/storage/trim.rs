@@ -47,15 +47,12 @@ fn device_refusal(name: &str, unit: u64, most: Option<u64>, granularity: Option<
 /// `None` if they do or nothing is known.
 fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     let device = storage.device.as_deref().unwrap_or("the device");
-    if most == Some(0) {
-        return Some(format!("{device} does not support trim (its discard_max_bytes is 0)"));
-    }
-    let file_system = storage.file_system.as_ref()?;
     let passes_on = |option: &String| option == "discard" || option.starts_with("discard=");
-    let kind = &file_system.fs_type;
-    let why =
-        || format!("the {kind} on {device} does not pass trims to the device; mount it with -o discard");
-    (!file_system.options.iter().any(passes_on)).then(why)
+    let lost = storage.file_system.as_ref().filter(|fs| !fs.options.iter().any(passes_on)).map(|fs| {
+        let kind = &fs.fs_type;
+        format!("the {kind} on {device} does not pass trims to the device; mount it with -o discard")
+    });
+    device_refusal(device, 0, most, None).or(lost)
 }
 
 #[cfg(test)]
