@@ -136,33 +136,26 @@ pub(super) struct CryptoInstructions {
 }
 
 /// Operation, required CPU flags, instructions; the first match applies (ring 0.17, aes 0.9).
-const MEANS: &[(CryptoOp, &[&str], CryptoInstructions)] = &[
-    (
-        CryptoOp::Gcm,
-        &["avx2", "vaes", "vpclmulqdq"],
-        CryptoInstructions { name: "VAES and VPCLMULQDQ", bits: 256 },
-    ),
-    (
-        CryptoOp::Gcm,
-        &["aes", "pclmulqdq", "ssse3"],
-        CryptoInstructions { name: "AESENC and PCLMULQDQ", bits: 128 },
-    ),
-    (CryptoOp::Gcm, &["aes", "pmull"], CryptoInstructions { name: "AESE and PMULL", bits: 128 }),
-    (CryptoOp::Ctr, &["avx512f", "vaes"], CryptoInstructions { name: "VAES", bits: 512 }),
-    (CryptoOp::Ctr, &["avx", "vaes"], CryptoInstructions { name: "VAES", bits: 256 }),
-    (CryptoOp::Ctr, &["aes", "sse2"], CryptoInstructions { name: "AESENC", bits: 128 }),
-    (CryptoOp::Ctr, &["aes", "asimd"], CryptoInstructions { name: "AESE", bits: 128 }),
-    (CryptoOp::Sha256, &["sha_ni", "ssse3"], CryptoInstructions { name: "SHA256RNDS2", bits: 128 }),
-    (CryptoOp::Sha256, &["sha2"], CryptoInstructions { name: "SHA256H", bits: 128 }),
-    (CryptoOp::ChaCha, &["avx2", "bmi2"], CryptoInstructions { name: "AVX2", bits: 256 }),
-    (CryptoOp::ChaCha, &["sse4_1"], CryptoInstructions { name: "SSE4.1", bits: 128 }),
+const MEANS: &[(CryptoOp, &[&str], &str, u32)] = &[
+    (CryptoOp::Gcm, &["avx2", "vaes", "vpclmulqdq"], "VAES and VPCLMULQDQ", 256),
+    (CryptoOp::Gcm, &["aes", "pclmulqdq", "ssse3"], "AESENC and PCLMULQDQ", 128),
+    (CryptoOp::Gcm, &["aes", "pmull"], "AESE and PMULL", 128),
+    (CryptoOp::Ctr, &["avx512f", "vaes"], "VAES", 512),
+    (CryptoOp::Ctr, &["avx", "vaes"], "VAES", 256),
+    (CryptoOp::Ctr, &["aes", "sse2"], "AESENC", 128),
+    (CryptoOp::Ctr, &["aes", "asimd"], "AESE", 128),
+    (CryptoOp::Sha256, &["sha_ni", "ssse3"], "SHA256RNDS2", 128),
+    (CryptoOp::Sha256, &["sha2"], "SHA256H", 128),
+    (CryptoOp::ChaCha, &["avx2", "bmi2"], "AVX2", 256),
+    (CryptoOp::ChaCha, &["sse4_1"], "SSE4.1", 128),
 ];
 
 impl CryptoInstructions {
     /// Returns the special instructions for `op` that this CPU shows; `None` if it has none.
     pub(super) fn of(op: CryptoOp, cpu: &Cpu) -> Option<Self> {
         let has = |features: &[&str]| features.iter().all(|feature| cpu.flags.contains(*feature));
-        MEANS.iter().find(|(of, features, _)| *of == op && has(features)).map(|(.., means)| *means)
+        let row = MEANS.iter().find(|(of, features, ..)| *of == op && has(features));
+        row.map(|&(.., name, bits)| Self { name, bits })
     }
 }
 
