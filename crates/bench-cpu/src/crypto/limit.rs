@@ -45,23 +45,18 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
         return vec![Limit::unknown(LimitKind::Ceiling, "this version does not know the operation")];
     };
     let block = question.case.number("block").unwrap_or(super::DEFAULT_BLOCK_BYTES);
-    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    let (mut known, mut unknown) = (Vec::new(), None);
     for needs in needs(op, block) {
         let of = |question: &Question<'_>| derived(question, op, block as f64, &needs);
         match limits_by_core_sharing(question, of) {
             Ok(limits) => known.extend(limits),
-            Err(why) => unknown.push(Limit::unknown(LimitKind::Ceiling, why)),
+            Err(why) => unknown = unknown.or(Some(Limit::unknown(LimitKind::Ceiling, why))),
         }
     }
     tightest_first(&mut known);
     let by_credits: Vec<Limit> = known.iter().filter_map(|limit| credits(question, limit)).collect();
     known.extend(by_credits);
-    if known.is_empty() {
-        unknown.truncate(1)
-    } else {
-        unknown.clear()
-    }
-    known.into_iter().chain(unknown).collect()
+    if known.is_empty() { unknown.into_iter().collect() } else { known }
 }
 
 struct Needs {
