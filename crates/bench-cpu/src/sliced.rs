@@ -34,8 +34,8 @@ pub(super) struct Slices<L> {
     quota: Option<CpuQuota>,
     distances: Option<NeighbourDistances>,
     warm: bool,
-    cores: usize,
-    hides_siblings: bool,
+    /// Number of cores; `None` if a hypervisor hides that some CPUs share a core.
+    pub(super) cores: Option<usize>,
     facts: Facts,
     kinds: Vec<CoreKind>,
     /// Highest clock of a sample, in Hz.
@@ -56,8 +56,8 @@ impl<L: SlicedLoad> Slices<L> {
         let mut facts = Facts::default();
         note_threads(&mut facts, machine, cpus);
         let hidden = machine.cpu.hidden_among(&set);
-        let hides_siblings = !hidden.is_empty();
-        facts.warnings.extend(hides_siblings.then(|| Note::from(CpuWarning::HiddenSiblings(hidden))));
+        let cores = hidden.is_empty().then(|| machine.cpu.cores_of(&set).unwrap_or(set.len()).max(1));
+        facts.warnings.extend(cores.is_none().then(|| Note::from(CpuWarning::HiddenSiblings(hidden))));
         Ok(Self {
             sliced,
             turns,
@@ -66,17 +66,11 @@ impl<L: SlicedLoad> Slices<L> {
                 .then(|| NeighbourDistances::of(machine, crate::SUBSYSTEM.topology, cpus)),
             quota,
             warm: false,
-            cores: machine.cpu.cores_of(&set).unwrap_or(set.len()),
-            hides_siblings,
+            cores,
             facts,
             kinds: kinds(machine, &set),
             fastest: None,
         })
-    }
-
-    /// Returns the number of cores; `None` if a hypervisor hides that some CPUs share a core.
-    pub(super) fn cores(&self) -> Option<usize> {
-        (!self.hides_siblings).then_some(self.cores.max(1))
     }
 
     pub(super) fn loads(&self) -> impl Iterator<Item = (usize, &L)> {

@@ -201,7 +201,7 @@ impl Prepared for PeakTeam {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let outcome = self.slices.measure(amount)?;
         let mut conditions = self.slices.conditions(&outcome);
-        if let Some((clock, cores)) = outcome.clock_hz().zip(self.slices.cores()) {
+        if let Some((clock, cores)) = outcome.clock_hz().zip(self.slices.cores) {
             let per_cycle = self.slices.undisturbed(&outcome) / clock / cores as f64;
             conditions.more.set(&PER_CYCLE, per_cycle);
             if self.kernel.chains {
