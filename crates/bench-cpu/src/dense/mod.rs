@@ -20,7 +20,7 @@ use plimsoll_machine::cpu::CoreKind;
 pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
 /// Default columns per block: the best of those tried on Zen 4 (see docs/src/performance.md).
 pub(super) const DEFAULT_BLOCK_COLUMNS: u64 = 192;
-const MAX_THREADS: u64 = 1 << 12;
+pub(super) const MAX_THREADS: u64 = 1 << 12;
 /// Default orders are multiples of this, and so of every register tile.
 const ROUND: u64 = 240;
 const SAMPLES_OF_A_BUDGET: f64 = 9.0;

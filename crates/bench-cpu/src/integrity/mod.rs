@@ -15,7 +15,7 @@ pub(crate) use burst::{Burst, BurstMaker, WrongBurst};
 use proof::{BURSTS_PER_VISIT, BurstCondition, CpuProof, WrongKernel};
 
 use super::crypto;
-use super::dense::{self, seats};
+use super::dense::{self, MAX_THREADS, seats};
 use super::fact::CPUS;
 use plimsoll_machine::Cpu;
 use plimsoll_model::sample::{Elsewhere, Repeated, Trials};
@@ -25,7 +25,6 @@ use plimsoll_units::text::format_count;
 /// once in 1000 bursts in 99.97 % of the cases.
 const DEFAULT_BURSTS: u64 = 1400;
 const MAX_BURSTS: u64 = 1 << 32;
-const MAX_THREADS: u64 = 1 << 12;
 const INPUTS_PER_KERNEL: u64 = 4;
 /// Bursts with which a wrong answer is repeated on a CPU.
 const REPEATED_BURSTS: u64 = 8000;
@@ -164,10 +163,6 @@ struct ProofTeam {
 }
 
 impl ProofTeam {
-    fn kernels(&self) -> usize {
-        self.proofs.first().map_or(0, |proof| proof.bursts.len())
-    }
-
     /// Returns the wrong answer of the kernel with most wrong answers; `None` if all are right.
     fn wrong(&self) -> Result<Option<WrongAnswer>, CannotMeasure> {
         let all = self.team.cpus().iter().zip(&self.proofs);
@@ -260,7 +255,7 @@ impl Prepared for ProofTeam {
             return Err(wrong.into());
         }
         let elapsed = begun.elapsed().as_secs_f64();
-        let answers = bursts as f64 * (self.kernels() * self.proofs.len()) as f64;
+        let answers = bursts as f64 * (self.makers.len() * self.proofs.len()) as f64;
         Ok(Sample { elapsed, values: [(ANSWERS_METRIC.to_owned(), answers)].into(), ..Sample::default() })
     }
 
@@ -269,7 +264,7 @@ impl Prepared for ProofTeam {
         let mut facts = Facts::default();
         facts.achieved.set(&CPUS, self.team.cpus());
         facts.achieved.set(&PROVEN_CPUS, self.team.cpus());
-        facts.achieved.set(&COMPARED_KERNELS, self.kernels());
+        facts.achieved.set(&COMPARED_KERNELS, self.makers.len());
         Ok(facts)
     }
 }

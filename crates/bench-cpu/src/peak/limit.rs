@@ -29,9 +29,8 @@ pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
 }
 
 fn measured_instead(question: &Question<'_>) -> String {
-    let conditions = || question.samples.iter().map(|sample| &sample.conditions);
-    let each = median(conditions().filter_map(|c| c.more.get(&PER_CYCLE)).collect());
-    match (each, median(conditions().filter_map(|c| c.clock_hz).collect())) {
+    let clocks = question.samples.iter().filter_map(|sample| sample.conditions.clock_hz).collect();
+    match (question.condition(&PER_CYCLE), median(clocks)) {
         (Some(each), Some(clock)) => format!(
             "; measured: {} operations per cycle of a core at {}",
             significant(each, 3),
