@@ -60,6 +60,13 @@ impl ArrayMemory {
         }
     }
 
+    fn buffers(&self) -> &[Buffer] {
+        match self {
+            Self::Private(buffers) => buffers,
+            Self::Shared(buffer) => std::slice::from_ref(buffer),
+        }
+    }
+
     fn parts(&mut self, op: StreamOp, threads: usize) -> Vec<Arrays<'_>> {
         match self {
             Self::Private(buffers) => {
@@ -131,19 +138,11 @@ impl ThreadArrays {
     }
 
     pub(super) fn resident(&self) -> Vec<Resident> {
-        match &self.memory {
-            ArrayMemory::Private(buffers) => Buffer::resident_of(buffers).unwrap_or_default(),
-            ArrayMemory::Shared(buffer) => buffer.resident().ok().into_iter().collect(),
-        }
+        Buffer::resident_of(self.memory.buffers()).unwrap_or_default()
     }
 
     pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
-        match &self.memory {
-            ArrayMemory::Private(buffers) => buffers.as_slice(),
-            ArrayMemory::Shared(buffer) => std::slice::from_ref(buffer),
-        }
-        .iter()
-        .map(Buffer::bytes)
+        self.memory.buffers().iter().map(Buffer::bytes)
     }
 
     /// Completes the pass, then checks all elements and checksums; the error names the faulty CPU.

@@ -146,7 +146,7 @@ impl Batches {
         note_nodes(&mut facts, cx.machine, node, team.cpus());
         affinity::note_memory_nodes(&mut facts, node, arrays.iter().map(|field| field.region.memory()));
         facts.achieved.set(&THREAD_BYTES, bytes);
-        let level = answers(cx.machine, team.cpus(), bytes, op.regions() as u64);
+        let level = answers(cx.machine, team.cpus(), [bytes; 2], op.regions() as u64);
         facts.achieved.set(&LEVEL, level.to_string());
         facts.achieved.set(&CPUS, team.cpus());
         let alone = have_own_cpus(team.cpus());

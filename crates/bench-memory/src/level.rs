@@ -60,13 +60,9 @@ pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<
     levels(machine, *first).into_iter().map(|level| level.number).find(|level| holds(*level))
 }
 
-/// Returns the level that answers a thread on each of `cpus` with `size` bytes in `arrays` arrays.
-pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64) -> AnsweringLevel {
-    answers_lines(machine, cpus, [size, size], arrays)
-}
-
-/// Like [`answers`], if each thread touches only cache lines of `lines` bytes in total.
-pub(crate) fn answers_lines(
+/// Returns the level that answers a thread on each of `cpus` with `size` bytes in `arrays` arrays,
+/// of which it touches only cache lines of `lines` bytes in total.
+pub(crate) fn answers(
     machine: &Machine,
     cpus: &[usize],
     [size, lines]: [u64; 2],
@@ -90,7 +86,7 @@ mod tests {
     #[test]
     fn the_level_depends_on_how_many_threads_share_a_cache() {
         let zen4 = machine("firecracker-zen4");
-        let level = |cpus: &[usize], size| answers(&zen4, cpus, size, 1).to_string();
+        let level = |cpus: &[usize], size| answers(&zen4, cpus, [size; 2], 1).to_string();
         assert_eq!(level(&[0], 32 * KIB), "L1");
         assert_eq!(level(&[0], 33 * KIB), "L2");
         assert_eq!(level(&[0, 1], 32 * KIB), "L1", "each CPU has its own");
@@ -100,8 +96,8 @@ mod tests {
         assert_eq!(level(&[0, 1], 32 * MIB), "L3 and memory", "both share the third level");
         assert_eq!(level(&[0, 1], 67 * MIB), "L3 and memory", "level 2 counts as well");
         assert_eq!(level(&[0, 1], 68 * MIB), "memory");
-        assert_eq!(answers(&zen4, &[0, 1], 64 * MIB, 2), AnsweringLevel::CacheAndMemory(3));
-        let chase = |lines| answers_lines(&zen4, &[0], [512 * MIB, lines], 1);
+        assert_eq!(answers(&zen4, &[0, 1], [64 * MIB; 2], 2), AnsweringLevel::CacheAndMemory(3));
+        let chase = |lines| answers(&zen4, &[0], [512 * MIB, lines], 1);
         assert_eq!(chase(132 * MIB), AnsweringLevel::Memory);
         let wanted = AnsweringLevel::CacheAndMemory(3);
         assert_eq!(chase(131 * MIB), wanted, "a quarter of the lines may be in the cache");
@@ -121,7 +117,7 @@ mod tests {
         assert_eq!(answering(&zen4, &[0, 1], 16 * KIB), Some(1));
         assert_eq!(answering(&zen4, &[0, 1], 32 * KIB), Some(2));
         zen4.cpu.caches.clear();
-        assert_eq!(answers(&zen4, &[0], 16 * KIB, 1), AnsweringLevel::Unknown);
-        assert_eq!(answers(&zen4, &[0], 1 << 30, 1), AnsweringLevel::Memory);
+        assert_eq!(answers(&zen4, &[0], [16 * KIB; 2], 1), AnsweringLevel::Unknown);
+        assert_eq!(answers(&zen4, &[0], [1 << 30; 2], 1), AnsweringLevel::Memory);
     }
 }

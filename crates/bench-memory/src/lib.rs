@@ -34,7 +34,7 @@ use fact::EFFECTIVE_CACHE;
 pub use latency::MemoryLatency;
 use latency::first_cpu;
 pub(crate) use level::{AnsweringLevel, answers, levels};
-use level::{MemoryLevel, answers_lines};
+use level::MemoryLevel;
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
 use pages::{RequestedPages, are_here, pages, reserved_page};
@@ -101,7 +101,7 @@ fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
 /// Returns the level of the memory hierarchy that answers a case of `memory.bandwidth`.
 pub(crate) fn answers_stream(machine: &Machine, stream: &MemoryStream) -> AnsweringLevel {
     let site = &stream.site;
-    answers(machine, &site.threads.cpus(machine), site.size, stream.op.arrays())
+    answers(machine, &site.threads.cpus(machine), [site.size; 2], stream.op.arrays())
 }
 
 fn note_caches(facts: &mut Facts, machine: &Machine) {
@@ -196,16 +196,12 @@ fn wrong_blocks(origin: WrongAnswerSource, wrong: &WrongBlocks) -> CannotMeasure
     answer.detail(format!("{what} after {blocks} blocks")).into()
 }
 
-/// Returns the error for a chase on `cpus` that left its cycle, or that could not be checked.
-fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
+/// Returns the error for a chase by `origin` that left its cycle, or that could not be checked.
+fn wrong_chase(origin: WrongAnswerSource, error: &ChaseError) -> CannotMeasure {
     let got = match error {
         ChaseError::NotOneCycle { steps, nodes } => format!("a cycle of {steps} of {nodes} steps"),
         ChaseError::Astray(steps) => format!("another address after {steps} loads"),
         _ => return CannotMeasure::environment(error),
-    };
-    let origin = match cpus.as_slice() {
-        [cpu] => WrongAnswerSource::Cpu(*cpu),
-        _ => WrongAnswerSource::Cpus(cpus),
     };
     WrongAnswer::new(origin, "the pointer chase", got).into()
 }

@@ -1,7 +1,7 @@
 //! `memory.loaded-latency`: one thread chases like `memory.latency`; the other threads use memory
 //! of their own and wait after each 4 KiB. The headline is the latency at the highest load.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -345,14 +345,9 @@ impl Prepared for LoadedChase {
             (last, program) = self.load.measure_under_load(*delay, || chase.sample(each))?;
             curve.push(point(Some(*delay), latency_of(&last)?, program));
         }
-        let values = BTreeMap::from([
-            (LATENCY_METRIC.to_owned(), latency_of(&last)?),
-            (BANDWIDTH_METRIC.to_owned(), program),
-        ]);
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
-            work: None,
-            values,
+            values: point(None, latency_of(&last)?, program),
             curve,
             conditions: last.conditions,
             ..Sample::default()

@@ -221,10 +221,7 @@ impl NodePairs {
     /// median seconds per load, or bytes per second.
     fn measure_pair(&mut self, row: usize, column: usize, time: Duration) -> Result<f64, CannotMeasure> {
         let kernel = self.kernel;
-        let (Some((_, team)), Some((_, memory))) = (self.rows.get_mut(row), self.columns.get_mut(column))
-        else {
-            return Err(CannotMeasure::environment("no such pair of nodes"));
-        };
+        let (team, memory) = (&mut self.rows[row].1, &mut self.columns[column].1);
         match memory {
             NodeMemory::Chase(chase) => {
                 let slices = team.run_each(&mut [chase], |_, chase| steps(chase, time))?;
@@ -344,11 +341,12 @@ impl Prepared for NodePairs {
     }
 
     fn verify(&mut self) -> Result<Facts, CannotMeasure> {
+        let unnamed = || WrongAnswerSource::Cpus(Vec::new());
         self.columns.iter().try_for_each(|(_, memory)| match memory {
-            NodeMemory::Chase(chase) => chase.verify().map_err(|e| super::wrong_chase(Vec::new(), &e)),
-            NodeMemory::Regions(regions) => regions.iter().try_for_each(|region| {
-                region.verify().map_err(|e| super::wrong_blocks(WrongAnswerSource::Cpus(Vec::new()), &e))
-            }),
+            NodeMemory::Chase(chase) => chase.verify().map_err(|e| super::wrong_chase(unnamed(), &e)),
+            NodeMemory::Regions(regions) => regions
+                .iter()
+                .try_for_each(|region| region.verify().map_err(|e| super::wrong_blocks(unnamed(), &e))),
         })?;
         Ok(self.facts.clone())
     }

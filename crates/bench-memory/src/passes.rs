@@ -57,7 +57,7 @@ impl Passes {
         note_threads(&mut facts, cx.machine, team.cpus());
         note_nodes(&mut facts, cx.machine, node, team.cpus());
         affinity::note_memory_nodes(&mut facts, node, arrays.memory());
-        let level = answers(cx.machine, team.cpus(), site.size, op.arrays());
+        let level = answers(cx.machine, team.cpus(), [site.size; 2], op.arrays());
         facts.achieved.set(&LEVEL, level.to_string());
         note_effective(&mut facts, cx.machine, team.cpus());
         note_level(&mut facts, cx.machine, op, team.cpus(), level);

@@ -1,3 +1,4 @@
+use super::SMALL;
 use crate::{LATENCY_PER_BYTE, THROUGHPUT_METRIC, working_set};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::limit::channels;
@@ -5,8 +6,6 @@ use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::microarchitecture::Core;
 
 const LINE_BYTES: f64 = 64.0;
-/// Largest block that is one access, in bytes.
-const ACCESS: u64 = 8;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let each = |found: Result<Vec<Limit>, String>| match found {
@@ -66,7 +65,7 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let block = block_bytes(question)?;
     let (each, counted, counted_in) = match block {
-        block if block <= ACCESS => (block as f64 * regions(question), "bytes of a block", "B"),
+        block if block <= SMALL => (block as f64 * regions(question), "bytes of a block", "B"),
         _ => (regions(question), "loads and stores", "1"),
     };
     let formula = format!("{name} × {counted} × clock × cores");
@@ -86,7 +85,7 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
 /// Returns (name, value, unit) of a core's work per cycle: in blocks up to 8 bytes, else in bytes.
 fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64, &'static str), String> {
     let op = question.case.word("op").unwrap_or_default();
-    let small = block_bytes(question)? <= ACCESS;
+    let small = block_bytes(question)? <= SMALL;
     let found = match (op, small) {
         ("read", true) => ("loads per cycle", core.number("loads"), "1/cycle"),
         ("write", true) => ("stores per cycle", core.number("stores"), "1/cycle"),

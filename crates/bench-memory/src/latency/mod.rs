@@ -14,8 +14,8 @@ use plimsoll_metal::team::Team;
 use super::fact::{CHASE_CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::warning::MemoryWarning;
 use super::{
-    LATENCY_METRIC, MemoryLevel, RequestedPages, TIMES_LAST_LEVEL, affinity, answered, answers_lines,
-    are_here, findings, levels, note_caches, note_effective, note_nodes, pages, seed, sizes, working_set,
+    LATENCY_METRIC, MemoryLevel, RequestedPages, TIMES_LAST_LEVEL, affinity, answered, answers, are_here,
+    findings, levels, note_caches, note_effective, note_nodes, pages, seed, sizes, working_set,
 };
 use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_model::job::memory::CHASE_GROUP;
@@ -147,7 +147,7 @@ impl Chasing {
         note_nodes(&mut facts, machine, node, chase.cpus());
         note_effective(&mut facts, machine, chase.cpus());
         let touched = facts.achieved.get(&TOUCHED_BYTES).unwrap_or(size);
-        facts.achieved.set(&LEVEL, answers_lines(machine, chase.cpus(), [size, touched], 1).to_string());
+        facts.achieved.set(&LEVEL, answers(machine, chase.cpus(), [size, touched], 1).to_string());
         facts.achieved.set(&CHASE_CPU, chase.cpus());
         Ok(Self { chase, chases: *chases, facts })
     }
@@ -292,7 +292,7 @@ impl Prepared for Chasing {
     fn verify(&mut self) -> Result<Facts, CannotMeasure> {
         self.chase.cpus().iter().zip(self.chase.loads()).try_for_each(|(cpu, chaser)| {
             let chase = chaser.chase().map_err(CannotMeasure::environment)?;
-            chase.verify().map_err(|e| super::wrong_chase(vec![*cpu], &e))
+            chase.verify().map_err(|e| super::wrong_chase(WrongAnswerSource::Cpu(*cpu), &e))
         })?;
         Ok(self.facts.clone())
     }
