@@ -32,23 +32,29 @@ impl TypedOp {
     }
 
     pub(super) fn isas(self, words: &[String]) -> Result<Vec<Isa>, String> {
-        let mut isas = Vec::new();
-        for word in words {
-            match word.as_str() {
-                "best" => isas.push(self.best()),
-                ALL_VALUE => isas.extend(self.kernels().map(|kernel| kernel.isa)),
-                word => isas.push(parse_value("isa", word)?),
-            }
-        }
-        Ok(distinct(isas))
+        let all: Vec<Isa> = self.kernels().map(|kernel| kernel.isa).collect();
+        named_isas(words, self.best(), &all)
     }
+}
+
+/// Returns the distinct instruction sets that `words` name: `best` or `all`, which stand for these,
+/// or one by its name. Fails for an unknown name.
+pub(super) fn named_isas(words: &[String], best: Isa, all: &[Isa]) -> Result<Vec<Isa>, String> {
+    let mut isas = Vec::new();
+    for word in words {
+        match word.as_str() {
+            "best" => isas.push(best),
+            ALL_VALUE => isas.extend(all),
+            word => isas.push(parse_value("isa", word)?),
+        }
+    }
+    Ok(distinct(isas))
 }
 
 /// Returns the requested operations and types that have a kernel; fma of f64 and f32 by default. A
 /// default that does not fit a requested value is replaced by all that fit.
 pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
     super::foreign::check(group)?;
-    let typed = |key| group.lists.contains_key(key);
     let ops = chosen(group, "op", Op::ALL, &[Op::FMA])?;
     let elements = chosen::<Element>(group, "type", &Element::ALL, &[Element::F64, Element::F32])?;
     let product = |ops: &[Op], elements: &[Element]| -> Vec<TypedOp> {
@@ -57,7 +63,7 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
     };
     let mut pairs = Vec::new();
     let or_all = |usual: Vec<TypedOp>, all: Vec<TypedOp>| if usual.is_empty() { all } else { usual };
-    match (typed("op"), typed("type")) {
+    match (group.asked("op"), group.asked("type")) {
         (true, false) => pairs.extend(
             ops.iter().flat_map(|op| or_all(product(&[*op], &elements), product(&[*op], &Element::ALL))),
         ),
@@ -89,7 +95,7 @@ where
     T: std::str::FromStr + Copy,
     T::Err: std::fmt::Display,
 {
-    if !group.lists.contains_key(key) {
+    if !group.asked(key) {
         return Ok(defaults.to_vec());
     }
     let words = group.words(key, &[]);

@@ -31,7 +31,7 @@ struct KnownProduct<T> {
     product: Vec<T>,
 }
 
-fn available() -> impl Iterator<Item = Isa> {
+pub(super) fn available() -> impl Iterator<Item = Isa> {
     isas().filter(|isa| isa.available().is_ok())
 }
 

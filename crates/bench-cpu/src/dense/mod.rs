@@ -11,7 +11,7 @@ pub(super) mod matrix;
 pub(super) use burst::{products, systems};
 
 use super::how::{clocks_of, kinds};
-use super::matrix::parse_value;
+use super::matrix::named_isas;
 use super::{RATE_METRIC, RESIDUAL, TIME_METRIC};
 use matrix::THRESHOLD;
 use plimsoll_bench_api::buffer::{budget, check_budget, human};
@@ -76,21 +76,13 @@ pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
 /// Returns the distinct requested instruction sets. Fails for an unknown name.
 pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
     super::foreign::check(group)?;
-    let mut isas: Vec<Isa> = Vec::new();
-    for word in group.words("isa", &["best"]) {
-        let named = match word.as_str() {
-            "best" => vec![gemm::best_isa()],
-            "all" => gemm::isas().filter(|isa| isa.available().is_ok()).collect(),
-            word => vec![parse_value("isa", word)?],
-        };
-        isas.extend(named);
-    }
-    Ok(distinct(isas))
+    let all: Vec<Isa> = burst::available().collect();
+    named_isas(&group.words("isa", &["best"]), gemm::best_isa(), &all)
 }
 
-pub(super) fn distinct<T: Copy + Eq + std::hash::Hash>(mut all: Vec<T>) -> Vec<T> {
+pub(super) fn distinct<T: Clone + Eq + std::hash::Hash>(mut all: Vec<T>) -> Vec<T> {
     let mut seen = std::collections::HashSet::new();
-    all.retain(|one| seen.insert(*one));
+    all.retain(|one| seen.insert(one.clone()));
     all
 }
 
