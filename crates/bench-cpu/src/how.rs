@@ -1,3 +1,4 @@
+use super::dense::distinct;
 use super::fact::CPUS;
 use super::warning::CpuWarning;
 use plimsoll_bench_api::fixed::{Scaling, scaling};
@@ -62,14 +63,9 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, cpus: &[usize])
 }
 
 fn siblings(machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
-    let mut groups: Vec<CpuSet> = Vec::new();
-    for cpu in cpus.iter() {
-        let group = machine.cpu.logical(cpu).map(|logical| logical.siblings.common(cpus));
-        if let Some(group) = group.filter(|group| group.len() > 1 && !groups.contains(group)) {
-            groups.push(group);
-        }
-    }
-    groups
+    let logical = cpus.iter().filter_map(|cpu| machine.cpu.logical(cpu));
+    let groups = logical.map(|logical| logical.siblings.common(cpus));
+    distinct(groups.filter(|group| group.len() > 1).collect())
 }
 
 #[cfg(test)]

@@ -56,21 +56,13 @@ struct KernelBurst {
 /// Returns a [`BurstMaker`] per kernel that this CPU can run, with `inputs` different start states.
 pub(super) fn kernels(inputs: u64) -> Vec<BurstMaker> {
     let full: Vec<&ComputeKernel> = kernel::kernels().collect();
+    let kind = |kernel: &ComputeKernel| (kernel.op, kernel.element, kernel.isa, kernel.vector_bits());
     // Vectors narrower than the instruction set's, with the most chains.
-    let is_narrow = |narrow: &&&ComputeKernel| {
-        let of_kind = |other: &&&ComputeKernel| {
-            (other.op, other.element, other.isa) == (narrow.op, narrow.element, narrow.isa)
-        };
-        full.iter().filter(of_kind).all(|other| other.vector_bits() != narrow.vector_bits())
-    };
+    let is_narrow = |narrow: &&&ComputeKernel| full.iter().all(|other| kind(other) != kind(narrow));
     let chained: Vec<&ComputeKernel> = kernel::chained().collect();
     let narrow = chained.iter().filter(is_narrow).filter(|narrow| {
-        let wider = |other: &&ComputeKernel| {
-            (other.op, other.element, other.isa, other.vector_bits())
-                == (narrow.op, narrow.element, narrow.isa, narrow.vector_bits())
-                && other.accumulators > narrow.accumulators
-        };
-        !chained.iter().any(wider)
+        let alike = chained.iter().filter(|other| kind(other) == kind(narrow));
+        alike.map(|other| other.accumulators).max() == Some(narrow.accumulators)
     });
     let maker = |loaded: LoadedKernel| -> BurstMaker {
         let turns = turns(loaded.kernel());
