@@ -101,7 +101,7 @@ impl Benchmark for PageFault {
         let cpus = cpus_of_case(cx.machine, case);
         let file = (touched == Touched::CachedFile).then(cached_file).transpose();
         let file = file.map_err(failed("memfd_create(2)"))?.map(Arc::new);
-        let touch = |_: &usize| Toucher::new(touched, file.clone());
+        let touch = |_: &usize| Toucher::new(touched, file.clone(), cx.machine);
         let touchers = cpus.iter().map(touch).collect::<Result<Vec<_>, _>>()?;
         let mut facts = kernel_state::facts(cx.machine);
         facts.achieved.set_some(&PAGE_BYTES, touchers.first().map(|toucher| toucher.page_bytes as u64));
@@ -147,9 +147,8 @@ fn cached_file() -> io::Result<File> {
 }
 
 /// Returns the size of a transparent huge page in bytes; 2 MiB if the kernel does not show it.
-fn huge_bytes() -> usize {
-    let size = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
-    let size = size.ok().and_then(|text| text.trim().parse::<usize>().ok());
+fn huge_bytes(machine: &Machine) -> usize {
+    let size = machine.memory.transparent_huge_page_bytes.and_then(|bytes| usize::try_from(bytes).ok());
     size.filter(|bytes| bytes.is_power_of_two() && *bytes <= REGION_BYTES / 2).unwrap_or(USUAL_HUGE_BYTES)
 }
 
@@ -170,12 +169,12 @@ struct Toucher {
 }
 
 impl Toucher {
-    fn new(touched: Touched, file: Option<Arc<File>>) -> Result<Self, CannotMeasure> {
+    fn new(touched: Touched, file: Option<Arc<File>>, machine: &Machine) -> Result<Self, CannotMeasure> {
         let page = rustix::param::page_size();
         let refused = failed("mmap(2)");
         let (region, page_bytes) = match (touched, &file) {
             (Touched::Huge, _) => {
-                let bytes = huge_bytes();
+                let bytes = huge_bytes(machine);
                 let no_thp = |error: io::Error| match error.kind() {
                     io::ErrorKind::InvalidInput => CannotMeasure::not_here(
                         "requires transparent huge pages, which this kernel does not have",

@@ -86,12 +86,11 @@ impl Benchmark for Noise {
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let threshold: Duration = parsed.read()?;
-        let cpus: Vec<usize> = cx.machine.cpu.allowed.iter().collect();
+        let team = Team::new(&cx.machine.cpu.allowed.iter().collect::<Vec<_>>())?;
         let mut facts = kernel_state::facts(cx.machine);
-        facts.achieved.set(&THREAD_CPUS, cpus.clone());
-        let team = Team::new(&cpus)?;
+        facts.achieved.set(&THREAD_CPUS, team.cpus());
         let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Box::new(Spinning { team, cpus, clock: TickClock::fastest(), threshold_ns, facts }))
+        Ok(Box::new(Spinning { team, clock: TickClock::fastest(), threshold_ns, facts }))
     }
 }
 
@@ -105,7 +104,6 @@ fn limits(question: &Question<'_>) -> Vec<Limit> {
 
 struct Spinning {
     team: Team,
-    cpus: Vec<usize>,
     clock: TickClock,
     threshold_ns: u64,
     facts: Facts,
@@ -169,17 +167,17 @@ impl Prepared for Spinning {
         let (clock, threshold) = (self.clock, self.threshold_ns);
         let wanted = (seconds.clamp(0.0, 1e6) * 1e9) as u64;
         let firmware = |cpus: &[usize]| cpus.iter().map(|cpu| firmware_interrupts(*cpu)).sum::<Option<u64>>();
-        let before = firmware(&self.cpus);
+        let before = firmware(self.team.cpus());
         let all = self.team.run(|_| Gaps::seen(clock, wanted, threshold))?;
         let mut conditions = Conditions::default();
-        let smi = firmware(&self.cpus).and_then(|after| Some(after.saturating_sub(before?) as f64));
+        let smi = firmware(self.team.cpus()).and_then(|after| Some(after.saturating_sub(before?) as f64));
         smi.into_iter().for_each(|count| conditions.more.set(&FIRMWARE_INTERRUPTS, count));
         // The time that the kernel kept the threads waiting is the measured figure.
         conditions.waited = Some(0.0);
         let mut times = Times::default();
         all.iter().for_each(|gaps| times.add(&gaps.times));
         let longest = all.iter().map(|gaps| gaps.longest_ns).max().unwrap_or_default() as f64 * 1e-9;
-        let curve = self.cpus.iter().zip(&all).map(|(cpu, gaps)| {
+        let curve = self.team.cpus().iter().zip(&all).map(|(cpu, gaps)| {
             let longest = gaps.longest_ns as f64 * 1e-9;
             let point = [("cpu", *cpu as f64), (TAKEN_METRIC, gaps.taken()), (LONGEST_METRIC, longest)];
             CurvePoint::from(point.map(|(name, value)| (name.to_owned(), value)))
@@ -201,7 +199,7 @@ impl Prepared for Spinning {
     }
 
     fn offer(&self) -> Offer {
-        Offer { cpus: self.cpus.clone(), ..Offer::default() }
+        Offer { cpus: self.team.cpus().to_vec(), ..Offer::default() }
     }
 
     fn verify(&mut self) -> Result<Facts, CannotMeasure> {

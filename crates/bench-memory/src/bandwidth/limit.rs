@@ -8,23 +8,21 @@ use plimsoll_model::limit::{channels, median};
 use plimsoll_units::quantity::format::significant;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    match question.metric {
-        BUS_BANDWIDTH | BANDWIDTH_METRIC => {
-            let stream = MemoryStream::of(question.case);
-            let answers = stream.as_ref().map(|stream| crate::answers_stream(question.machine, stream));
-            let ceilings = match answers.unwrap_or(AnsweringLevel::Unknown) {
-                AnsweringLevel::Memory => channels(question),
-                AnsweringLevel::Cache(level) => {
-                    limits_by_core_sharing(question, |question| cache_limit(question, level))
-                }
-                AnsweringLevel::CacheAndMemory(_) | AnsweringLevel::Unknown => {
-                    Err("caches answer in part at this size; use a larger --size".to_owned())
-                }
-            };
-            ceilings.unwrap_or_else(|why| vec![Limit::unknown(LimitKind::Ceiling, why)])
-        }
-        _ => Vec::new(),
+    if ![BUS_BANDWIDTH, BANDWIDTH_METRIC].contains(&question.metric) {
+        return Vec::new();
     }
+    let stream = MemoryStream::of(question.case);
+    let answers = stream.as_ref().map(|stream| crate::answers_stream(question.machine, stream));
+    let ceilings = match answers.unwrap_or(AnsweringLevel::Unknown) {
+        AnsweringLevel::Memory => channels(question),
+        AnsweringLevel::Cache(level) => {
+            limits_by_core_sharing(question, |question| cache_limit(question, level))
+        }
+        AnsweringLevel::CacheAndMemory(_) | AnsweringLevel::Unknown => {
+            Err("caches answer in part at this size; use a larger --size".to_owned())
+        }
+    };
+    ceilings.unwrap_or_else(|why| vec![Limit::unknown(LimitKind::Ceiling, why)])
 }
 
 /// Returns the limit, B/s, by loads from the caches of `level` at the clock of each sample; stores

@@ -9,12 +9,10 @@ use plimsoll_model::limit::microarchitecture::Core;
 const TIMES_NEARER: u64 = 4;
 
 pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    match question.metric {
-        LATENCY_METRIC => {
-            vec![documented(question).unwrap_or_else(|why| Limit::unknown(LimitKind::Floor, why))]
-        }
-        _ => Vec::new(),
+    if question.metric != LATENCY_METRIC {
+        return Vec::new();
     }
+    vec![documented(question).unwrap_or_else(|why| Limit::unknown(LimitKind::Floor, why))]
 }
 
 /// Returns the documented load-to-use latency (s) at each sample's clock; fails beyond level 2.
@@ -60,10 +58,9 @@ fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, Strin
                 .to_owned(),
         );
     };
-    let (inner, level) = (place.checked_sub(1).and_then(|inner| levels.get(inner)), levels.get(place));
-    let number = level.map_or(0, |level| level.number);
-    match inner {
-        _ if number > 2 || number == 0 => Err(format!(
+    let number = levels[place].number;
+    match levels[..place].last() {
+        _ if number > 2 => Err(format!(
             "the latency of the level {number} cache is not documented: it depends on the clock of the chip's fabric \
              and on the distance to the cache slice"
         )),

@@ -52,10 +52,9 @@ impl Core {
 
     /// Identifies the core that all `cpus` (kernel's numbers) have; fails if unknown or mixed.
     pub fn of_all(machine: &Machine, cpus: &[usize]) -> Result<Self, String> {
-        let first = cpus.first().ok_or("no CPU is known that the threads ran on")?;
-        let core = Self::of(machine, *first)?;
-        cpus.iter().try_for_each(|cpu| Self::of(machine, *cpu).map(drop))?;
-        Self::of_one_kind(machine, cpus).map(|()| core)
+        let cores = cpus.iter().map(|cpu| Self::of(machine, *cpu)).collect::<Result<Vec<_>, _>>()?;
+        Self::of_one_kind(machine, cpus)?;
+        cores.into_iter().next().ok_or_else(|| "no CPU is known that the threads ran on".to_owned())
     }
 
     /// Fails unless all `cpus` (kernel's numbers) have the same kind of core, which may be unknown.
