@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::dense::matrix::{Sequence, greater};
 use super::dense::{self, MOST_ROWS, OrderTarget, caches, fits, isas};
 use super::fact::{CHAIN_DEPTH, KERNEL, ROWS};
-use super::how::note_threads;
+use super::how::{kinds, note_threads};
 use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_units::text::shown;
@@ -159,7 +159,7 @@ impl<T: Real> GemmTeam<T> {
         facts.achieved.set(&CHAIN_DEPTH, blocking.depth);
         facts.achieved.set(&ROWS, blocking.rows);
         let mut running = Self {
-            kinds: dense::kinds_of(machine, &team),
+            kinds: kinds(machine, &team.cpus().iter().copied().collect()),
             team,
             gemm,
             rows,

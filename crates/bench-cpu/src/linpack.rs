@@ -13,7 +13,7 @@ use super::RESIDUAL_UNSCALED;
 use super::dense::matrix::{Sequence, greater, residual};
 use super::dense::{self, DEFAULT_BLOCK_COLUMNS, MOST_ROWS, OrderTarget, fits, isas};
 use super::fact::{BYTES, NB};
-use super::how::note_threads;
+use super::how::{kinds, note_threads};
 use super::warning::CpuWarning;
 use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
@@ -102,7 +102,7 @@ impl Benchmark for Linpack {
         facts.achieved.set(&NB, system.block());
         facts.achieved.set(&BYTES, system.bytes(team.count()));
         job.note_size(&mut facts, cx.machine, system);
-        let kinds = dense::kinds_of(cx.machine, &team);
+        let kinds = kinds(cx.machine, &team.cpus().iter().copied().collect());
         Ok(Box::new(LinpackTeam { team, lu, sequence: Sequence::new(), worst: 0.0, kinds, facts }))
     }
 }

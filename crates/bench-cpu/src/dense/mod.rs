@@ -10,7 +10,7 @@ pub(super) mod matrix;
 
 pub(super) use burst::{products, systems};
 
-use super::how::{clocks_of, kinds};
+use super::how::clocks_of;
 use super::matrix::named_isas;
 use super::{RATE_METRIC, RESIDUAL, TIME_METRIC};
 use matrix::THRESHOLD;
@@ -67,10 +67,6 @@ pub(super) fn sample(
         conditions: Conditions { clock_hz: clocks.mean_hz(), more, ..Conditions::default() },
         ..Sample::default()
     }
-}
-
-pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
-    kinds(machine, &team.cpus().iter().copied().collect())
 }
 
 /// Returns the distinct requested instruction sets. Fails for an unknown name.

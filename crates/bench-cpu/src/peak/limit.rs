@@ -3,7 +3,7 @@
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{ComputeKernel, CoreRate, Element, rate};
+use plimsoll_metal::kernel::{ComputeKernel, Element, rate};
 
 use super::PER_CYCLE;
 use crate::limit::{Share, UnitRate, max_threads_per_core};
@@ -189,7 +189,8 @@ fn units(
     threads: usize,
 ) -> Result<UnitRate, String> {
     let core = Core::of_all(machine, &cpus.iter().collect::<Vec<_>>())?;
-    let rate = rate_of(kernel)?;
+    let unlisted = || format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element);
+    let rate = kernel.rate().ok_or_else(unlisted)?;
     if kernel.isa == Isa::Sve && !rate.same_in_sve {
         return Err(format!("the rate of SVE {} of {} is not known", rate.name, core.name));
     }
@@ -214,11 +215,6 @@ const LEAST_VECTOR_BITS: u32 = 128;
 
 fn operations(kernel: &ComputeKernel) -> f64 {
     f64::from(kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0))
-}
-
-fn rate_of(kernel: &ComputeKernel) -> Result<CoreRate, String> {
-    let unlisted = || format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element);
-    kernel.rate().ok_or_else(unlisted)
 }
 
 #[cfg(test)]
