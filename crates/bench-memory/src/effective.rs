@@ -47,7 +47,9 @@ pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     // A hypervisor may show less than the chip has.
     let nominal = chip_caches(machine, &[cpu]).map_or(shown, |chip| chip.bytes.max(shown));
     let available = machine.memory_available_bytes().unwrap_or(u64::MAX);
-    let sharers = sharers(machine, cpu);
+    let last = (1..=4).rev().find_map(|level| machine.cpu.cache_of(cpu, level));
+    let instance = last.and_then(|cache| cache.instances.iter().find(|set| set.contains(cpu)));
+    let sharers = instance.map_or(1, |set| set.common(&machine.cpu.allowed).len() as u64);
     if !is_worth_measuring(nominal, sharers, available) {
         return None;
     }
@@ -64,12 +66,6 @@ pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
 /// Returns whether `nominal` bytes of cache are over 64 MiB per sharing CPU or 1/8 of the memory.
 fn is_worth_measuring(nominal: u64, sharers: u64, available: u64) -> bool {
     nominal / sharers.max(1) > LARGE || nominal > available / PART_OF_MEMORY
-}
-
-fn sharers(machine: &Machine, cpu: usize) -> u64 {
-    let last = (1..=4).rev().find_map(|level| machine.cpu.cache_of(cpu, level));
-    let instance = last.and_then(|cache| cache.instances.iter().find(|set| set.contains(cpu)));
-    instance.map_or(1, |set| set.common(&machine.cpu.allowed).len() as u64)
 }
 
 /// Times loads in areas of 8, 16 … MiB up to `largest` bytes; returns also the best fill rate, B/s.
