@@ -56,8 +56,19 @@ fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     }
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs);
-    let limit = limit.passed_by(channels::PASSED_BY);
-    Ok(width.with_evidence(Limit { per_sample, ..limit }, level))
+    let limit = Limit { per_sample, ..limit.passed_by(channels::PASSED_BY) };
+    Ok(match width.core {
+        // A nearer cache may supply data that is expected from a further level.
+        Some(core) if level == 1 => {
+            core.mark(limit).resting_on(format!("{bytes} B per cycle from the level 1 cache ({})", core.name))
+        }
+        Some(core) => core.mark(limit),
+        // Other work may have slowed down the earlier measurement: a higher figure refutes it.
+        None => {
+            let reason = Some("measured capability of these cores".to_owned());
+            Limit { source: LimitSource::Inferred, reason, ..limit }.resting_on(width.from)
+        }
+    })
 }
 
 struct CacheWidth {
@@ -65,25 +76,6 @@ struct CacheWidth {
     from: String,
     /// Microarchitecture with the documented value; `None` if it was measured.
     core: Option<Core>,
-}
-
-impl CacheWidth {
-    /// Adds to `limit`, of the cache of `level`, what it rests on: a documented or measured width.
-    fn with_evidence(&self, limit: Limit, level: u8) -> Limit {
-        let bytes = self.bytes;
-        match &self.core {
-            // A nearer cache may supply data that is expected from a further level.
-            Some(core) if level == 1 => core
-                .mark(limit)
-                .resting_on(format!("{bytes} B per cycle from the level 1 cache ({})", core.name)),
-            Some(core) => core.mark(limit),
-            // Other work may have slowed down the earlier measurement: a higher figure refutes it.
-            None => {
-                let reason = Some("measured capability of these cores".to_owned());
-                Limit { source: LimitSource::Inferred, reason, ..limit }.resting_on(self.from.clone())
-            }
-        }
-    }
 }
 
 /// Returns the documented bytes per cycle from the cache of `level`; if level 1 is not listed,

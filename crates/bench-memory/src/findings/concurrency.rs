@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{Bandwidth, MemoryLatency};
 use plimsoll_model::job::{MemorySite, PointerChase};
-use plimsoll_model::limit::CHANNELS;
+use plimsoll_model::limit::channels::CHANNELS;
 use plimsoll_units::quantity::{percent, significant};
 
 const NEAR_LIMIT_SHARE: f64 = 0.9;

@@ -12,8 +12,6 @@ pub mod user;
 
 use serde::{Deserialize, Serialize};
 
-pub use channels::CHANNELS;
-
 use plimsoll_machine::Machine;
 pub use plimsoll_stats::median;
 use plimsoll_units::quantity::{Quantity, Unit};
