@@ -23,9 +23,7 @@ pub use hold::Hold;
 pub use launcher::NodeLauncher;
 use names::HostName;
 pub use programs::{ProgramCopy, own_digest};
-pub use wire::{
-    FollowUp, MachineProgress, RunEnd, RunOrder, alive, ending, hello, measured_between, progress, serving,
-};
+pub use wire::{FollowUp, MachineProgress, NodeMessage, RunEnd, RunOrder, ending};
 use wire::{ReceivedLine, ReceivedLines};
 
 /// Script for the shell on the node: receives the program into a new directory, runs it, and
@@ -173,11 +171,11 @@ impl Connection<'_> {
         })?;
         let program = ProgramCopy::of(self.programs, &architecture)?;
         self.sent(&mut stdin, &program.bytes).map_err(|_| NoResult::Gone)?;
-        let hello = self.until(|line| match line {
-            ReceivedLine::Hello(hello) => Some(hello),
+        let sha256 = self.until(|line| match line {
+            ReceivedLine::Message(NodeMessage::Hello(sha256)) => Some(sha256),
             _ => None,
         })?;
-        if hello.sha256 != program.sha256 {
+        if sha256 != program.sha256 {
             return Err(NoResult::There(
                 "the copy of plimsoll there is not what was sent: its checksum differs".to_owned(),
             ));
@@ -196,7 +194,7 @@ impl Connection<'_> {
                 text.push('\n');
                 None
             }
-            ReceivedLine::Ended(ended) => Some(ended),
+            ReceivedLine::Message(NodeMessage::Ended(ended)) => Some(ended),
             _ => None,
         })?;
         Ok((text, ended))
@@ -216,7 +214,7 @@ impl Connection<'_> {
                 run = Some(*document);
                 None
             }
-            ReceivedLine::Ended(ended) => Some(ended),
+            ReceivedLine::Message(NodeMessage::Ended(ended)) => Some(ended),
             _ => None,
         })?;
         Ok((run, ended))
@@ -226,7 +224,7 @@ impl Connection<'_> {
     fn until<T>(&mut self, mut meant: impl FnMut(ReceivedLine) -> Option<T>) -> Result<T, NoResult> {
         loop {
             let line = self.lines.next()?.ok_or(NoResult::Gone)?;
-            if let ReceivedLine::Progress(progress) = line {
+            if let ReceivedLine::Message(NodeMessage::Progress(progress)) = line {
                 self.hold.state().progress = progress;
                 continue;
             }

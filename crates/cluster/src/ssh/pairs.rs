@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Connection;
-use super::wire::{FollowUp, ReceivedLine};
+use super::wire::{FollowUp, NodeMessage, ReceivedLine};
 use crate::between::{
     ALL_PAIRS, MachinePair, PairAnswer, PairResults, PairRound, ServingPlace, replace, rounds,
 };
@@ -47,7 +47,7 @@ pub fn between(
 fn served(connected: &mut ConnectedMachines<'_>) -> BTreeMap<usize, Result<ServingPlace, CannotMeasure>> {
     let asked = |session: &mut Connection<'_>| {
         let served = session.asked(&FollowUp::Serve, |line| match line {
-            ReceivedLine::Serving(place) => Some(place),
+            ReceivedLine::Message(NodeMessage::Serving(place)) => Some(place),
             _ => None,
         });
         served.unwrap_or_else(|why| Err(CannotMeasure::server_failed(why)))
@@ -99,7 +99,7 @@ fn asked(
 ) -> Result<Vec<PairAnswer>, CannotMeasure> {
     let ask = FollowUp::Measure { place };
     let answers = session.asked(&ask, |line| match line {
-        ReceivedLine::Measured(answers) => Some(answers),
+        ReceivedLine::Message(NodeMessage::Measured(answers)) => Some(answers),
         _ => None,
     });
     answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::server_failed)

@@ -11,13 +11,8 @@ use crate::sample::CannotMeasure;
 use crate::text::shown_within;
 
 const HERE: &str = "plimsoll-here";
-const HELLO_PREFIX: &str = "plimsoll-hello";
 const DOCUMENT: &str = "plimsoll-document";
-const ENDED_PREFIX: &str = "plimsoll-ended";
-const SERVING: &str = "plimsoll-serving";
-const MEASURED_PREFIX: &str = "plimsoll-measured";
-const PROGRESS: &str = "plimsoll-progress";
-const ALIVE: &str = "plimsoll-alive";
+const MESSAGE: &str = "plimsoll-message";
 
 const MAX_LINE_BYTES: u64 = 64 << 20;
 const MAX_BYTES_OF_A_MACHINE: u64 = 256 << 20;
@@ -53,16 +48,6 @@ pub enum FollowUp {
     Again(Vec<String>),
 }
 
-/// Returns the line that answers [`FollowUp::Serve`]: the server's address, or why there is none.
-pub fn serving(place: &Result<ServingPlace, CannotMeasure>) -> String {
-    wire_line(SERVING, place)
-}
-
-/// Returns the line that answers [`FollowUp::Measure`]: one result per case id.
-pub fn measured_between(answers: &BTreeMap<String, PairAnswer>) -> String {
-    wire_line(MEASURED_PREFIX, answers)
-}
-
 /// Progress of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineProgress {
@@ -70,21 +55,6 @@ pub struct MachineProgress {
     pub done: u32,
     /// Cases of the node's plan.
     pub of: u32,
-}
-
-/// Returns the line that reports the progress of a node.
-pub fn progress(progress: &MachineProgress) -> String {
-    wire_line(PROGRESS, progress)
-}
-
-/// Returns the keep-alive line of a node.
-pub fn alive() -> String {
-    format!("{ALIVE}\n")
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Hello {
-    pub(super) sha256: String,
 }
 
 /// How a run on a node ended.
@@ -96,47 +66,53 @@ pub struct RunEnd {
     pub line: Option<String>,
 }
 
-/// Returns the first line of a node's program; `sha256` is the digest of its file in hexadecimal.
-pub fn hello(sha256: String) -> String {
-    wire_line(HELLO_PREFIX, &Hello { sha256 })
+/// Message of a node, one per line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeMessage {
+    /// The first message: the SHA-256 of the node's program file in hexadecimal.
+    Hello(String),
+    /// The end of the run.
+    Ended(RunEnd),
+    /// Answer to [`FollowUp::Serve`]: the server's address, or why there is none.
+    Serving(Result<ServingPlace, CannotMeasure>),
+    /// Answer to [`FollowUp::Measure`]: one result per case id.
+    Measured(BTreeMap<String, PairAnswer>),
+    /// Progress of the run.
+    Progress(MachineProgress),
+    /// Keep-alive.
+    Alive,
 }
 
-fn wire_line(word: &str, value: &impl Serialize) -> String {
-    format!("{word} {}\n", serde_json::to_string(value).unwrap_or_default())
+impl NodeMessage {
+    /// Returns the line for the launcher.
+    pub fn line(&self) -> String {
+        format!("{MESSAGE} {}\n", serde_json::to_string(self).unwrap_or_default())
+    }
 }
 
 /// Returns the last lines of a node: `document` (JSON), if any, and how the run ended.
 pub fn ending(document: Option<&str>, ended: &RunEnd) -> String {
     let document = document.map(|json| format!("{DOCUMENT} {}\n", json.trim())).unwrap_or_default();
-    document + &wire_line(ENDED_PREFIX, ended)
+    document + &NodeMessage::Ended(ended.clone()).line()
 }
 
 #[derive(Debug)]
 pub(super) enum ReceivedLine {
     Here(String),
-    Hello(Hello),
     Document(Box<Run>),
-    Ended(RunEnd),
-    Serving(Result<ServingPlace, CannotMeasure>),
-    Measured(BTreeMap<String, PairAnswer>),
-    Progress(MachineProgress),
-    Alive,
+    Message(NodeMessage),
     Other(String),
 }
 
 impl ReceivedLine {
     fn of(text: &str) -> Result<Self, String> {
-        if text == ALIVE {
-            return Ok(Self::Alive);
-        }
         let Some((word, json)) = text.split_once(' ') else { return Ok(Self::Other(text.to_owned())) };
         match word {
             HERE => Ok(Self::Here(shown_within(json.trim(), 32))),
-            HELLO_PREFIX => read(json).map(Self::Hello),
-            ENDED_PREFIX => read(json).map(Self::Ended),
-            SERVING => read(json).map(Self::Serving),
-            MEASURED_PREFIX => read(json).map(Self::Measured),
-            PROGRESS => read(json).map(Self::Progress),
+            MESSAGE => serde_json::from_str(json).map(Self::Message).map_err(|e| {
+                format!("it sent a line that cannot be read: {}", shown_within(&e.to_string(), 200))
+            }),
             DOCUMENT => match Run::parse_all(json).next() {
                 Some(run) => run.map(|run| Self::Document(Box::new(run))),
                 None => Err("what it sent is no run document".to_owned()),
@@ -144,11 +120,6 @@ impl ReceivedLine {
             _ => Ok(Self::Other(text.to_owned())),
         }
     }
-}
-
-fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
-    serde_json::from_str(json)
-        .map_err(|e| format!("it sent a line that cannot be read: {}", shown_within(&e.to_string(), 200)))
 }
 
 pub(super) struct ReceivedLines<R> {
@@ -199,30 +170,30 @@ mod tests {
         let ended = RunEnd { code: 4, line: None };
         let text = format!(
             "welcome\nplimsoll-here x86_64\n{}{{}}\n{}",
-            hello("ab".into()),
+            NodeMessage::Hello("ab".to_owned()).line(),
             ending(Some(&json), &ended)
         );
         let lines: Vec<ReceivedLine> = all(text.as_bytes()).into_iter().map(Result::unwrap).collect();
         assert!(matches!(&lines[1], ReceivedLine::Here(machine) if machine == "x86_64"));
-        assert!(matches!(&lines[2], ReceivedLine::Hello(hello) if hello.sha256 == "ab"));
+        assert!(matches!(&lines[2], ReceivedLine::Message(NodeMessage::Hello(own)) if own == "ab"));
         assert!(matches!((&lines[0], &lines[3]), (ReceivedLine::Other(_), ReceivedLine::Other(_))));
         assert!(matches!(&lines[4], ReceivedLine::Document(same) if same.id == run.id));
-        assert!(matches!(&lines[5], ReceivedLine::Ended(same) if *same == ended));
+        assert!(matches!(&lines[5], ReceivedLine::Message(NodeMessage::Ended(same)) if *same == ended));
     }
 
     #[test]
     fn a_line_without_end_is_refused_and_one_cut_off_is_none() {
         let endless = std::io::BufReader::new(std::io::repeat(b'x'));
         assert!(ReceivedLines::new(endless).next().unwrap_err().contains("more than 64 MiB"));
-        assert!(all(b"plimsoll-ended {\"code\":0").is_empty());
+        assert!(all(b"plimsoll-message {\"ended\":{\"code\":0").is_empty());
         let mut spent = ReceivedLines { from: &b"x\n"[..], left: 0 };
         assert!(spent.next().is_err());
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), word in 0..7_usize) {
-            let word = [HERE, HELLO_PREFIX, DOCUMENT, ENDED_PREFIX, SERVING, MEASURED_PREFIX, PROGRESS][word].as_bytes();
+        fn any_bytes_are_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), word in 0..3_usize) {
+            let word = [HERE, DOCUMENT, MESSAGE][word].as_bytes();
             let _ = all(&[word, b" ", &bytes].concat());
         }
     }

@@ -9,10 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, tick, unbounded};
-use plimsoll_cluster::ssh::{
-    FollowUp, MachineProgress, RunEnd, RunOrder, alive, ending, hello, measured_between, own_digest,
-    progress, serving,
-};
+use plimsoll_cluster::ssh::{FollowUp, MachineProgress, NodeMessage, RunEnd, RunOrder, ending, own_digest};
 use plimsoll_command::cli::{self, Common, Measurable, TypedCommand};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_result::document::Run;
@@ -55,13 +52,13 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let _removed = files.clone();
     let digest = own_digest(&own)
         .map_err(|e| Failure::environment(format!("cannot read plimsoll's own file: {e}")))?;
-    printed(&hello(digest))?;
+    printed(&NodeMessage::Hello(digest).line())?;
     let (sender, lines) = unbounded();
     spawn_detached(move || read_orders(sender, files))?;
     let order = lines.recv_timeout(ORDERED).map_err(|_| wrong("no order came on stdin"))?;
     let order: RunOrder = serde_json::from_str(&order).map_err(|e| wrong(&e.to_string()))?;
     let ticks = tick(BEAT);
-    spawn_detached(move || while ticks.recv().is_ok() && printed(&alive()).is_ok() {})?;
+    spawn_detached(move || while ticks.recv().is_ok() && printed(&NodeMessage::Alive.line()).is_ok() {})?;
     let stays = order.stays;
     let words = std::iter::once("plimsoll".to_owned()).chain(order.words.clone()).map(Into::into);
     let asked = match cli::parse(crate::app::command(), words) {
@@ -192,8 +189,10 @@ impl HostedOrder {
         let of = self.prepared.planned.len() * self.prepared.plan.repeat as usize;
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         // If stdout is closed, the end of the connection ends the run.
-        let sender =
-            move |done| drop(printed(&progress(&MachineProgress { done: number(done), of: number(of) })));
+        let sender = move |done| {
+            let progress = MachineProgress { done: number(done), of: number(of) };
+            drop(printed(&NodeMessage::Progress(progress).line()));
+        };
         sender(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
         let mut outputs = Outputs::open(&self.common, &self.interrupts)?;
         outputs.on_ended = Some(Box::new(sender));
@@ -224,14 +223,15 @@ impl HostedOrder {
         while let Ok(line) = lines.recv() {
             let order = serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))?;
             let answer = match (order, &mut neighbour) {
-                (FollowUp::Serve, Some(neighbour)) => serving(&neighbour.serve()),
+                (FollowUp::Serve, Some(neighbour)) => NodeMessage::Serving(neighbour.serve()).line(),
                 (FollowUp::Serve, None) => {
-                    serving(&Err(CannotMeasure::not_here("it measures no case between machines")))
+                    let none = CannotMeasure::not_here("it measures no case between machines");
+                    NodeMessage::Serving(Err(none)).line()
                 }
                 (FollowUp::Measure { place }, Some(neighbour)) => {
-                    measured_between(&neighbour.measure(&place))
+                    NodeMessage::Measured(neighbour.measure(&place)).line()
                 }
-                (FollowUp::Measure { .. }, None) => measured_between(&BTreeMap::new()),
+                (FollowUp::Measure { .. }, None) => NodeMessage::Measured(BTreeMap::new()).line(),
                 (FollowUp::Again(cases), _) => self.retest(&cases),
             };
             printed(&answer)?;
