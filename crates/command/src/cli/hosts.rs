@@ -8,14 +8,11 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use super::TypedCommand;
 use super::values::whole;
 
-/// Default number of machines reached at once; each takes a process and three descriptors here.
-const AT_ONCE: usize = 1000;
-
 /// Value of `--hosts` for the nodes of a Slurm allocation.
 pub const SLURM: &str = "slurm";
 
 /// Other machines that run the command instead of this one.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug)]
 pub struct Hosts {
     /// Run on these machines instead of this one, and print all results: names as ssh (or another
     /// --launcher) knows them, @FILE with one name on each line, or slurm for the nodes of this
@@ -25,9 +22,10 @@ pub struct Hosts {
     /// Run on the hosts of this Ansible inventory (INI format), as with --hosts
     #[arg(long, value_name = "FILE", help_heading = "Other machines", conflicts_with = "hosts")]
     pub inventory: Option<PathBuf>,
-    /// Run on at most N hosts at the same time [default: 1000]
-    #[arg(long, value_name = "N", value_parser = whole::<u32, 1, 10_000>, help_heading = "Other machines")]
-    pub parallel: Option<u32>,
+    // Each takes a process and three descriptors here.
+    /// Run on at most N hosts at the same time
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<usize, 1, 10_000>, help_heading = "Other machines")]
+    pub parallel: usize,
     /// Program that starts plimsoll on a host: ssh, srun, kubectl, mpirun, or a command that
     /// contains {host}, such as 'docker exec -i {host}' [default: ssh; with --hosts slurm: srun]
     #[arg(long, value_name = "NAME|COMMAND", help_heading = "Other machines")]
@@ -51,11 +49,6 @@ impl Hosts {
     pub fn launcher(&self) -> Option<&str> {
         let of_allocation = self.hosts.iter().any(|host| host == SLURM).then_some("srun");
         self.launcher.as_deref().or(of_allocation)
-    }
-
-    /// Returns the number of machines to reach in parallel.
-    pub fn at_once(&self) -> usize {
-        self.parallel.map_or(AT_ONCE, |n| n as usize)
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) fn measure(
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, reports: !common.quiet };
     let mut kept = JointRun::new(&mut outputs, id, earlier);
     let (mut run, mut codes, interrupted) =
-        measure_fleet(&call, &fleet, (what, common), typed.at_once(), &mut kept)?;
+        measure_fleet(&call, &fleet, (what, common), typed.parallel, &mut kept)?;
     let outputs = kept.complete(&mut run);
     let kept = outputs.finish(&run);
     codes.push(ending::node_exit_code(&run, interrupted, kept));
@@ -135,7 +135,7 @@ pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Re
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, reports: !quiet };
     let work = |index: usize| run_on_node(&launcher, &hosts[index], &programs, &order, &holds[index]);
     let mut ended = BTreeMap::new();
-    let interrupted = fleet.each(typed.at_once(), work, |index, outcome| {
+    let interrupted = fleet.each(typed.parallel, work, |index, outcome| {
         fleet.report(&format!("{}: ended ({} of {})", hosts[index].name, ended.len() + 1, hosts.len()));
         ended.insert(index, outcome);
     })?;
