@@ -13,7 +13,6 @@ mod named_runs;
 mod planning;
 mod prepared;
 mod prices;
-mod progress;
 mod ref_tools;
 mod replay;
 mod resume;

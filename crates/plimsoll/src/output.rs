@@ -331,6 +331,15 @@ fn without_code(line: &str) -> String {
     })
 }
 
+/// Replaces the progress line on stderr by `text`; an empty text removes it. Does nothing without a
+/// terminal.
+pub(crate) fn show_progress(style: &Style, text: &str) {
+    if let Some(width) = style.progress {
+        let line: String = text.chars().take(width.saturating_sub(1)).collect();
+        let _ = write!(io::stderr(), "\r\u{1b}[2K{line}");
+    }
+}
+
 /// Prints `line` to stderr by one write, so that output of other processes does not split it.
 pub fn print_line(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::TypedCommand;
+use super::mistakes::typed;
 use super::values::whole;
 
 /// Value of `--hosts` for the nodes of a Slurm allocation.
@@ -59,10 +59,9 @@ const HERE: &str = "plan ignore_unsupported target destroy_data_on hosts invento
 /// Returns the typed options of `command` for each machine, as `--option=value`, without `--key`
 /// and options for this machine only ([`HERE`]).
 pub(super) fn forwarded(command: &Command, matches: &ArgMatches) -> Vec<String> {
-    let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     let options = command.get_arguments().filter_map(|arg| Some((arg.get_id().as_str(), arg.get_long()?)));
     let is_here = |id: &str| HERE.split(' ').any(|here| here == id);
-    let sent = options.filter(|(id, _)| !is_here(id) && *id != "key" && typed(id));
+    let sent = options.filter(|(id, _)| !is_here(id) && *id != "key" && typed(matches, id));
     let words = sent.flat_map(|(id, long)| {
         let values = matches.get_raw(id).into_iter().flatten();
         values.map(move |value| format!("--{long}={}", value.to_string_lossy()))

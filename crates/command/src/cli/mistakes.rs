@@ -67,7 +67,7 @@ const TOO_MANY_WORDS: &[(&str, &str)] = &[
     ),
 ];
 
-fn typed(matches: &ArgMatches, id: &str) -> bool {
+pub(super) fn typed(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 use plimsoll_units::quantity;
 
 use super::disk_and_network::DiskAndNetwork;
+use super::mistakes;
 use super::values::{duration, precision, within};
 
 /// `plimsoll watch`.
@@ -70,8 +70,7 @@ pub struct WatchCommand {
 
 pub(super) fn parse(matches: &ArgMatches) -> Result<WatchCommand, clap::Error> {
     let typed = WatchCommand::from_arg_matches(matches)?;
-    let is_typed = matches.value_source("every") == Some(ValueSource::CommandLine);
-    if is_typed && typed.every > typed.lasts {
+    if mistakes::typed(matches, "every") && typed.every > typed.lasts {
         let [every, lasts] = [typed.every, typed.lasts].map(quantity::format_duration);
         let line = format!(
             "--every {every} is longer than --for {lasts}: there would be one probe; shorten --every"

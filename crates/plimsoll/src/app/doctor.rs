@@ -12,7 +12,7 @@ use plimsoll_server::traffic::shaper;
 use plimsoll_system::leftover::Registry;
 
 use super::prepared::PreparedRun;
-use super::{Failure, carry_out, code, document, interrupts, printed, progress, ref_tools};
+use super::{Failure, carry_out, code, document, interrupts, printed, ref_tools};
 use crate::output;
 
 const SAMPLES_PER_ROUND: u32 = 6;
@@ -49,12 +49,12 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
             if let RunEvent::Preparing { case, index, cases, .. } = event {
                 let (rounds, number) = (typed.rounds, index + 1);
                 let line = format!("round {round} of {rounds}, case {number} of {cases}: {case}");
-                progress::show(&style, &line);
+                output::show_progress(&style, &line);
             }
         };
         let (run, interrupted) =
             carry_out(&prepared, document(&prepared), interrupts.clone(), None, &mut emit)?;
-        progress::show(&style, "");
+        output::show_progress(&style, "");
         if interrupted {
             output::complain(&format!("interrupted: {} rounds are too few, nothing is kept", runs.len()));
             return Ok(ExitCode::from(code::INTERRUPTED));

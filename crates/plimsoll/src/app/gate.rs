@@ -25,7 +25,7 @@ use plimsoll_units::text::shown_path;
 use serde_json::to_string_pretty;
 
 use super::prepared::{PreparedRun, is_on_files, read_history, takes_server};
-use super::{Failure, carry_out, code, document, interrupts_until, printed, progress, serving, target};
+use super::{Failure, carry_out, code, document, interrupts_until, printed, serving, target};
 use crate::output;
 
 /// Share of the time limit after which no measurement starts.
@@ -328,7 +328,7 @@ impl Measuring<'_> {
             }
             interrupted = ended || self.pause(gate.repetitions_to_spread(), before.elapsed());
         }
-        progress::show(self.style, "");
+        output::show_progress(self.style, "");
         Ok(interrupted && !self.is_over())
     }
 
@@ -361,7 +361,7 @@ impl Measuring<'_> {
         let before = Processes::read(&root);
         let mut emit = |event| {
             if let RunEvent::Preparing { case, .. } = event {
-                progress::show(self.style, &format!("gate: {case}"));
+                output::show_progress(self.style, &format!("gate: {case}"));
             }
         };
         let (run, interrupted) =

@@ -21,7 +21,7 @@ use plimsoll_units::text::shown_bytes;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::{Failure, code, progress, target};
+use super::{Failure, code, target};
 use crate::output;
 use child::SignalRelay;
 
@@ -48,9 +48,9 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
     let stopped = typed.stop.as_deref().map(|name| detached::end(typed, name)).transpose()?;
     let prepared = probe::prepare(typed)?;
     let probe = |when: &str| {
-        progress::show(&style, &format!("steady: probing {when} the command"));
+        output::show_progress(&style, &format!("steady: probing {when} the command"));
         let levels = probe::measure(&prepared, &relay);
-        progress::show(&style, "");
+        output::show_progress(&style, "");
         levels
     };
     let mut document = match stopped {

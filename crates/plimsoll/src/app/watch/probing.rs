@@ -23,8 +23,8 @@ use plimsoll_watch::{
 };
 
 use super::super::prepared::PreparedRun;
-use super::super::{first_node, own_program, progress};
-use crate::output::complain;
+use super::super::{first_node, own_program};
+use crate::output::{complain, show_progress};
 
 /// Longest wait before the clock that counts sleep is read again; a wait does not count it.
 const MAX_SLEEP_LOOK_TIME: Duration = Duration::from_secs(20);
@@ -146,7 +146,7 @@ impl<'a> Probing<'a> {
             let came = self.asked.recv_timeout(left.min(MAX_SLEEP_LOOK_TIME));
             is_stopped = came != Err(RecvTimeoutError::Timeout);
         }
-        progress::show(&self.style, "");
+        show_progress(&self.style, "");
         is_stopped
     }
 
@@ -260,7 +260,7 @@ impl<'a> Probing<'a> {
         let left = until(self.begun.seconds);
         let next = next.map_or_else(String::new, |next| format!(", the next one in {}", until(next)));
         let probes = format_count(self.probes, "probe");
-        progress::show(&self.style, &format!("watch: {probes}{next}, {left} left"));
+        show_progress(&self.style, &format!("watch: {probes}{next}, {left} left"));
     }
 }
 
