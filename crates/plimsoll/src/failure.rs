@@ -74,10 +74,8 @@ impl From<StoreError> for Failure {
 
 impl From<UnwritableTarget> for Failure {
     fn from(error: UnwritableTarget) -> Self {
-        match &error {
-            UnwritableTarget::Refused(..) => unfit(&error),
-            UnwritableTarget::Failed(..) => Self::environment(error.to_string()),
-        }
+        let is_refused = matches!(error, UnwritableTarget::Refused(..));
+        Self { line: error.to_string(), code: if is_refused { code::REFUSED } else { code::ENVIRONMENT } }
     }
 }
 

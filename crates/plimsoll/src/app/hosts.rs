@@ -85,12 +85,8 @@ pub(super) fn measure(
     let outputs = kept.complete(&mut run);
     let kept = outputs.finish(&run);
     codes.push(ending::node_exit_code(&run, interrupted, kept));
-    let code = match () {
-        () if interrupted => code::INTERRUPTED,
-        () if ending::has_wrong_answer(&run) => code::VERDICT,
-        () if run.status != RunStatus::Complete => code::SERVER_FAILED,
-        () => ending::run_exit_code(&run, &codes),
-    };
+    codes.extend((run.status != RunStatus::Complete).then_some(code::SERVER_FAILED));
+    let code = ending::run_exit_code(&run, &codes);
     ending::final_exit_code(code, &prepared, &run).map(ExitCode::from)
 }
 
