@@ -208,10 +208,6 @@ fn name(path: &[&Command]) -> String {
     path.iter().map(|command| command.get_name()).collect::<Vec<_>>().join(" ")
 }
 
-fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
-    Some(texts(error, kind)).filter(|all| !all.is_empty()).map(|all| all.join(", "))
-}
-
 fn texts(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     match error.get(kind) {
         Some(ContextValue::Strings(all)) => all.clone(),
@@ -229,9 +225,9 @@ fn argument_name(argument: &str) -> String {
 fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandLine<'_>) -> Option<String> {
     // plimsoll's own errors have no context.
     error.context().next()?;
-    let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
+    let argument = texts(error, ContextKind::InvalidArg).join(", ");
     let option = argument_name(&argument);
-    let value = text(error, ContextKind::InvalidValue).map(|value| shown_within(&value, 40));
+    let value = shown_within(&texts(error, ContextKind::InvalidValue).join(", "), 40);
     let (here, command) = (path.last().copied().unwrap_or(root), name(path));
     Some(match error.kind() {
         ErrorKind::UnknownArgument if !order.before.is_empty() && path.len() > 1 => {
@@ -246,29 +242,23 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             .or_else(|| positional(&argument, path, order))
             .unwrap_or_else(|| unexpected(&argument, here, &command)),
         ErrorKind::InvalidSubcommand => other_tools::job_or_server(&order.before).unwrap_or_else(|| {
-            no_command(&text(error, ContextKind::InvalidSubcommand).unwrap_or_default(), root, path)
+            no_command(&texts(error, ContextKind::InvalidSubcommand).join(", "), root, path)
         }),
         ErrorKind::MissingSubcommand => {
             let mut names = texts(error, ContextKind::ValidSubcommand);
             names.retain(|name| name != "help");
             format!("{command} requires a command: {}", one_of(&names))
         }
-        ErrorKind::InvalidValue if value.as_deref().is_none_or(str::is_empty) => {
-            missing_value(&argument, here)
-        }
-        ErrorKind::InvalidValue => {
-            invalid(&option, &value.unwrap_or_default(), &texts(error, ContextKind::ValidValue))
-        }
+        ErrorKind::InvalidValue if value.is_empty() => missing_value(&argument, here),
+        ErrorKind::InvalidValue => invalid(&option, &value, &texts(error, ContextKind::ValidValue)),
         ErrorKind::ValueValidation => {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
             match why.starts_with("must ") {
                 true => format!("{option} {why}"),
-                false => format!("{option} '{}': {why}", value.unwrap_or_default()),
+                false => format!("{option} '{value}': {why}"),
             }
         }
-        ErrorKind::TooManyValues => {
-            format!("{option} does not take the value '{}'", value.unwrap_or_default())
-        }
+        ErrorKind::TooManyValues => format!("{option} does not take the value '{value}'"),
         ErrorKind::NoEquals => format!("{option} requires its value after '=': {option}=VALUE"),
         ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => format!("{option} requires more values"),
         ErrorKind::ArgumentConflict => conflict(error, &option),
