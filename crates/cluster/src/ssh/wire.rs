@@ -52,9 +52,9 @@ pub enum FollowUp {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineProgress {
     /// Cases that have ended.
-    pub done: u32,
+    pub done: usize,
     /// Cases of the node's plan.
-    pub of: u32,
+    pub of: usize,
 }
 
 /// How a run on a node ended.

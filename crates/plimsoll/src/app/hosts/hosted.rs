@@ -187,12 +187,8 @@ impl HostedOrder {
     fn carried_out(&self) -> Result<u8, Failure> {
         let begun = self.begun.clone().map(|run| ResumedRun::sent(run, &self.prepared));
         let of = self.prepared.planned.len() * self.prepared.plan.repeat as usize;
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         // If stdout is closed, the end of the connection ends the run.
-        let sender = move |done| {
-            let progress = MachineProgress { done: number(done), of: number(of) };
-            drop(printed(&NodeMessage::Progress(progress).line()));
-        };
+        let sender = move |done| drop(printed(&NodeMessage::Progress(MachineProgress { done, of }).line()));
         sender(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
         let mut outputs = Outputs::open(&self.common, &self.interrupts)?;
         outputs.on_ended = Some(Box::new(sender));
