@@ -165,10 +165,8 @@ impl Connection<'_> {
     /// has confirmed the checksum.
     fn ordered(&mut self, mut stdin: ChildStdin, order: &RunOrder) -> Result<(), NoResult> {
         stdin.write_all(SCRIPT.as_bytes()).and_then(|()| stdin.flush()).map_err(|_| NoResult::Gone)?;
-        let architecture = self.until(|line| match line {
-            ReceivedLine::Here(architecture) => Some(architecture),
-            _ => None,
-        })?;
+        let here = |line| if let ReceivedLine::Here(name) = line { Some(name) } else { None };
+        let architecture = self.until(here)?;
         let program = ProgramCopy::of(self.programs, &architecture)?;
         self.sent(&mut stdin, &program.bytes).map_err(|_| NoResult::Gone)?;
         let sha256 = self.until(|line| match line {

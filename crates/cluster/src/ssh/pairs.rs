@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Connection;
-use super::wire::{FollowUp, NodeMessage, ReceivedLine};
+use super::wire::{FollowUp, NodeMessage, ReceivedLine::Message};
 use crate::between::{
     ALL_PAIRS, MachinePair, PairAnswer, PairResults, PairRound, ServingPlace, replace, rounds,
 };
@@ -46,10 +46,8 @@ pub fn between(
 /// Starts a server on each node. Returns its address, or why it does not serve, by node index.
 fn served(connected: &mut ConnectedMachines<'_>) -> BTreeMap<usize, Result<ServingPlace, CannotMeasure>> {
     let asked = |session: &mut Connection<'_>| {
-        let served = session.asked(&FollowUp::Serve, |line| match line {
-            ReceivedLine::Message(NodeMessage::Serving(place)) => Some(place),
-            _ => None,
-        });
+        let serving = |line| if let Message(NodeMessage::Serving(place)) = line { Some(place) } else { None };
+        let served = session.asked(&FollowUp::Serve, serving);
         served.unwrap_or_else(|why| Err(CannotMeasure::server_failed(why)))
     };
     let works = connected.iter_mut().map(|(index, session)| (*index, move || asked(session)));
@@ -97,11 +95,8 @@ fn asked(
     place: Result<ServingPlace, CannotMeasure>,
     cases: &[String],
 ) -> Result<Vec<PairAnswer>, CannotMeasure> {
-    let ask = FollowUp::Measure { place };
-    let answers = session.asked(&ask, |line| match line {
-        ReceivedLine::Message(NodeMessage::Measured(answers)) => Some(answers),
-        _ => None,
-    });
+    let measured = |line| if let Message(NodeMessage::Measured(all)) = line { Some(all) } else { None };
+    let answers = session.asked(&FollowUp::Measure { place }, measured);
     answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::server_failed)
 }
 
