@@ -171,12 +171,10 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
 fn measures_networks(groups: &[Group], only: &[String]) -> Result<(), UsageError> {
     let patterns: Vec<Pattern> = only.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
     let names = groups.iter().flat_map(|group| &group.benchmarks);
-    let mut measured =
+    let measured =
         names.filter(|name| patterns.is_empty() || patterns.iter().any(|pattern| pattern.may_match(name)));
-    let takes_server = |name: &String| {
-        plimsoll_bench::find(name).is_some_and(|benchmark| benchmark.keys().contains(&file::SERVER))
-    };
-    let found = measured.find(|name| takes_server(name)).map(drop);
+    let mut known = measured.filter_map(|name| plimsoll_bench::find(name));
+    let found = known.find(|benchmark| benchmark.keys().contains(&file::SERVER)).map(drop);
     found.ok_or_else(|| other("--server requires a network benchmark in the plan"))
 }
 
