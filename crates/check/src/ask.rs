@@ -51,8 +51,7 @@ pub(crate) fn ask(
     if like.case.threads() as u64 > MOST_THREADS {
         return HeldFigure::unknown("it states more threads than any machine runs");
     }
-    let found: Vec<Limit> =
-        alternatives(like).iter().filter_map(|like| physical(limits(machine, like))).collect();
+    let found: Vec<Limit> = alternatives(like).iter().filter_map(|like| physical(machine, like)).collect();
     let known = found.iter().filter(|limit| limit.value.is_some_and(|value| value > 0.0));
     let room = |limit: &&Limit| match limit.kind {
         LimitKind::Ceiling => limit.value.unwrap_or(0.0),
@@ -73,14 +72,11 @@ pub(crate) fn given(figure: &StatedFigure, limits: &UserLimits) -> Option<Limit>
     limits.of(&like.case, &metric).into_iter().max_by(|a, b| share(a).total_cmp(&share(b)))
 }
 
-fn limits(machine: &Machine, like: &EquivalentCase) -> Vec<Limit> {
-    let EquivalentCase { case, metric, sample, .. } = like;
-    let (samples, evidence) = (std::slice::from_ref(sample), LimitEvidence::default());
-    plimsoll_bench::limits(&Question { machine, case, metric, samples, evidence })
-}
-
 /// Returns the first known limit that is no maker's rating, else the first known, else the first.
-fn physical(limits: Vec<Limit>) -> Option<Limit> {
+fn physical(machine: &Machine, like: &EquivalentCase) -> Option<Limit> {
+    let EquivalentCase { case, metric, sample } = like;
+    let (samples, evidence) = (std::slice::from_ref(sample), LimitEvidence::default());
+    let limits = plimsoll_bench::limits(&Question { machine, case, metric, samples, evidence });
     let binds = |limit: &&Limit| limit.value.is_some() && !limit.is_promise;
     let found = limits.iter().find(binds).or_else(|| limits.iter().find(|limit| limit.value.is_some()));
     found.or(limits.first()).cloned()

@@ -9,7 +9,7 @@ use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 
 use crate::ask::{HeldFigure, ask};
 use crate::{CheckedMachine, ImpossibleCause};
-use place::{DisksBehind, UnknownDisk};
+use place::DisksBehind;
 
 /// Least assumed maximum request of a disk in bytes: the setting may have changed since. The
 /// kernel's default is 1.25 MiB, 4 MiB since 6.16 (`BLK_DEF_MAX_SECTORS_CAP`).
@@ -39,8 +39,8 @@ pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine
             let held = ask(figure, &behind.machine, |like: &EquivalentCase| vec![like.clone()]);
             (Some(behind), held)
         }
-        Err(UnknownDisk { is, why }) => {
-            let sure = is.map(|cause| (cause, why.clone()));
+        Err((cause, why)) => {
+            let sure = cause.map(|cause| (cause, why.clone()));
             (None, HeldFigure { sure, ..HeldFigure::unknown(why) })
         }
     };

@@ -34,20 +34,8 @@ impl DisksBehind {
     }
 }
 
-pub(super) struct UnknownDisk {
-    pub(super) is: Option<ImpossibleCause>,
-    pub(super) why: String,
-}
-
-impl UnknownDisk {
-    fn unknown(why: impl Into<String>) -> Self {
-        Self { is: None, why: why.into() }
-    }
-
-    fn is(cause: ImpossibleCause, why: impl Into<String>) -> Self {
-        Self { is: Some(cause), why: why.into() }
-    }
-}
+/// Why no disk is known, with the cause if the job reached none.
+pub(super) type UnknownDisk = (Option<ImpossibleCause>, String);
 
 /// fio engines that move no data, or only file metadata (fio(1), "I/O engine").
 const MOVE_NOTHING: &str =
@@ -57,7 +45,7 @@ pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<Disks
     let moves_nothing = |engine: &&str| MOVE_NOTHING.split(' ').any(|known| known == *engine);
     if let Some(engine) = used.engine.as_deref().filter(moves_nothing) {
         let why = format!("ioengine={engine} transfers nothing");
-        return Err(UnknownDisk::is(ImpossibleCause::NoDevice, why));
+        return Err((Some(ImpossibleCause::NoDevice), why));
     }
     let devices: Vec<String> = match used.counted.is_empty() {
         false => used.counted.iter().map(|disk| disk.name.clone()).collect(),
@@ -71,7 +59,7 @@ pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<Disks
     }
     if let Some(path) = used.paths.iter().find(|path| path.contains('\\')) {
         let why = "is a path of Windows: this machine does not have it";
-        return Err(UnknownDisk::unknown(format!("{} {why}", shown_within(path, 64))));
+        return Err((None, format!("{} {why}", shown_within(path, 64))));
     }
     if let Some(found) = used.paths.iter().find_map(|path| on_file_system(path, used, place)) {
         return found;
@@ -117,7 +105,7 @@ fn no_disk(name: &str, used: &DiskUse) -> Option<UnknownDisk> {
         _ if numbered("ram") => (ImpossibleCause::Memory, "is memory and no disk".to_owned()),
         _ => return None,
     };
-    Some(UnknownDisk::is(cause, format!("{} {why}", shown_within(name, 32))))
+    Some((Some(cause), format!("{} {why}", shown_within(name, 32))))
 }
 
 fn named(names: &[String], machine: &Machine) -> Result<DisksBehind, UnknownDisk> {
@@ -128,8 +116,7 @@ fn named(names: &[String], machine: &Machine) -> Result<DisksBehind, UnknownDisk
     for name in names {
         let Some(disk) = find(name, &machine.disks) else {
             let shown = shown_within(name, 64);
-            let why = format!("the file names the disk {shown}, which this machine does not have");
-            return Err(UnknownDisk::unknown(why));
+            return Err((None, format!("the file names the disk {shown}, which this machine does not have")));
         };
         if !disks.iter().any(|known| known.name == disk.name) {
             disks.push(disk.clone());
@@ -155,7 +142,7 @@ fn of(machine: &Machine, found: Vec<Disk>) -> Result<DisksBehind, UnknownDisk> {
     if disks.is_empty() {
         let names: Vec<&str> = layers.iter().map(|disk| disk.name.as_str()).collect();
         let why = format!("the file does not name the disks that {} is made of", names.join(", "));
-        return Err(UnknownDisk::unknown(why));
+        return Err((None, why));
     }
     Ok(DisksBehind::new(machine, Storage { disks, ..Storage::default() }))
 }
@@ -179,19 +166,18 @@ fn on_file_system(
     let mount = mounts::mount_of(&mounts, Path::new(path));
     let is_shm = path.starts_with("/dev/shm/");
     let Some(mount) = mount.filter(|mount| !is_shm || mount.point.starts_with("/dev/shm")) else {
-        let unknown = UnknownDisk::is(ImpossibleCause::Memory, format!("{shown} is in memory: no disk"));
-        return is_shm.then_some(Err(unknown));
+        let why = format!("{shown} is in memory: no disk");
+        return is_shm.then_some(Err((Some(ImpossibleCause::Memory), why)));
     };
     let fs_type = shown_within(&mount.fs_type, 20);
     Some(Err(match Medium::of(&mount.fs_type) {
         Medium::Memory => {
-            let text = format!("{shown} is on {fs_type}, which is memory: no disk");
-            UnknownDisk::is(ImpossibleCause::Memory, text)
+            (Some(ImpossibleCause::Memory), format!("{shown} is on {fs_type}, which is memory: no disk"))
         }
         Medium::Device if mount.fs_type == "zfs" => explain_zfs(&shown, used),
         Medium::Device => return Some(Ok(on_devices(mount, place))),
         Medium::Network => explain_network_fs(&shown, mount, used, place),
-        Medium::Stacked => UnknownDisk::unknown(format!("{shown} is on {fs_type}: its disk is not known")),
+        Medium::Stacked => (None, format!("{shown} is on {fs_type}: its disk is not known")),
     }))
 }
 
@@ -223,10 +209,10 @@ fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> DisksBehind {
 /// 2.3 ignores direct=1.
 fn explain_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     let Some(took) = lone_transfer_too_fast(used, 0.0) else {
-        return UnknownDisk::unknown(format!("{shown} is on zfs: its disks are not known"));
+        return (None, format!("{shown} is on zfs: its disks are not known"));
     };
     let why = format!("{shown} is on zfs, and {took}: its own cache (ARC) answered");
-    UnknownDisk::is(ImpossibleCause::PageCache, why)
+    (Some(ImpossibleCause::PageCache), why)
 }
 
 /// Returns why the disk of a file on a network file system cannot be checked; `shown` is its
@@ -236,10 +222,7 @@ fn explain_network_fs(shown: &str, mount: &Mount, used: &DiskUse, place: &Checke
     let fs_type = shown_within(&mount.fs_type, 20);
     let cause = if used.cached == Some(true) { ImpossibleCause::PageCache } else { ImpossibleCause::Memory };
     if let Some(took) = lone_transfer_too_fast(used, 0.0) {
-        return UnknownDisk::is(
-            cause,
-            format!("{shown} is on {fs_type}, and {took}: its server was not asked"),
-        );
+        return (Some(cause), format!("{shown} is on {fs_type}, and {took}: its server was not asked"));
     }
     let source = mount.source.to_string_lossy();
     let is_here = ["127.", "localhost", "[::1]"].iter().any(|name| source.starts_with(name));
@@ -252,9 +235,9 @@ fn explain_network_fs(shown: &str, mount: &Mount, used: &DiskUse, place: &Checke
         let why = format!(
             "{shown} is on {fs_type}, and {rate} is more than the {links} that all links of this machine carry: its memory answered"
         );
-        return UnknownDisk::is(cause, why);
+        return (Some(cause), why);
     }
-    UnknownDisk::unknown(format!("{shown} is on {fs_type}: its disk is not known"))
+    (None, format!("{shown} is on {fs_type}: its disk is not known"))
 }
 
 /// Returns copies of the machine's disks, without layers, memory and empty devices.
@@ -269,7 +252,7 @@ fn physical_disks(machine: &Machine) -> Vec<Disk> {
 fn all_disks(machine: &Machine) -> Result<DisksBehind, UnknownDisk> {
     let disks = physical_disks(machine);
     if disks.iter().any(|disk| disk.link.is_none()) || disks.is_empty() {
-        return Err(UnknownDisk::unknown("the file does not say which disk it is of"));
+        return Err((None, "the file does not say which disk it is of".to_owned()));
     }
     Ok(DisksBehind::new(machine, Storage { disks, ..Storage::default() }))
 }
