@@ -165,23 +165,18 @@ fn metric(case: &DiskTransfers) -> &'static str {
 
 /// Returns the options that select fio's engine for `engine`. Fails if fio has no such engine.
 fn engine(engine: DiskEngine) -> Result<Vec<String>, NoFioJob> {
-    let (name, polls) = match engine {
+    let polls: &[&str] = match engine {
         DiskEngine::IoUring(polling) => match (polling.submission, polling.completion) {
-            (false, false) => ("io_uring", None),
-            (true, false) => ("io_uring", Some("--sqthread_poll=1")),
-            (false, true) => ("io_uring", Some("--hipri=1")),
+            (false, false) => &[],
+            (true, false) => &["--sqthread_poll=1"],
+            (false, true) => &["--hipri=1"],
             (true, true) => return Err(OTHER_ENGINE),
         },
-        DiskEngine::Libaio => ("libaio", None),
-        DiskEngine::Psync => ("psync", None),
+        DiskEngine::Libaio => return Ok(words(&["--ioengine=libaio"])),
+        DiskEngine::Psync => return Ok(words(&["--ioengine=psync"])),
         DiskEngine::Mmap | DiskEngine::Null | DiskEngine::NullCall => return Err(OTHER_ENGINE),
     };
-    let mut options = vec![format!("--ioengine={name}")];
-    if name == "io_uring" {
-        options.extend(words(&["--registerfiles=1", "--fixedbufs=1"]));
-    }
-    options.extend(polls.map(str::to_owned));
-    Ok(options)
+    Ok([words(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1"]), words(polls)].concat())
 }
 
 const OTHER_ENGINE: NoFioJob = "only the engines io_uring, libaio and psync are comparable";
