@@ -54,10 +54,9 @@ fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Resul
     Ok(ToolFigure::of(mean * processes, account)?.best())
 }
 
-/// Parses the number after `key`, such as `Success=`, in the summary; its line must be complete.
+/// Parses the number of `key`, such as `Success`, in the summary; its line must be complete.
 fn summary(text: &str, key: &str) -> Result<f64, String> {
-    let value = whole_lines(text).find_map(|line| line.strip_prefix(key));
-    number(key, value.ok_or_else(|| format!("its summary has no {}", key.trim_end_matches('=')))?.trim())
+    number(key, value_of(whole_lines(text), key)?)
 }
 
 /// Returns the number of elements of each of the case's arrays; `None` if it is no STREAM kernel.
@@ -134,12 +133,12 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let Some(kernel) = stream::kernel(case) else {
         let reading = hpl::parse(case, text)?;
-        return match summary(text, "Success=")? {
+        return match summary(text, "Success")? {
             1.0 => Ok(reading),
             _ => Err("one of its checks failed".to_owned()),
         };
     };
-    let (used, wanted) = (summary(text, "STREAM_VectorSize=")?, elements(case).unwrap_or(0) as f64);
+    let (used, wanted) = (summary(text, "STREAM_VectorSize")?, elements(case).unwrap_or(0) as f64);
     let part = if case.threads() > 1 { "StarSTREAM" } else { "SingleSTREAM" };
     let section = section(text, part)?;
     let op = kernel.0;
@@ -147,7 +146,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     if case.threads() > 1 {
         reading = of_all(section, op, case.threads() as f64, &reading)?;
     }
-    let count = summary(text, "CommWorldProcs=")?;
+    let count = summary(text, "CommWorldProcs")?;
     reading.record(&fact::PART, format!("{part} {op}"));
     reading.compare(&fact::ELEMENTS, used, wanted, 0.01);
     reading.record(&fact::PROCESSES, count);

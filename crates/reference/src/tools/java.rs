@@ -127,13 +127,11 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     cpus.sort_unstable();
     cpus.dedup();
     Ok(Invocation {
-        program: "java",
-        arguments,
         files: vec![(SOURCE.0, SOURCE.1.to_owned())],
         cpus,
         answers_others: true,
         disk_bytes: file.map_or(0, |file| file.bytes),
-        ..Invocation::default()
+        ..ask.call("java", arguments)
     })
 }
 
@@ -141,26 +139,23 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let JavaArguments { of_case, metric, threads, file, .. } = asked(case).ok_or("it has no such loop")?;
     let line = whole_lines(text).find_map(|line| line.strip_prefix(&format!("loop={of_case} ")));
     let line = line.ok_or_else(|| format!("its output has no line 'loop={of_case} work=… seconds=…'"))?;
-    let word = |key: &str| {
-        let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
-        pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
-    };
-    let number = |key: &str| number(key, word(key).ok_or_else(|| format!("its line has no {key}"))?);
+    let word = |key: &str| value_of(line.split(' '), key);
+    let number = |key: &str| number(key, word(key)?);
     let block = file.as_ref().filter(|_| metric == "throughput").map_or(1.0, |file| file.block as f64);
     let (work, seconds) = (number("work")? * block, number("seconds")?);
     let mut reading = ToolFigure::of(work / seconds, Account::of(work, Seconds::of(seconds)))?;
     for row in [fact::RUNTIME, fact::WORKING_SET_BYTES, fact::MESSAGE_BYTES, fact::BLOCK_BYTES] {
-        if let Some(value) = word(row.name) {
+        if let Ok(value) = word(row.name) {
             reading.record(&row, value);
         }
     }
     reading.compare(&fact::THREAD_COUNT, number("threads")?, threads as f64, 0.0);
     let Some(JavaFile { job, .. }) = file else { return Ok(reading) };
-    let used = word("size").and_then(|size| size.parse::<u64>().ok());
+    let used = word("size").ok().and_then(|size| size.parse::<u64>().ok());
     if let Some((asked, used)) = job.size.zip(used).filter(|(asked, used)| asked != used) {
         reading.differs.push(format!("its file had {used} bytes where {asked} were asked"));
     }
-    if word("direct") == Some("false") && job.cache != CacheMode::Buffered {
+    if word("direct").is_ok_and(|direct| direct == "false") && job.cache != CacheMode::Buffered {
         reading.differs.push("it went through the page cache".to_owned());
     }
     Ok(reading)

@@ -33,8 +33,8 @@ use super::{Invocation, InvocationInput, RefTool, ServerProgram};
 /// Names that most tools use.
 mod prelude {
     pub(super) use super::{
-        client_and_server, has_only_parameters, number, number_after, whole_lines, whole_seconds, word_after,
-        words,
+        client_and_server, has_only_parameters, number, number_after, value_of, whole_lines, whole_seconds,
+        word_after, words,
     };
     pub(super) use crate::documents::line_starts;
     pub(super) use crate::{
@@ -120,6 +120,13 @@ fn number(what: &str, word: &str) -> Result<f64, String> {
     word.parse().map_err(|_| format!("its {what} is '{}'", shown_within(word, 40)))
 }
 
+/// Returns the value of `key` among `words` of the form KEY=VALUE. Fails if there is none.
+fn value_of<'a>(words: impl Iterator<Item = &'a str>, key: &str) -> Result<&'a str, String> {
+    let mut pairs = words.filter_map(|word| word.split_once('='));
+    let value = pairs.find(|(name, _)| *name == key).map(|(_, value)| value.trim());
+    value.ok_or_else(|| format!("its output has no {key}="))
+}
+
 /// Returns the lines that have an end: the last one may be incomplete.
 fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
@@ -141,11 +148,9 @@ fn client_and_server(
     };
     let server = ServerProgram { program: far.0, arguments: far.1, port: ask.port, is_udp, cpus: far_cpus };
     Invocation {
-        program: near.0,
-        arguments: near.1,
         cpus: near_cpus,
         server: Some(server).filter(|_| ask.is_local),
-        ..Invocation::default()
+        ..ask.call(near.0, near.1)
     }
 }
 

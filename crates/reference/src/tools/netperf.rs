@@ -26,15 +26,8 @@ fn test(case: &Case) -> Option<[&'static str; 4]> {
     }
 }
 
-/// Returns the value in the line `key`=VALUE. Fails if there is none or it is incomplete.
-fn word<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
-    let mut values = whole_lines(text).filter_map(|line| line.split_once('='));
-    let value = values.find(|(name, _)| *name == key).map(|(_, value)| value.trim());
-    value.ok_or_else(|| format!("its output has no line {key}="))
-}
-
 fn value(text: &str, key: &str) -> Result<f64, String> {
-    number(key, word(text, key)?)
+    number(key, value_of(whole_lines(text), key)?)
 }
 
 pub(super) const NETPERF: RefTool = RefTool {
@@ -101,7 +94,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         "network.tcp" => (1e6, value(text, moved)? * 8.0),
         _ => (1e-6, value(text, moved)? / value(text, "RESPONSE_SIZE")?),
     };
-    let account = Account::of(amount, Seconds::printed(word(text, "ELAPSED_TIME")?)?);
+    let account = Account::of(amount, Seconds::printed(value_of(whole_lines(text), "ELAPSED_TIME")?)?);
     let mut reading = ToolFigure::of(value(text, figure)? * factor, account)?;
     let used = value(text, key)?;
     let wanted = case.number("message").map_or(used, |wanted| wanted as f64);

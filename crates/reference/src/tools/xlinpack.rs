@@ -54,8 +54,6 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         "{title}1 # number of tests\n{n} # problem sizes\n{lda} # leading dimensions\n1 # times to run a test\n{ALIGNMENT} # alignment values (in KBytes)\n"
     );
     Ok(Invocation {
-        program: "xlinpack_xeon64",
-        arguments: vec![INPUT.to_owned()],
         files: vec![(INPUT, file)],
         environment: vec![
             ("OMP_NUM_THREADS", threads.clone()),
@@ -64,8 +62,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         ],
         // Prompts: data or help, equations, leading dimension, trials, alignment, continue.
         stdin: Some(format!("data\n{n}\n{lda}\n1\n{ALIGNMENT}\nno\n")),
-        cpus: ask.offer.cpus.clone(),
-        ..Invocation::default()
+        ..ask.call("xlinpack_xeon64", vec![INPUT.to_owned()])
     })
 }
 

@@ -25,7 +25,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     // A part that did not run has -1.
-    let number = |key: &str| summary(text, &format!("{key}=")).ok().filter(|number| *number != -1.0);
+    let number = |key: &str| summary(text, key).ok().filter(|number| *number != -1.0);
     let version = text.split_once("Benchmark version ").and_then(|(_, rest)| rest.split_whitespace().next());
     let mut stated = Stated::by(HPCC.name, version);
     let host = text.split_once("Hostname: '").and_then(|(_, rest)| rest.split('\'').next());

@@ -148,32 +148,27 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let operation = walk(case).ok_or("it has no such kernel")?.lead;
     let wanted = area(case);
-    let results = whole_lines(text).filter(|line| line.starts_with("RESULT\t")).map(fields);
+    let results = whole_lines(text).filter(|line| line.starts_with("RESULT\t"));
     let mut ours = results.filter(|r| {
-        let is = |key, wanted: usize| field(r, key).is_ok_and(|n| n as usize == wanted);
-        r.iter().any(|(k, v)| *k == "funcname" && v.starts_with(operation)) && is("nthreads", case.threads())
+        let is_operation = value_of(r.split('\t'), "funcname").is_ok_and(|name| name.starts_with(operation));
+        is_operation && field(r, "nthreads").is_ok_and(|n| n as usize == case.threads())
     });
     let measured = nearest(wanted);
     let result = ours.find(|r| field(r, "areasize").is_ok_and(|n| n as u64 == measured));
     let result = result.ok_or("it has no RESULT of this kernel, area and number of threads")?;
     let (key, work) = if is_time(case) { ("rate", "testaccess") } else { ("bandwidth", "testvol") };
     // The time of an access is divided by the number of threads.
-    let each = if is_time(case) { field(&result, "nthreads")?.max(1.0) } else { 1.0 };
-    let account = Account::of(field(&result, work)? / each, Seconds::of(field(&result, "time")?));
-    let mut reading = ToolFigure::of(field(&result, key)? * each, account)?;
-    let used = field(&result, "areasize")?;
+    let each = if is_time(case) { field(result, "nthreads")?.max(1.0) } else { 1.0 };
+    let account = Account::of(field(result, work)? / each, Seconds::of(field(result, "time")?));
+    let mut reading = ToolFigure::of(field(result, key)? * each, account)?;
+    let used = field(result, "areasize")?;
     reading.compare(&fact::WORKING_SET_BYTES, used, wanted as f64, 0.01);
-    reading.record(&fact::THREAD_COUNT, field(&result, "nthreads")?);
+    reading.record(&fact::THREAD_COUNT, field(result, "nthreads")?);
     Ok(reading)
 }
 
-fn fields(line: &str) -> Vec<(&str, &str)> {
-    line.split('\t').filter_map(|field| field.split_once('=')).collect()
-}
-
-fn field(fields: &[(&str, &str)], key: &str) -> Result<f64, String> {
-    let value = fields.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
-    number(key, value.ok_or_else(|| format!("its result has no {key}"))?)
+fn field(line: &str, key: &str) -> Result<f64, String> {
+    number(key, value_of(line.split('\t'), key)?)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ const RECEIVED_TOLERANCE: f64 = 1.1;
 pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(is_banner)
         || text.contains("10^6bits/sec") && text.contains("Throughput")
-        || Fields::of(text).is_some_and(|fields| fields.is_of_netperf())
+        || Fields::all(text).first().is_some_and(Fields::is_of_netperf)
         || is_bare(text)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
     // Other tools write keys too.
     let ends = found.iter().skip(1).map(|(at, _)| *at).chain([text.len()]);
     let is_of_netperf =
-        |range: Range<usize>| Fields::of(&text[range]).is_some_and(|fields| fields.is_of_netperf());
+        |range: Range<usize>| Fields::all(&text[range]).first().is_some_and(Fields::is_of_netperf);
     let pieces =
         found.iter().zip(ends).filter(|((at, is_banner), end)| *is_banner || is_of_netperf(*at..*end));
     pieces.map(|((at, _), _)| *at).collect()

@@ -5,11 +5,6 @@ use std::collections::BTreeMap;
 pub(super) struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// Parses the fields of the first result in a text; `None` if it has no result.
-    pub(super) fn of(text: &str) -> Option<Self> {
-        Self::all(text).into_iter().next()
-    }
-
     /// Parses the fields of each result: all KEY=VALUE lines, or a row of CSV below a heading.
     pub(super) fn all(text: &str) -> Vec<Self> {
         let lines = text.lines().filter_map(key_value);
