@@ -212,16 +212,15 @@ fn disk_shortfall(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> O
     let DiskCounts { disks, bytes, requests } = DiskCounts::of(used, machine)?;
     let verb = if used.writes { "wrote" } else { "read" };
     let waits = used.writes && used.syncs;
-    let lacks = |counted: f64, own: f64| lacks(used, counted, own);
     let moved = shown(bytes);
     if used.own >= LEAST_MOVED && !is_short(used) && !waits {
-        if lacks(bytes, used.own) {
+        if lacks(used, bytes, used.own) {
             let own = shown(used.own);
             return Some(DiskShortfall::Sure(format!("it {verb} {own}, and {disks} moved at most {moved}")));
         }
         // Each random transfer takes a request, but the page cache merges neighbouring writes.
         let each = !used.writes || figure.unit == Unit::IoPerSecond;
-        if let Some(random) = used.random.filter(|random| each && lacks(requests, *random)) {
+        if let Some(random) = used.random.filter(|random| each && lacks(used, requests, *random)) {
             let (own, asked) = (significant(random, 3), significant(requests, 3));
             return Some(DiskShortfall::Sure(format!(
                 "it {verb} {own} times at random places, and {disks} got {asked} requests"
@@ -270,8 +269,7 @@ impl DiskCounts {
         }
         let request = |name: &str| machine.disks.iter().find(|disk| disk.name == name)?.max_request_bytes;
         let most = |disk: &DiskCounters| {
-            let request =
-                request(&disk.name).map_or(LARGEST_REQUEST, |bytes| (bytes as f64).max(LARGEST_REQUEST));
+            let request = request(&disk.name).map_or(0.0, |bytes| bytes as f64).max(LARGEST_REQUEST);
             disk.bytes.unwrap_or(disk.requests * request)
         };
         let names: Vec<&str> = used.counted.iter().map(|disk| disk.name.as_str()).take(4).collect();

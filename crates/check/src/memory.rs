@@ -35,7 +35,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &MemoryUse, place: &CheckedMachi
         let size = bytes(used.footprint);
         let answered = format!("the working set of {size} fits in {cache}: this is not memory bandwidth");
         held.sure = Some((ImpossibleCause::CacheAnswered, answered));
-    } else if array < least(place.machine) {
+    } else if array < caches(place.machine).map_or(SURELY_MEMORY, |bytes| bytes * TIMES_LAST_LEVEL) {
         let small = format!(
             "its arrays of {} are below 4 times the caches of level 2 and the last level ({}), so caches answer in part",
             bytes(used.array),
@@ -91,10 +91,6 @@ fn fitting_cache(machine: &Machine, figure: &StatedFigure, footprint: f64) -> Op
 fn caches(machine: &Machine) -> Option<f64> {
     let cpu = &machine.cpu;
     cpu.last_level_bytes().map(|bytes| bytes.saturating_add(cpu.level_2_of(&cpu.allowed)) as f64)
-}
-
-fn least(machine: &Machine) -> f64 {
-    caches(machine).map_or(SURELY_MEMORY, |bytes| bytes * TIMES_LAST_LEVEL)
 }
 
 fn bytes(bytes: Option<f64>) -> String {
