@@ -51,10 +51,7 @@ struct JavaFile {
 }
 
 fn asked(case: &Case) -> Option<JavaArguments> {
-    let named = |kind: &str, pairs: &[(&str, String)]| {
-        let pairs = pairs.iter().map(|(key, value)| format!("{key}={value}"));
-        std::iter::once(kind.to_owned()).chain(pairs).collect::<Vec<_>>()
-    };
+    let split = |words: String| words.split(' ').map(str::to_owned).collect();
     match case.benchmark() {
         "cpu.peak" => {
             has_only_parameters(case, "op type isa affinity threads").then_some(())?;
@@ -64,8 +61,8 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             let other = (!ARITHMETIC.contains(&of_case.as_str())).then_some(of_case.as_str());
             let loops: Vec<&str> = ARITHMETIC.iter().copied().chain(other).collect();
             let threads = case.threads() as u64;
-            let pairs = [("loops", loops.join(",")), ("threads", threads.to_string())];
-            Some(JavaArguments { words: named("cpu", &pairs), of_case, metric: "rate", threads, file: None })
+            let words = split(format!("cpu loops={} threads={threads}", loops.join(",")));
+            Some(JavaArguments { words, of_case, metric: "rate", threads, file: None })
         }
         "disk.io" => {
             let known = has_only_parameters(case, "op pattern block depth threads engine cache size");
@@ -75,16 +72,13 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             TRANSFERS.contains(&of_case.as_str()).then_some(())?;
             let BlockSizes::One(block @ 1..=MAX_BLOCK_BYTES) = job.blocks else { return None };
             let (threads, bytes) = (job.threads, FILE.max(block * 4 * job.threads));
-            let pairs = [
-                ("loops", TRANSFERS.join(",")),
-                ("block", block.to_string()),
-                ("size", bytes.to_string()),
-                ("cache", job.cache.word().to_owned()),
-                ("threads", threads.to_string()),
-            ];
+            let (loops, cache) = (TRANSFERS.join(","), job.cache.word());
+            let words = split(format!(
+                "disk loops={loops} block={block} size={bytes} cache={cache} threads={threads}"
+            ));
             let metric = if job.is_small() { "rate" } else { "throughput" };
             let file = Some(JavaFile { job, block, bytes });
-            Some(JavaArguments { words: named("disk", &pairs), of_case, metric, threads, file })
+            Some(JavaArguments { words, of_case, metric, threads, file })
         }
         "network.tcp" => {
             has_only_parameters(case, "message streams direction").then_some(())?;
@@ -94,9 +88,8 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             let loops: Vec<String> =
                 COMMON_MESSAGE_BYTES.iter().copied().chain(other).map(|m| m.to_string()).collect();
             let threads = case.number("streams").unwrap_or(1);
-            let pairs = [("loops", loops.join(",")), ("threads", threads.to_string())];
+            let words = split(format!("tcp loops={} threads={threads}", loops.join(",")));
             let of_case = message.to_string();
-            let words = named("tcp", &pairs);
             Some(JavaArguments { words, of_case, metric: "goodput", threads, file: None })
         }
         _ => None,

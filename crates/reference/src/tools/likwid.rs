@@ -125,7 +125,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let figure = number_after(text, label)? * 1e6;
     let seconds = Seconds::printed(word_after(text, "Time:")?)?;
     let mut reading = ToolFigure::of(figure, Account::of(number_after(text, work)?, seconds))?;
-    if let Ok(used) = number_after(text, "Using ").and_then(|_| used_threads(text)) {
+    if let Some(used) = used_threads(text) {
         reading.compare(&fact::THREAD_COUNT, used as f64, case.threads() as f64, 0.0);
     }
     if let (Ok(bytes), Ok(stream)) = (number_after(text, "Size (Byte):"), MemoryStream::of(case)) {
@@ -134,10 +134,10 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     Ok(reading)
 }
 
-fn used_threads(text: &str) -> Result<usize, String> {
-    let line = text.lines().find(|line| line.starts_with("Using ") && line.trim_end().ends_with("threads"));
-    let word = line.and_then(|line| line.split_whitespace().nth(1)).ok_or("no line 'Using N threads'")?;
-    word.parse().map_err(|_| "no number of threads".to_owned())
+fn used_threads(text: &str) -> Option<usize> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Using "));
+    let count = lines.find_map(|rest| rest.trim_end().strip_suffix("threads"))?;
+    count.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ pub(super) struct StatedReport {
 
 #[derive(Deserialize)]
 struct StreamEvent {
-    #[serde(default)]
     event: Option<String>,
 }
 
@@ -66,8 +65,7 @@ pub(super) struct StatedTest {
     target_bitrate: Option<f64>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct Interval {
     sum: Option<IntervalSum>,
 }
@@ -84,8 +82,7 @@ pub(super) struct EndResults {
     pub(super) sum_received_bidir_reverse: Option<IntervalSum>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct StreamSums {
     sender: Option<IntervalSum>,
     receiver: Option<IntervalSum>,
@@ -218,14 +215,13 @@ fn is_architecture(word: &str) -> bool {
 }
 
 fn figures(report: &StatedReport) -> Vec<StatedFigure> {
-    let EndResults { sum, sum_sent, sum_received, sum_bidir_reverse, .. } = &report.end;
-    let EndResults { sum_sent_bidir_reverse, sum_received_bidir_reverse, .. } = &report.end;
-    let forward = Sums { suffix: "", sent: sum_sent, received: sum_received, sum };
+    let end = &report.end;
+    let forward = Sums { suffix: "", sent: &end.sum_sent, received: &end.sum_received, sum: &end.sum };
     let back = Sums {
         suffix: "_bidir_reverse",
-        sent: sum_sent_bidir_reverse,
-        received: sum_received_bidir_reverse,
-        sum: sum_bidir_reverse,
+        sent: &end.sum_sent_bidir_reverse,
+        received: &end.sum_received_bidir_reverse,
+        sum: &end.sum_bidir_reverse,
     };
     [forward, back].iter().filter_map(|sums| direction(report, sums)).collect()
 }
