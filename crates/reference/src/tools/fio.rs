@@ -253,17 +253,14 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
         "disk.io" => {
             let job = job(case).ok()?;
             engine(job.case.engine).ok()?;
-            let (definition, note) = match job.differs {
-                Some(differs) => (Match::Related, differs),
-                None if writes(case) => (
-                    Match::Exact,
+            let definition = if job.differs.is_some() { Match::Related } else { Match::Exact };
+            let note = match job.differs {
+                Some(differs) => differs,
+                None if writes(case) => {
                     "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
-                     included",
-                ),
-                None => (
-                    Match::Exact,
-                    "the same file, block, depth and engine; its mean latency, submission included",
-                ),
+                     included"
+                }
+                None => "the same file, block, depth and engine; its mean latency, submission included",
             };
             (metric(&job.case), definition, note)
         }

@@ -51,7 +51,7 @@ struct JavaFile {
 }
 
 fn asked(case: &Case) -> Option<JavaArguments> {
-    let split = |words: String| words.split(' ').map(str::to_owned).collect();
+    let split = |words: String| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
     match case.benchmark() {
         "cpu.peak" => {
             has_only_parameters(case, "op type isa affinity threads").then_some(())?;

@@ -5,6 +5,11 @@ mod stated;
 use crate::tools::prelude::*;
 use stated::{read, recognises, starts};
 
+const STREAM_KEYS: &str = "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,\
+    THROUGHPUT,ELAPSED_TIME,REMOTE_BYTES_RECVD,LOCAL_BYTES_RECVD";
+const ROUND_TRIP_KEYS: &str = "RT_LATENCY,MEAN_LATENCY,P50_LATENCY,P99_LATENCY,REQUEST_SIZE,RESPONSE_SIZE,\
+    ELAPSED_TIME,LOCAL_BYTES_RECVD";
+
 /// Returns netperf's test for `case`, and the output keys of result, bytes and message size.
 fn test(case: &Case) -> Option<[&'static str; 4]> {
     has_only_parameters(case, "message streams direction protocol mode server affinity").then_some(())?;
@@ -62,20 +67,10 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let [name, ..] = test(&ask.case).ok_or("it has no such test")?;
     let message = ask.case.number("message").ok_or("the case has no message size")?;
-    let (option, size) = match name {
-        "TCP_STREAM" => ("-m", message.to_string()),
-        "TCP_MAERTS" => ("-m", format!(",{message}")),
-        _ => ("-r", format!("{message},{message}")),
-    };
-    let keys = match option {
-        "-m" => {
-            "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,THROUGHPUT,\
-             ELAPSED_TIME,REMOTE_BYTES_RECVD,LOCAL_BYTES_RECVD"
-        }
-        _ => {
-            "RT_LATENCY,MEAN_LATENCY,P50_LATENCY,P99_LATENCY,REQUEST_SIZE,RESPONSE_SIZE,ELAPSED_TIME,\
-             LOCAL_BYTES_RECVD"
-        }
+    let (option, size, keys) = match name {
+        "TCP_STREAM" => ("-m", message.to_string(), STREAM_KEYS),
+        "TCP_MAERTS" => ("-m", format!(",{message}"), STREAM_KEYS),
+        _ => ("-r", format!("{message},{message}"), ROUND_TRIP_KEYS),
     };
     let port = ask.port.to_string();
     let mut arguments =

@@ -10,6 +10,7 @@ const ACCELERATED: [&str; 6] = ["nvidia", "rochpl", "cuda", "gpu", "hpl-mxp", "t
 
 /// Returns whether a text is HPL's output and not hpcc's, which contains the same lines.
 pub(super) fn recognises(text: &str) -> bool {
+    let is_result = |line: &str| hpl::columns(line).is_some();
     !text.contains("HPC Challenge") && (text.contains("HPLinpack") || text.lines().any(is_result))
 }
 
@@ -20,10 +21,6 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
             || is_in_hpcc && !line.contains("End of HPC Challenge tests");
         !is_in_hpcc && line.trim_start().starts_with("HPLinpack ")
     })
-}
-
-fn is_result(line: &str) -> bool {
-    hpl::columns(line).is_some()
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
