@@ -37,10 +37,9 @@ fn is_banner(line: &str) -> bool {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(IPERF.name, None);
     let mut run = IperfRows::default();
     text.lines().map(str::trim).for_each(|line| run.add(line));
-    stated.figures = run.figures();
+    let stated = Stated { figures: run.figures(), ..Stated::by(IPERF.name, None) };
     stated.unless_empty("it has no line of a whole test in bits or bytes a second")
 }
 

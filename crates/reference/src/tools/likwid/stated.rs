@@ -10,11 +10,6 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let figures = figures(text)?;
-    Stated { figures, ..Stated::by(LIKWID.name, None) }.unless_empty("it has no figure")
-}
-
-fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
     let kernel = word_after(text, "Test:")?.to_owned();
     let threads = super::used_threads(text).unwrap_or(1) as f64;
     let seconds = Seconds::printed(word_after(text, "Time:")?)?;
@@ -40,7 +35,7 @@ fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
         figure.subject = Subject::Memory(MemoryUse { footprint: bytes, array: bytes, may_be_cache: true });
         figures.push(figure);
     }
-    Ok(figures)
+    Stated { figures, ..Stated::by(LIKWID.name, None) }.unless_empty("it has no figure")
 }
 
 /// Returns the number after `label`; `None` if it is 0: the kernel then has no such operation.

@@ -17,8 +17,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(PING_TOOL.name, None);
-    let figures: Result<Vec<StatedFigure>, String> = summaries(text).iter().map(figure).collect();
-    stated.figures = figures?;
+    stated.figures = summaries(text).iter().map(figure).collect::<Result<_, _>>()?;
     stated.unless_empty("it has no statistics below its echoes")
 }
 
