@@ -68,10 +68,13 @@ pub struct StateSnapshot {
 
 /// Time of one CPU in ticks (of 10 ms, but only shares are used).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct CpuTime {
-    total: u64,
-    idle: u64,
-    steal: u64,
+pub struct CpuTime {
+    /// All of it.
+    pub total: u64,
+    /// Part without work, waits for I/O included.
+    pub idle: u64,
+    /// Part in which the hypervisor ran other guests.
+    pub steal: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -171,7 +174,8 @@ fn load(root: &Root) -> Result<LoadAverage, ReadError> {
     }
 }
 
-fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
+/// Reads the time of each CPU since boot (`/proc/stat`); empty if it cannot be read.
+pub fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
     let head = root.head(Path::new("proc/stat"), 4 << 20).unwrap_or_default();
     let text = String::from_utf8_lossy(&head);
     text.lines()

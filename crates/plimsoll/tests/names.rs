@@ -55,7 +55,6 @@ const SUBSYSTEMS: &[(&str, usize)] = &[
     ("output/report/machine/cost.rs", 2),
     ("output/report/machine/storage.rs", 2),
     ("output/report/published/cells.rs", 3),
-    ("server/traffic/account.rs", 1),
 ];
 
 /// The string literals of code, without comments and without a file's own tests.

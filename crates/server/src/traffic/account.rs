@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::link_watch::{LinkLoss, LinkWatch};
 use crate::wire::EndAccount;
 use plimsoll_machine::Root;
+use plimsoll_machine::state::{CpuTime, cpu_times};
 
 /// Source of the counters.
 #[derive(Debug)]
@@ -21,13 +22,9 @@ pub struct CounterSource {
 #[derive(Clone, Debug)]
 pub struct CounterReading {
     at: Instant,
-    /// CPU → (busy, total) time, in ticks.
-    cpus: BTreeMap<u32, (u64, u64)>,
-    nic_drops: u64,
-    nic_errors: u64,
-    tcp_retransmits: u64,
-    udp_buffer_errors: u64,
-    lost_links: Vec<LinkLoss>,
+    cpus: BTreeMap<usize, CpuTime>,
+    /// Counters since boot and lost links; those of time and CPUs are unused.
+    totals: EndAccount,
 }
 
 impl CounterSource {
@@ -51,15 +48,16 @@ impl CounterSource {
     pub fn read(&self) -> CounterReading {
         let snmp = self.root.text("proc/net/snmp").unwrap_or_default();
         let of_nic = |names: [&str; 2]| names.iter().map(|name| self.nic(name)).fold(0, u64::saturating_add);
-        CounterReading {
-            at: Instant::now(),
-            cpus: parse_cpu_ticks(&self.root.text("proc/stat").unwrap_or_default()),
+        let (at, cpus) = (Instant::now(), cpu_times(&self.root));
+        let totals = EndAccount {
             nic_drops: of_nic(["rx_dropped", "tx_dropped"]),
             nic_errors: of_nic(["rx_errors", "tx_errors"]),
             tcp_retransmits: snmp_counter(&snmp, "Tcp:", "RetransSegs"),
             udp_buffer_errors: snmp_counter(&snmp, "Udp:", "RcvbufErrors"),
             lost_links: self.lost_links(),
-        }
+            ..EndAccount::default()
+        };
+        CounterReading { at, cpus, totals }
     }
 
     fn nic(&self, name: &str) -> u64 {
@@ -71,38 +69,28 @@ impl CounterSource {
 impl CounterReading {
     /// Returns the increase of each counter from this reading to `later`, and `later`'s lost links.
     pub fn difference_to(&self, later: &CounterReading) -> EndAccount {
-        let busy = |(cpu, (busy, all)): (&u32, &(u64, u64))| {
-            let (before_busy, before_all) = self.cpus.get(cpu)?;
-            let all = all.saturating_sub(*before_all);
-            let share = busy.saturating_sub(*before_busy).saturating_mul(1_000_000).checked_div(all)?;
-            Some((u32::try_from(share.min(1_000_000)).unwrap_or(1_000_000), *cpu))
+        let ticks = |time: &CpuTime| time.total.saturating_sub(time.idle).saturating_sub(time.steal);
+        let busy = |(cpu, time): (&usize, &CpuTime)| {
+            let before = self.cpus.get(cpu)?;
+            let all = time.total.saturating_sub(before.total);
+            let busy = ticks(time).saturating_sub(ticks(before));
+            let share = busy.saturating_mul(1_000_000).checked_div(all)?.min(1_000_000);
+            Some((share as u32, *cpu as u32))
         };
+        let since =
+            |counter: fn(&EndAccount) -> u64| counter(&later.totals).saturating_sub(counter(&self.totals));
         let (fullest_busy, fullest_cpu) = later.cpus.iter().filter_map(busy).max().unwrap_or_default();
         EndAccount {
             nanos: super::nanos(later.at.saturating_duration_since(self.at)),
             fullest_cpu,
             fullest_busy,
-            nic_drops: later.nic_drops.saturating_sub(self.nic_drops),
-            nic_errors: later.nic_errors.saturating_sub(self.nic_errors),
-            tcp_retransmits: later.tcp_retransmits.saturating_sub(self.tcp_retransmits),
-            udp_buffer_errors: later.udp_buffer_errors.saturating_sub(self.udp_buffer_errors),
-            lost_links: later.lost_links.clone(),
+            nic_drops: since(|totals| totals.nic_drops),
+            nic_errors: since(|totals| totals.nic_errors),
+            tcp_retransmits: since(|totals| totals.tcp_retransmits),
+            udp_buffer_errors: since(|totals| totals.udp_buffer_errors),
+            lost_links: later.totals.lost_links.clone(),
         }
     }
-}
-
-/// Parses `/proc/stat`: CPU number → (busy, total) ticks; idle, iowait and steal are not busy.
-fn parse_cpu_ticks(stat: &str) -> BTreeMap<u32, (u64, u64)> {
-    let cpu = |line: &str| {
-        let mut words = line.strip_prefix("cpu")?.split_whitespace();
-        let number: u32 = words.next()?.parse().ok()?;
-        let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
-        let all = ticks.iter().fold(0, |sum: u64, t| sum.saturating_add(*t));
-        let idle = ticks.iter().skip(3).take(2).fold(0, |sum: u64, t| sum.saturating_add(*t));
-        let steal = ticks.get(7).copied().unwrap_or_default();
-        Some((number, (all.saturating_sub(idle).saturating_sub(steal), all)))
-    };
-    stat.lines().filter(|line| !line.starts_with("cpu ")).filter_map(cpu).collect()
 }
 
 /// Returns counter `name` of `protocol` (`Tcp:`) in `/proc/net/snmp`; 0 if there is none.
@@ -118,14 +106,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_ticks_are_all_but_idle_waiting_and_stolen() {
-        let read = parse_cpu_ticks("cpu  9 9 9 9\ncpu0 10 20 30 400 50 6 7 8 0 0\ncpu1 x\ncpuX 1\nintr 5\n");
-        assert_eq!(read[&0], (73, 531));
-        assert_eq!(read[&1], (0, 0));
-        assert_eq!(read.len(), 2);
-    }
-
-    #[test]
     fn counters_are_found_by_name() {
         let snmp =
             "Tcp: RtoMin RetransSegs\nTcp: 200 17\nUdp: InDatagrams RcvbufErrors\nUdp: 1 5\nUdpLite: a\n";
@@ -138,17 +118,13 @@ mod tests {
 
     #[test]
     fn the_fullest_cpu_is_named() {
-        let look = |cpus| CounterReading {
-            at: Instant::now(),
-            cpus,
-            nic_drops: 5,
-            nic_errors: 0,
-            tcp_retransmits: 0,
-            udp_buffer_errors: 0,
-            lost_links: Vec::new(),
+        let look = |cpus| {
+            let totals = EndAccount { nic_drops: 5, ..EndAccount::default() };
+            CounterReading { at: Instant::now(), cpus, totals }
         };
-        let before = look(BTreeMap::from([(0, (10, 100)), (1, (0, 100))]));
-        let after = look(BTreeMap::from([(0, (20, 200)), (1, (90, 200)), (2, (5, 5))]));
+        let busy = |busy: u64, total: u64| CpuTime { total, idle: total - busy - 1, steal: 1 };
+        let before = look(BTreeMap::from([(0, busy(10, 100)), (1, busy(0, 100))]));
+        let after = look(BTreeMap::from([(0, busy(20, 200)), (1, busy(90, 200)), (2, busy(5, 6))]));
         let account = before.difference_to(&after);
         assert_eq!((account.fullest_cpu, account.fullest_busy, account.nic_drops), (1, 900_000, 0));
         assert_eq!(after.difference_to(&before).fullest_busy, 0);
