@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use super::Settings;
 use super::queue::SessionQueue;
+use crate::traffic::locked;
 use crate::traffic::udp::ports::Expected;
 use crate::wire::{Hex128, Join};
 
@@ -42,11 +43,6 @@ pub(super) struct SessionGuard<'a> {
 pub(super) struct MeasuringTurn<'a> {
     sessions: &'a Sessions,
     group: Hex128,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A poisoned state is consistent: every change is a single call.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sessions {

@@ -3,7 +3,7 @@
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use rustix::net::{RecvFlags, bind, recv};
 use serde::{Deserialize, Serialize};
 
 use super::carrier::Carrier;
-use super::netlink;
 use super::route::{self, LOOPBACK, lower_interfaces};
+use super::{locked, netlink};
 use plimsoll_machine::Root;
 
 const LINK_MESSAGES: u32 = 1;
@@ -81,7 +81,7 @@ impl LinkWatch {
 
     /// Returns the links lost since the start, even if up again; of stacked interfaces the lowest.
     pub fn losses(&self) -> Vec<LinkLoss> {
-        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let links = locked(&self.links).clone();
         let now = Instant::now();
         let lost = links.iter().filter_map(|link| {
             let carrier = Carrier::of_interface(&link.interface)?;
@@ -179,7 +179,7 @@ fn watch(socket: &OwnedFd, stop: &PipeReader, links: &Mutex<Vec<WatchedLink>>) {
             Err(_) => return,
         };
         let Some((index, carrier)) = bytes.get(..length).and_then(Carrier::parse) else { continue };
-        let mut links = links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = locked(links);
         let named = links.iter_mut().filter(|link| link.index == index);
         named.for_each(|link| link.note(carrier, Instant::now()));
     }

@@ -21,6 +21,7 @@ pub mod udp;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::affinity;
@@ -310,6 +311,11 @@ pub fn wait_for(socket: impl AsFd, what: PollFlags, longest: Duration) -> io::Re
     let longest = Timespec::try_from(longest).map_err(io::Error::other)?;
     let ready = retry_on_intr(|| poll(&mut [PollFd::new(&socket, what)], Some(&longest)))?;
     Ok(ready > 0)
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A poisoned state is consistent: every change is a single call.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn process_cpu() -> Duration {

@@ -63,30 +63,24 @@ fn word(bytes: &[u8]) -> u32 {
 /// A.8). Datagrams of one burst carry one time and count as one arrival.
 #[derive(Clone, Copy, Debug, Default)]
 struct Jitter {
-    last: Option<Transit>,
+    /// Time of sending, and arrival minus that, by two clocks: only differences are meaningful.
+    last: Option<(u64, u64)>,
     nanos: Option<f64>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Transit {
-    sent: u64,
-    /// Arrival minus sending, by two clocks: only differences are meaningful.
-    nanos: u64,
 }
 
 impl Jitter {
     fn arrive(&mut self, sent: u64, arrived: u64) {
-        let transit = Transit { sent, nanos: arrived.wrapping_sub(sent) };
+        let transit = arrived.wrapping_sub(sent);
         match self.last {
-            Some(last) if last.sent == sent => return,
-            Some(last) => {
-                let differ = (transit.nanos.wrapping_sub(last.nanos)).cast_signed().unsigned_abs() as f64;
+            Some((last_sent, _)) if last_sent == sent => return,
+            Some((_, last)) => {
+                let differ = transit.wrapping_sub(last).cast_signed().unsigned_abs() as f64;
                 let so_far = self.nanos.unwrap_or(0.0);
                 self.nanos = Some(so_far + (differ - so_far) / 16.0);
             }
             None => {}
         }
-        self.last = Some(transit);
+        self.last = Some((sent, transit));
     }
 }
 

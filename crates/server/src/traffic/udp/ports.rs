@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -13,7 +13,7 @@ use plimsoll_units::text::shown_within;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
 use super::flow;
-use crate::traffic::{LostTransfer, is_dropped_here};
+use crate::traffic::{LostTransfer, is_dropped_here, locked};
 use crate::wire::{Channel, Hex128, HexBytes, Message, REQUEST, WireError};
 
 /// Interval in which the client repeats its token, since any datagram may be lost.
@@ -81,19 +81,15 @@ struct WaitingPlace<'a> {
 
 impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
-        self.expected.locked().remove(&self.token);
+        locked(&self.expected.0).remove(&self.token);
     }
 }
 
 impl Expected {
-    fn locked(&self) -> MutexGuard<'_, HashMap<Hex128, WaitingSession>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn expect(&self, local: SocketAddr, remote: IpAddr, streams: u16) -> io::Result<WaitingPlace<'_>> {
         let (token, (sender, arrivals)) = (Hex128::random()?, unbounded());
         let waiting = WaitingSession { remote, local, streams: (0..streams).collect(), arrivals: sender };
-        self.locked().insert(token, waiting);
+        locked(&self.0).insert(token, waiting);
         Ok(WaitingPlace { expected: self, token, arrivals })
     }
 
@@ -113,7 +109,7 @@ impl Expected {
 
     fn arrive(&self, datagram: &[u8], from: SocketAddr) {
         let Some((token, stream)) = parsed(datagram) else { return };
-        let mut expected = self.locked();
+        let mut expected = locked(&self.0);
         let waiting = expected.get_mut(&token);
         if let Some(waiting) = waiting.filter(|w| w.remote.to_canonical() == from.ip().to_canonical())
             && waiting.streams.remove(&stream)
@@ -213,7 +209,7 @@ mod tests {
             assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 4);
         }
         drop(place);
-        assert!(expected.locked().is_empty());
+        assert!(locked(&expected.0).is_empty());
     }
 
     #[test]
