@@ -8,10 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::amount;
 use crate::server::{ServerAddress, source_address};
 use plimsoll_bench_api::prelude::*;
+use plimsoll_model::case::find_word;
 use plimsoll_model::place::ThreadOrder;
 use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets, Trip, WaitMode};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
+const PROTOCOLS: [(&str, Option<Trip>); 4] =
+    [("tcp", Some(Trip::Tcp)), ("udp", Some(Trip::Udp)), ("icmp", None), ("connect", Some(Trip::Connect))];
+const MODES: [(&str, WaitMode); 2] = [("block", WaitMode::Block), ("poll", WaitMode::Poll)];
 
 /// A parsed case. Parameters that a benchmark does not have keep their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,7 +51,7 @@ pub(super) fn omitted(case: &Case) -> Duration {
 
 impl NetworkJob {
     /// Reads the parameters of a case; `usual` is the default message size in bytes. Fails for an
-    /// invalid server, amount or affinity.
+    /// invalid server, amount, protocol, mode or affinity.
     pub fn of(machine: &Machine, case: &Case, usual: u32) -> Result<Self, String> {
         let number = |key| case.number(key);
         let is = |key, word| case.word(key) == Some(word);
@@ -71,13 +75,8 @@ impl NetworkJob {
             sending: if is("zerocopy", "on") { Sending::ZeroCopy } else { Sending::Copy },
             receiving: if is("discard", "on") { Receiving::Discard } else { Receiving::Copy },
             searches: case.get("search").is_some(),
-            trip: match case.word("protocol") {
-                Some("udp") => Some(Trip::Udp),
-                Some("icmp") => None,
-                Some("connect") => Some(Trip::Connect),
-                _ => Some(Trip::Tcp),
-            },
-            wait: if is("mode", "poll") { WaitMode::Poll } else { WaitMode::Block },
+            trip: find_word("protocol", case.word("protocol").unwrap_or("tcp"), &PROTOCOLS)?.1,
+            wait: find_word("mode", case.word("mode").unwrap_or("block"), &MODES)?.1,
             timeout: case.time("timeout").unwrap_or(TIMEOUT),
             interval: case.time("interval").unwrap_or_default(),
             load: case.word("load").map(direction),
@@ -94,7 +93,7 @@ fn direction(word: &str) -> Direction {
     }
 }
 
-fn named(name: &str) -> Result<ServerAddress, String> {
+pub(super) fn named(name: &str) -> Result<ServerAddress, String> {
     ServerAddress::parse(name).map_err(|why| format!("server {why}"))
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -20,8 +20,6 @@ const MAX_LINE: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     child: Child,
-    /// Kept open: its end shows the child that the parent is gone.
-    _orders: Option<ChildStdin>,
 }
 
 impl Drop for ServerProcess {
@@ -45,11 +43,11 @@ impl ServerProcess {
     fn spawn(program: &Path, key: &SharedKey, cpus: &PinnedCpus) -> io::Result<Self> {
         let mut command = Command::new(program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.arg0("plimsoll").arg("private-server").spawn()?;
-        let pipe = child.stdin.take();
-        let mut process = ServerProcess { child, _orders: pipe };
+        let child = command.arg0("plimsoll").arg("private-server").spawn()?;
+        let mut process = ServerProcess { child };
         let orders = serde_json::to_string(&PrivateOrder { key: key.clone(), cpus: cpus.0.clone() })?;
-        if let Some(pipe) = &mut process._orders {
+        // Stays open: its end shows the child that the parent is gone.
+        if let Some(pipe) = &mut process.child.stdin {
             let _ = writeln!(pipe, "{orders}");
         }
         Ok(process)

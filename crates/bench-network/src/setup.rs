@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use plimsoll_units::text::shown;
 
 use crate::iperf3::is_on_iperf3;
-use crate::job::NetworkJob;
+use crate::job::{NetworkJob, named};
 use crate::server::{ServerAddress, source_address};
 use crate::session::ServerLocation;
 use crate::{EndPlacement, NetworkLatency, amount};
-use plimsoll_bench_api::counts_in_range;
 use plimsoll_bench_api::prelude::*;
+use plimsoll_bench_api::{check_range, counts_in_range};
 use plimsoll_server::wire::{SharedKey, is_congestion_control};
 
 /// Location and affinity of both ends of a case.
@@ -28,16 +28,13 @@ impl NetworkSetup {
     /// the key in `cx`, or else with a private server process on this machine and the CPUs `ends`.
     /// Fails if that process is needed and this program's own file, which it runs, is not found.
     pub fn from_job(job: &NetworkJob, ends: EndPlacement, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
-        let setup = match job.server.clone() {
-            Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) => {
-                let place = ServerLocation::Server { address, key };
-                let placement = EndPlacement::on_separate_cpus(cx.machine);
-                Self { place, placement, machine: None }
-            }
-            None => Self::private(super::own_program()?, ends),
+        let machine = Some(cx.machine.clone());
+        let Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) = &job.server else {
+            return Ok(Self { machine, ..Self::private(super::own_program()?, ends) });
         };
-        Ok(Self { machine: Some(cx.machine.clone()), ..setup })
+        let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
+        let place = ServerLocation::Server { address: address.clone(), key };
+        Ok(Self { place, placement: EndPlacement::on_separate_cpus(cx.machine), machine })
     }
 
     /// Creates a setup with a private server: a process of `program`, on the CPUs `placement.far`.
@@ -93,8 +90,8 @@ fn check_iperf3(case: &Case) -> Result<(), String> {
     }
 }
 
-fn check_direction(word: &str) -> Result<(), String> {
-    let why = || format!("must be up (the client sends), down or both: '{}' is not", shown(word));
+fn check_direction(key: &str, word: &str) -> Result<(), String> {
+    let why = || format!("{key} must be up (the client sends), down or both: '{}' is not", shown(word));
     ["up", "down", "both"].contains(&word).then_some(()).ok_or_else(why)
 }
 
@@ -104,7 +101,7 @@ pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group) -> Result<Ve
     let cases = Case::with_each(vec![Case::of(name)], "message", sizes.into_iter().map(Value::Size));
     let cases = with_streams(cases, group)?;
     let directions = group.words("direction", &["up"]);
-    directions.iter().try_for_each(|word| check_direction(word)).map_err(|why| format!("direction {why}"))?;
+    directions.iter().try_for_each(|word| check_direction("direction", word))?;
     Ok(Case::with_each(cases, "direction", directions.into_iter().map(Value::Word)))
 }
 
@@ -118,41 +115,35 @@ pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Re
     let mut cases = cases;
     for key in keys.iter().filter(|key| !PERMANENT_KEYS.contains(key)) {
         let Some(values) = group.lists.get(key) else { continue };
-        for value in values {
-            check(key, value).map_err(|why| format!("{key} {why}"))?;
-        }
+        values.iter().try_for_each(|value| check(key, value))?;
         cases = Case::with_each(cases, key, values.clone());
     }
     Ok(cases)
 }
 
 fn check(key: &str, value: &Value) -> Result<(), String> {
-    let within = |n: &u64, range: std::ops::RangeInclusive<u64>| match range.contains(n) {
-        true => Ok(()),
-        false => Err(format!("must be between {} and {}: {n} is not", range.start(), range.end())),
-    };
     match (key, value) {
-        ("server", Value::Word(word)) => ServerAddress::parse(word).map(|_| ()),
+        ("server", Value::Word(word)) => named(word).map(drop),
         ("bind", Value::Word(word)) if source_address(word).is_none() => {
-            Err(format!("must be an IP address of this machine: '{}' is not an address", shown(word)))
+            Err(format!("{key} must be an IP address of this machine: '{}' is not an address", shown(word)))
         }
         ("congestion", Value::Word(word)) if !is_congestion_control(word) => {
-            Err(format!("must be a congestion control such as cubic or bbr: '{}' is not", shown(word)))
+            Err(format!("{key} must be a congestion control such as cubic or bbr: '{}' is not", shown(word)))
         }
         ("search", Value::Word(word)) if word != "lossless" => {
-            Err(format!("must be lossless: '{}' is not", shown(word)))
+            Err(format!("{key} must be lossless: '{}' is not", shown(word)))
         }
-        ("load", Value::Word(word)) => check_direction(word),
+        ("load", Value::Word(word)) => check_direction(key, word),
         ("timeout" | "interval", Value::Time(time)) if time.is_zero() || time.as_secs() > 60 => {
-            Err("must be between 1ns and 60s".to_owned())
+            Err(format!("{key} must be between 1ns and 60s"))
         }
         ("rate", Value::Rate(rate)) if !(1.0..=1e15).contains(rate) => {
-            Err("must be between 1 and 1P bits per second".to_owned())
+            Err(format!("{key} must be between 1 and 1P bits per second"))
         }
-        ("omit", Value::Time(time)) if time.as_secs() > 3600 => Err("must be at most 1h".to_owned()),
-        ("window", Value::Size(n)) => within(n, 1024..=1 << 30),
-        ("mss", Value::Count(n)) => within(n, 88..=32_767),
-        ("dscp", Value::Count(n)) => within(n, 0..=63),
+        ("omit", Value::Time(time)) if time.as_secs() > 3600 => Err(format!("{key} must be at most 1h")),
+        ("window", Value::Size(n)) => check_range(1024..=1 << 30, key, *n).map(drop),
+        ("mss", Value::Count(n)) => check_range(88..=32_767, key, *n).map(drop),
+        ("dscp", Value::Count(n)) => check_range(0..=63, key, *n).map(drop),
         _ => Ok(()),
     }
 }
