@@ -19,10 +19,9 @@ pub(super) fn conditions(work: &TcpOrder, outcome: &TcpOutcome, there: &EndRepor
                 more.set_of(row, end, value);
             }
         };
-        let cpu = report.sent.as_ref().map_or(0, |s| s.cpu_nanos)
-            + report.received.as_ref().map_or(0, |r| r.cpu_nanos);
-        let bytes =
-            report.sent.as_ref().map_or(0, |s| s.bytes) + report.received.as_ref().map_or(0, |r| r.bytes);
+        let (sent, received) = (report.sent.as_ref(), report.received.as_ref());
+        let cpu = sent.map_or(0, |s| s.cpu_nanos) + received.map_or(0, |r| r.cpu_nanos);
+        let bytes = sent.map_or(0, |s| s.bytes) + received.map_or(0, |r| r.bytes);
         let account = &report.account;
         put(&END_CPU, busy(work, report));
         put(&END_CPU_PER_BYTE, cpu as f64 * 1e-9 / bytes as f64);

@@ -127,12 +127,9 @@ impl RateBounds {
 
     fn bounds(&self) -> Vec<Vec<RateBound>> {
         let [up, down] = self.medians();
-        let ways = match self.direction {
-            Direction::Up => vec![(true, up)],
-            Direction::Down => vec![(false, down)],
-            Direction::Both => vec![(true, up), (false, down)],
-        };
-        ways.into_iter().map(|(up, came)| self.of_direction(up, came)).collect()
+        let ways = [(Direction::Up, up), (Direction::Down, down)].into_iter();
+        let own = ways.filter(|(way, _)| [*way, Direction::Both].contains(&self.direction));
+        own.map(|(way, came)| self.of_direction(way == Direction::Up, came)).collect()
     }
 
     fn of_direction(&self, up: bool, came: f64) -> Vec<RateBound> {
@@ -162,14 +159,12 @@ impl RateBounds {
     }
 
     fn warning(&self, bound: &RateBound, tightest: f64) -> Option<NetworkWarning> {
-        let RateBound { rate, came, reached, holder } = bound;
-        let own = self.asked.is_some_and(|asked| asked <= *rate);
-        let held = |refuted_by| NetworkWarning::Held { holder: holder.clone(), rate: *rate, refuted_by };
-        if *came > REFUTING_SHARE * rate {
-            return Some(held(Some(*came)));
-        }
-        let is_reached = *came >= reached * rate && *rate <= tightest && !own;
-        is_reached.then(|| held(None))
+        let RateBound { rate, came, reached, ref holder } = *bound;
+        let own = self.asked.is_some_and(|asked| asked <= rate);
+        let refuted_by = (came > REFUTING_SHARE * rate).then_some(came);
+        let is_reached = came >= reached * rate && rate <= tightest && !own;
+        let held = || NetworkWarning::Held { holder: holder.clone(), rate, refuted_by };
+        (refuted_by.is_some() || is_reached).then(held)
     }
 }
 

@@ -149,12 +149,11 @@ impl BucketDetector {
     pub(super) fn record_facts(&self, facts: &mut Facts) {
         for (index, found) in self.found.iter().enumerate() {
             let Some(bucket) = *found else { continue };
-            let word = match (self.direction, index) {
-                (Direction::Up, _) | (Direction::Both, 0) => "up",
-                (Direction::Down, _) | (Direction::Both, _) => "down",
+            let (direction, fact) = match (self.direction, index) {
+                (Direction::Up, _) | (Direction::Both, 0) => ("up", TOKEN_BUCKET_UP),
+                (Direction::Down, _) | (Direction::Both, _) => ("down", TOKEN_BUCKET_DOWN),
             };
-            facts.warnings.push(NetworkWarning::TokenBucket { direction: word, bucket }.into());
-            let fact = if word == "up" { TOKEN_BUCKET_UP } else { TOKEN_BUCKET_DOWN };
+            facts.warnings.push(NetworkWarning::TokenBucket { direction, bucket }.into());
             let Bucket { burst: burst_rate, base: base_rate, tokens, until: until_s } = bucket;
             let burst_bytes = tokens / 8.0;
             facts.achieved.set(&fact, TokenBucket { burst_rate, base_rate, burst_bytes, until_s });

@@ -26,18 +26,17 @@ pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
 }
 
 /// Returns `up`, `down` or their sum, by the direction of the case; `None` if that is unknown.
-fn rate_in_direction(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
-    match case.word("direction") {
-        Some("down") => down,
-        Some("both") => Some(up? + down?),
-        _ => up,
+fn rate_in_direction(question: &Question<'_>, up: &OwnCondition, down: &OwnCondition) -> Option<f64> {
+    match question.case.word("direction") {
+        Some("down") => question.condition(down),
+        Some("both") => Some(question.condition(up)? + question.condition(down)?),
+        _ => question.condition(up),
     }
 }
 
 /// Returns the limit by the sender's shaper: the client's in an upload, else the server's.
 fn shaper_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
-    let rate =
-        rate_in_direction(question.case, question.condition(&SHAPED), question.condition(&FAR_SHAPED))?;
+    let rate = rate_in_direction(question, &SHAPED, &FAR_SHAPED)?;
     let from = "queueing discipline or class that all packets pass where they leave (rtnetlink)";
     let mut inputs = vec![Input::new("shaper", rate, "bit/s", from)];
     inputs.extend(framed.inputs.iter().filter(|input| input.name != "ethernet").cloned());
@@ -50,8 +49,7 @@ fn shaper_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
 
 /// Returns the limit by the receiver's policer: the server's in an upload, else the client's.
 fn policer_limit(question: &Question<'_>) -> Option<Limit> {
-    let rate =
-        rate_in_direction(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
+    let rate = rate_in_direction(question, &FAR_POLICED, &POLICED)?;
     let from = "policer that drops what comes in beyond it (rtnetlink)";
     let inputs = vec![Input::new("policer", rate, "bit/s", from)];
     let why = "the policer's, not the link's";

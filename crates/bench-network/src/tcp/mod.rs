@@ -168,10 +168,6 @@ impl Streams {
     pub fn server_pid(&self) -> Option<u32> {
         self.case.session.pid()
     }
-
-    fn request(&mut self, work: &TcpOrder) -> Result<TcpOutcome, CannotMeasure> {
-        self.case.session.transfer(work, &self.message, &self.case.placement.near)
-    }
 }
 
 struct TcpDirection<'a> {
@@ -254,7 +250,7 @@ impl StreamTransfers for Streams {
         let amount = amount::amount_of_sample(self.case.fixed, amount, self.work.streams);
         let work = TcpOrder { amount, ..self.work.clone() };
         let began = Instant::now();
-        let outcome = self.request(&work)?;
+        let outcome = self.case.session.transfer(&work, &self.message, &self.case.placement.near)?;
         let ways = checked(&work, &outcome)?;
         let sent = ways.iter().map(|direction| direction.sent.bytes).min();
         if let Some((fixed, sent)) = self.case.fixed.as_mut().zip(sent) {
@@ -300,7 +296,7 @@ impl Prepared for Streams {
             receiving: Receiving::Hash,
             ..self.work.clone()
         };
-        let outcome = self.request(&work)?;
+        let outcome = self.case.session.transfer(&work, &self.message, &self.case.placement.near)?;
         // A transfer that was cut cannot be compared.
         if outcome.sent_by_stream.iter().any(|sent| *sent != each * u64::from(self.work.message)) {
             return Ok(self.case.facts(None, None));

@@ -331,12 +331,9 @@ fn ways<'a>(work: &UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirection<'a
 
 fn sample_of(work: &UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome) -> (Sample, RateTrial) {
     let bits = f64::from(work.datagram) * 8.0;
-    let rate = |count: fn(&UdpDirection<'_>) -> u64| -> f64 {
-        ways.iter().map(|direction| count(direction) as f64 * bits / direction.seconds()).sum()
-    };
     let total =
         |count: fn(&UdpDirection<'_>) -> u64| ways.iter().map(count).fold(0, u64::saturating_add) as f64;
-    let goodput = rate(|direction| direction.received.received);
+    let goodput: f64 = ways.iter().map(|direction| direction.bits_per_second(bits)).sum();
     let offered =
         ways.iter().map(|direction| direction.sent.datagrams as f64 * bits / direction.sending()).sum();
     let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
