@@ -147,11 +147,7 @@ fn client_and_server(
         (near, far) => (near.to_vec(), far.to_vec()),
     };
     let server = ServerProgram { program: far.0, arguments: far.1, port: ask.port, is_udp, cpus: far_cpus };
-    Invocation {
-        cpus: near_cpus,
-        server: Some(server).filter(|_| ask.is_local),
-        ..ask.call(near.0, near.1)
-    }
+    Invocation { cpus: near_cpus, server: Some(server).filter(|_| ask.is_local), ..ask.call(near.0, near.1) }
 }
 
 /// Returns the seconds of a reading as a whole number, for tools that accept no other.
