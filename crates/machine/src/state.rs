@@ -69,7 +69,7 @@ pub struct StateSnapshot {
 /// Time of one CPU in ticks (of 10 ms, but only shares are used).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// All of it.
+    /// Whole time.
     pub total: u64,
     /// Part without work, waits for I/O included.
     pub idle: u64,

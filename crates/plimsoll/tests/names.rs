@@ -44,7 +44,6 @@ const SUBSYSTEMS: &[(&str, usize)] = &[
     ("model/plan/built_in.rs", 1),
     ("reference/tools/ioping.rs", 1),
     ("reference/tools/iozone.rs", 1),
-    ("reference/tools/java.rs", 2),
     ("reference/tools/netperf.rs", 1),
     ("reference/tools/sysbench.rs", 1),
     ("published/lib.rs", 1),

@@ -1,6 +1,12 @@
 //! Recognises results that are not read, so that the error can name their tool.
 
 const OTHER_TOOLS: &[(&[&str], &str)] = &[
+    (&["\"exit_codes\"", "\"median\""], "hyperfine (plimsoll steady --results FILE reads it)"),
+    (
+        &["\"benchmarks\"", "\"machine_info\"", "\"stats\""],
+        "pytest-benchmark (plimsoll steady --results FILE reads it)",
+    ),
+    (&["\"benchmarks\"", "\"real_time\""], "google-benchmark (plimsoll steady --results FILE reads it)"),
     (&["# OSU "], "another program of the OSU micro-benchmarks"),
     (&["Pinging ", " bytes of data"], "ping of Windows"),
     (&["TTL=", "ms"], "ping of Windows"),
@@ -87,6 +93,9 @@ mod tests {
                 "1024+0 records in\n1024+0 records out\n1073741824 bytes (1.1 GB) copied, 0.5 s, 2.1 GB/s\n",
                 "dd",
             ),
+            (r#"{"results": [{"command": "true", "median": 0.1, "exit_codes": [0]}]}"#, "hyperfine"),
+            (r#"{"machine_info": {}, "benchmarks": [{"stats": {"min": 1}}]}"#, "pytest"),
+            (r#"{"context": {}, "benchmarks": [{"name": "a", "real_time": 1}]}"#, "google"),
             ("1024+0 Datensätze ein\n1024+0 Datensätze aus\n", "dd"),
             ("Antwort von 192.0.2.1: Bytes=32 Zeit=13ms TTL=57\n", "Windows"),
             ("# OSU MPI Bi-Directional Bandwidth Test v5.8\n# Size\n1 2\n", "OSU"),

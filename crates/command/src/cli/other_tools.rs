@@ -190,8 +190,9 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("hyperfine", "--export-markdown --export-csv", "a command", "export last --format markdown"),
     ("other tools", "--no-store --no-history", "--store none", "run --store none"),
     ("other tools", "--color --colour", "--no-color", "run --no-color"),
-    ("other tools", "--hugepages", "--pages", "memory --pages 2m"),
+    ("other tools", "--hugepages", "--pages", "memory --pages thp"),
     ("other tools", "--skip --exclude", "--only with the others", "run --only cpu,memory"),
+    ("watch(1)", "-n --interval", "--every", "watch --every 5m"),
     ("other tools", "--threshold", "--fail-on", "compare last~1 last --fail-on 5%"),
     ("other tools", "--new", "a command", "key new FILE"),
     ("other tools", "--tool", "--against", "run --against fio"),
@@ -295,7 +296,8 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("--isa", &["sse"], "--isa sse2"),
     ("--affinity", &["scatter"], "--affinity spread"),
     ("--affinity", &["close"], "--affinity compact"),
-    ("--pages", &["huge", "hugepages", "hugetlb"], "--pages 2m"),
+    ("--pages", &["huge", "hugepages"], "--pages thp"),
+    ("--pages", &["hugetlb"], "--pages 2m"),
     ("--pattern", &["rand", "rnd"], "--pattern random"),
     ("--pattern", &["seq", "linear"], "--pattern sequential"),
     ("--pattern", &["zipf=0.9", "zipf:"], "--pattern zipf:0.9"),
@@ -312,6 +314,9 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("--engine", &["uring", "io-uring", "iouring"], "--engine io_uring"),
     ("--engine", &["aio", "linuxaio", "posixaio"], "--engine libaio"),
     ("--engine", &["sync", "pvsync", "pvsync2", "vsync"], "--engine psync"),
+    ("--level", &["gate"], "--level 1"),
+    ("--level", &["quick"], "--level 2"),
+    ("--level", &["standard"], "--level 3"),
     ("--format", &["prometheus"], "--format openmetrics"),
     ("--format", &["md"], "--format markdown"),
     ("--verify", &["crc32c", "crc32", "crc64", "crc16", "md5", "sha1", "sha256", "xxhash"], "--verify"),
@@ -488,7 +493,7 @@ mod tests {
     #[test]
     fn a_value_of_another_tool_is_answered_with_the_option_to_write() {
         for (option, values, here) in VALUES {
-            let commands = ["disk", "memory", "cpu", "network", "export last"];
+            let commands = ["disk", "memory", "cpu", "network", "export last", "gate"];
             let takes = |command: &&str| refused(&format!("plimsoll {command} {here}")).is_none();
             let command = commands.into_iter().find(takes).unwrap_or_else(|| panic!("{here} is refused"));
             for value in *values {

@@ -270,7 +270,10 @@ fn operation_of_another(
             return (defaults.count() > 1).then_some(Err(why));
         };
         let (name, near) = operations.iter().find(|(_, operation)| *operation == near)?;
-        return (*name != refusing.name()).then(|| {
+        let is_refused = siblings()
+            .filter(|one| one.keys().contains(&key) && one.descriptor().by_default)
+            .any(|one| !takes(&one, &[Value::Word(near.to_owned())]));
+        return (*name != refusing.name() || is_refused).then(|| {
             let shown = shown(&word);
             Err(format!(
                 "--op: plimsoll {part} has no operation '{shown}'; did you mean {near}, with --only {name}?"

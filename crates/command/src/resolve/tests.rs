@@ -408,6 +408,10 @@ fn what_belongs_to_another_command_is_answered_with_it() {
         ("disk --block 1000 --cache direct", "disk.io: --cache direct requires a --block"),
         ("disk --engine mmap --cache direct", "disk.io: --engine mmap requires --cache buffered"),
         ("disk --op append --pattern random", "disk.io: --op append requires --pattern sequential"),
+        (
+            "os --op getpid",
+            "--op: plimsoll os has no operation 'getpid'; did you mean getppid, with --only os.syscall?",
+        ),
         ("disk --only disk.io,disk.fsync --depth 4", "--depth is not supported on disk.fsync"),
         ("disk --depth 5000", "disk.io: --depth must be between 1 and 1024: 5000 is not"),
         ("cpu --n 1000", "--n requires a benchmark that takes it: --only cpu.gemm"),

@@ -27,17 +27,20 @@ fn without_comment(line: &str) -> &str {
     at.map_or(line, |at| &line[..at]).trim()
 }
 
-/// Returns the NAME=PRICE words that were typed, or, if the only word is a file, its lines.
-fn price_words(typed: &[String]) -> Result<Vec<String>, Failure> {
-    let [only] = typed else { return Ok(typed.to_vec()) };
+/// Returns the NAME=PRICE words that were typed, or, if the only word is a file, its lines, each
+/// after its place in the file.
+fn price_words(typed: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let as_typed = || typed.iter().map(|word| (String::new(), word.clone())).collect();
+    let [only] = typed else { return Ok(as_typed()) };
     if pair(only).is_some() && !Path::new(only).exists() {
-        return Ok(typed.to_vec());
+        return Ok(as_typed());
     }
     let file = shown_within(only, 80);
     let text = read_small(Path::new(only), MAX_PRICES)
         .map_err(|why| Failure::usage(format!("--price {file}: {why}; give NAME=PRICE or a file")))?;
-    let lines = text.lines().map(without_comment).filter(|line| !line.is_empty());
-    let lines: Vec<String> = lines.map(str::to_owned).collect();
+    let lines = (1..).zip(text.lines().map(without_comment)).filter(|(_, line)| !line.is_empty());
+    let lines: Vec<_> =
+        lines.map(|(number, line)| (format!("{file}, line {number}: "), line.to_owned())).collect();
     if lines.is_empty() {
         return Err(Failure::usage(format!("--price: no price is in {file}")));
     }
@@ -66,22 +69,21 @@ pub(super) fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>,
         true => "; the prices of names with a comma may be in a file, one a line",
         false => "",
     };
-    let wrong =
-        |word: &str, why: &str| Failure::usage(format!("--price {}: {why}{hint}", shown_within(word, 80)));
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
     let mut units: BTreeSet<String> = BTreeSet::new();
-    for word in price_words(typed)? {
-        let (name, value) =
-            pair(&word).ok_or_else(|| wrong(&word, "is not NAME=PRICE, such as A=0.0416/h"))?;
+    for (place, word) in price_words(typed)? {
+        let wrong =
+            |why: &str| Failure::usage(format!("--price {place}{}: {why}{hint}", shown_within(&word, 80)));
+        let example = || format!("is not NAME=PRICE, such as {}=0.0416/h", names[0]);
+        let (name, value) = pair(&word).ok_or_else(|| wrong(&example()))?;
         let name = name.trim();
         if !names.contains(&name) {
-            return Err(wrong(&word, &format!("no run is named so; they are {}", names.join(", "))));
+            return Err(wrong(&format!("no run is named so; they are {}", names.join(", "))));
         }
-        let (value, unit) = amount(value.trim()).ok_or_else(|| {
-            wrong(&word, "must be an amount from 1e-9 to 1e12, such as 0.0416/h or '$30/month'")
-        })?;
+        let (value, unit) = amount(value.trim())
+            .ok_or_else(|| wrong("must be an amount from 1e-9 to 1e12, such as 0.0416/h or '$30/month'"))?;
         if found.insert(name.to_owned(), value).is_some() {
-            return Err(wrong(&word, "the run has two prices"));
+            return Err(wrong("the run has two prices"));
         }
         units.insert(unit);
     }
@@ -187,6 +189,9 @@ mod tests {
         assert_eq!(prices(&typed, &["a", "b"]).unwrap().unwrap().values, [1.0, 2.0]);
         std::fs::write(file.path(), "a#1=1/h\n  # b=3/h\nb,c=2/h\t# spot\n").unwrap();
         assert_eq!(prices(&typed, &["a#1", "b,c"]).unwrap().unwrap().values, [1.0, 2.0]);
+        std::fs::write(file.path(), "a=1/h\n\nb 2/h\n").unwrap();
+        let line = prices(&typed, &["a", "b"]).unwrap_err().line;
+        assert!(line.contains(", line 3: b 2/h: ") && line.contains("such as a="), "{line}");
         std::fs::write(file.path(), "# none yet\n").unwrap();
         let line = prices(&typed, &["a", "b"]).unwrap_err().line;
         assert!(line.contains("no price is in ") && line.contains(&typed[0]), "{line}");
