@@ -16,11 +16,12 @@ use super::{ComparedSide, alike};
 
 /// The measurements of one case in the runs of one side.
 pub(super) struct SideFigures<'a> {
+    pub(super) side: &'a ComparedSide,
     pub(super) case: &'a Case,
     pub(super) node: Option<&'a str>,
     pub(super) name: String,
     pub(super) all: Vec<CaseMeasurement<'a>>,
-    pub(super) without: Vec<MissingResult<'a>>,
+    pub(super) without: Vec<CaseMeasurement<'a>>,
     on_all_cpus: bool,
 }
 
@@ -32,18 +33,12 @@ pub(super) struct CaseMeasurement<'a> {
     most: usize,
 }
 
-pub(super) struct MissingResult<'a> {
-    pub(super) run: &'a Run,
-    pub(super) measurement: &'a Measurement,
-    pub(super) status: Status,
-    pub(super) reason: Option<String>,
-}
-
-impl MissingResult<'_> {
+impl CaseMeasurement<'_> {
     /// Returns whether the result is invalid because over 90 % of its time was excluded.
     pub(super) fn is_interrupted(&self) -> bool {
+        let (status, _) = self.measurement.effective_status();
         let excluded = ExcludedShare::of(self.measurement.conditions.excluded);
-        self.status == Status::Invalid && matches!(excluded, ExcludedShare::AllBut(_))
+        status == Status::Invalid && matches!(excluded, ExcludedShare::AllBut(_))
     }
 }
 
@@ -72,18 +67,15 @@ impl<'a> SideFigures<'a> {
                 let id = measurement.case.id().as_str().to_owned();
                 let node = many.then_some(measurement.node.as_str());
                 let place = *places.entry((id, node)).or_insert_with(|| {
-                    found.push(Self::new(&measurement.case, node));
+                    found.push(Self::new(side, &measurement.case, node));
                     found.len() - 1
                 });
                 let [cpus, most] =
                     nodes.get(measurement.node.as_str()).copied().unwrap_or(cpus(&run.machine));
+                let taken = CaseMeasurement { run, measurement, cpus, most };
                 match measurement.effective_status() {
-                    (Status::Ok, _) => {
-                        found[place].all.push(CaseMeasurement { run, measurement, cpus, most })
-                    }
-                    (status, reason) => {
-                        found[place].without.push(MissingResult { run, measurement, status, reason });
-                    }
+                    (Status::Ok, _) => found[place].all.push(taken),
+                    _ => found[place].without.push(taken),
                 }
             }
         }
@@ -95,18 +87,18 @@ impl<'a> SideFigures<'a> {
         found
     }
 
-    fn new(case: &'a Case, node: Option<&'a str>) -> Self {
+    fn new(side: &'a ComparedSide, case: &'a Case, node: Option<&'a str>) -> Self {
         let before = node.map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 64)));
         let name = before.unwrap_or_default() + case.id().as_str();
-        Self { case, node, name, all: Vec::new(), without: Vec::new(), on_all_cpus: false }
+        Self { side, case, node, name, all: Vec::new(), without: Vec::new(), on_all_cpus: false }
     }
 
-    /// Returns the runs of `side` without a measurement of the case; empty for a published table.
-    pub(super) fn absent<'s>(&self, side: &'s ComparedSide) -> Vec<&'s Run> {
-        let runs = self.all.iter().map(|taken| taken.run).chain(self.without.iter().map(|one| one.run));
+    /// Returns the side's runs without a measurement of the case; empty for a published table.
+    pub(super) fn absent(&self) -> Vec<&'a Run> {
+        let runs = self.all.iter().chain(&self.without).map(|taken| taken.run);
         let has: HashSet<*const Run> = runs.map(ptr::from_ref).collect();
-        let lacks = |run: &&Run| !side.is_published() && !has.contains(&ptr::from_ref(*run));
-        side.runs.iter().filter(lacks).collect()
+        let lacks = |run: &&Run| !self.side.is_published() && !has.contains(&ptr::from_ref(*run));
+        self.side.runs.iter().filter(lacks).collect()
     }
 
     /// Returns the metric named like `wanted` in each run that has it; `None` if units differ.
@@ -167,11 +159,6 @@ fn all_cpus(side: &[SideFigures<'_>]) -> Option<usize> {
 pub(super) fn distinct_metrics<'a>(all: impl Iterator<Item = &'a MetricResult>) -> Vec<&'a MetricResult> {
     let mut names = HashSet::new();
     all.filter(|metric| names.insert(metric.name.as_str())).collect()
-}
-
-pub(super) struct CasePair<'f, 'r> {
-    pub(super) a: &'f SideFigures<'r>,
-    pub(super) b: &'f SideFigures<'r>,
 }
 
 /// The results of one case with the index of the side; each side at most once, in order.

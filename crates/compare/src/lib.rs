@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use alike::ConditionDifference;
-use cases::{CaseMeasurement, CasePair, MatchedCase};
+use cases::{CaseMeasurement, MatchedCase};
 pub use decided::{Decisions, FailOnResult, UnjudgedMetrics};
 pub use judge::{FAMILY, MOST_TAKEN, Undecided};
 use judge::{JudgedDifference, RunMetric, SideLogarithm, Why};
 pub use noise::{Floors, NoiseFloor, RunNoise};
-use rank::RankedMetric;
+use rank::{RankEntry, RankedMetric};
 pub use rank::{Prices, Ranked, RankedSide, Score, Unweighed};
 pub use require::{Requirement, RequirementResult};
 pub use uncompared::{Missing, Standing, Uncompared, UncomparedKind};
@@ -258,10 +258,10 @@ impl ComparedMetric {
     }
 }
 
-/// Returns the reason for no verdict if over half the time of a side (names `a`, `b`) is excluded.
-fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
-    let sides = [(a, pair.a.excluded()), (b, pair.b.excluded())];
-    sides.into_iter().find_map(|(side, excluded)| {
+/// Returns the reason for no verdict if over half the time of a side is excluded.
+fn excluded(pair: [&RankEntry<'_, '_>; 2]) -> Option<Why> {
+    pair.into_iter().find_map(|entry| {
+        let (side, excluded) = (letter(entry.side), entry.figures.excluded());
         let (ExcludedShare::Mostly(share) | ExcludedShare::AllBut(share)) = excluded else { return None };
         let [share, most] = write_distinct([share, MOSTLY_EXCLUDED], 2, percent);
         let text = format!(
@@ -271,24 +271,22 @@ fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     })
 }
 
-/// Returns an external cause of the difference (moved vCPUs, other work), if any; `a`, `b`: names.
-fn foreign(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
-    let taken = [(a, pair.a.disturbed()), (b, pair.b.disturbed())];
-    let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
+/// Returns an external cause of the difference (moved vCPUs, other work), if any.
+fn foreign(pair: [&RankEntry<'_, '_>; 2]) -> Option<Why> {
+    let [a, b] = pair.map(|entry| (letter(entry.side), entry.figures.disturbed()));
+    let (side, share) = if a.1 >= b.1 { a } else { b };
     let disturbed = || {
         let share = percent(share, 2);
-        Why::new(
-            Undecided::Interrupted,
-            format!(
-                "other work took {share} of the CPU time of {side} (steal, or waiting for a CPU): measure {side} again on an idle machine"
-            ),
-        )
+        let text = format!(
+            "other work took {share} of the CPU time of {side} (steal, or waiting for a CPU): measure {side} again on an idle machine"
+        );
+        Why::new(Undecided::Interrupted, text)
     };
     moved(pair).or_else(|| (share > MOST_TAKEN).then(disturbed))
 }
 
-fn moved(pair: &CasePair<'_, '_>) -> Option<Why> {
-    let (case, a, b) = (pair.b.case, pair.a.cpu_distances()?, pair.b.cpu_distances()?);
+fn moved([a, b]: [&RankEntry<'_, '_>; 2]) -> Option<Why> {
+    let (case, a, b) = (b.figures.case, a.figures.cpu_distances()?, b.figures.cpu_distances()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
     plimsoll_bench::subsystem_of(case).topology.has_moved(a, b).then(|| {
         let [a, b] = [a, b].map(|distance| time(distance.seconds));
@@ -327,17 +325,12 @@ fn spread(all: &[RunMetric]) -> Option<(RunNoise, usize)> {
     (values.len() >= ENOUGH_RUNS).then(|| RunNoise::of_runs(&values)).flatten()
 }
 
-/// Returns the noise of `metric` between runs: from the runs of `sides` if there are enough, else
+/// Returns the noise of `metric` between runs: from the runs of two sides if there are enough, else
 /// from doctor's `floors`, else as the benchmark declares; `None` if unknown.
-fn noise_of(
-    pair: &CasePair<'_, '_>,
-    metric: &str,
-    sides: [&[RunMetric]; 2],
-    floors: &[Floors],
-) -> Option<KnownNoise> {
-    match sides.map(spread) {
+fn noise_of(pair: [&RankEntry<'_, '_>; 2], metric: &str, floors: &[Floors]) -> Option<KnownNoise> {
+    match pair.map(|entry| spread(&entry.runs)) {
         [Some((a, n)), Some((b, m))] => {
-            let (noise, smallest) = RunNoise::of_sides([a, b], sides.map(|runs| runs.len() as f64));
+            let (noise, smallest) = RunNoise::of_sides([a, b], pair.map(|entry| entry.runs.len() as f64));
             return Some(KnownNoise { noise, smallest, origin: NoiseOrigin::Runs, outliers: n + m });
         }
         [Some((noise, outliers)), None] | [None, Some((noise, outliers))] => {
@@ -348,11 +341,12 @@ fn noise_of(
     let measured = |t: &CaseMeasurement<'_>| {
         floors.iter().find(|f| f.machine == t.run.machine.id)?.find(&t.measurement.case, metric)
     };
-    let of_doctor: Option<Vec<RunNoise>> = pair.a.all.iter().chain(&pair.b.all).map(measured).collect();
+    let [a, b] = pair.map(|entry| entry.figures);
+    let of_doctor: Option<Vec<RunNoise>> = a.all.iter().chain(&b.all).map(measured).collect();
     if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(RunNoise::noisier_of)) {
         return Some(KnownNoise::new(noise, NoiseOrigin::Doctor));
     }
-    Some(KnownNoise::new(declared_noise(pair.b.case)?, NoiseOrigin::Declared))
+    Some(KnownNoise::new(declared_noise(b.case)?, NoiseOrigin::Declared))
 }
 
 fn declared_noise(case: &Case) -> Option<RunNoise> {

@@ -11,10 +11,10 @@ use plimsoll_model::measurement::MetricResult;
 use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
-use super::cases::{CasePair, MatchedCase, SideFigures, distinct_metrics};
+use super::cases::{MatchedCase, SideFigures, distinct_metrics};
 use super::{
     ComparedMetric, DifferenceVerdict, Floors, JudgedDifference, RunMetric, RunNoise, SideLogarithm,
-    Undecided, alike, direction_of, excluded, foreign, letter, noise_of, spread,
+    Undecided, alike, direction_of, excluded, foreign, noise_of, spread,
 };
 
 /// Price of each side.
@@ -94,10 +94,10 @@ pub struct Unweighed {
 }
 
 #[derive(Clone)]
-struct RankEntry<'f, 'r> {
-    side: usize,
-    figures: &'f SideFigures<'r>,
-    runs: Vec<RunMetric>,
+pub(super) struct RankEntry<'f, 'r> {
+    pub(super) side: usize,
+    pub(super) figures: &'f SideFigures<'r>,
+    pub(super) runs: Vec<RunMetric>,
 }
 
 pub(super) struct RankedMetric<'f, 'r> {
@@ -156,55 +156,47 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
         floors: &[Floors],
         fail_on: Option<f64>,
     ) -> Vec<ComparedMetric> {
+        let difference = |[a, b]: [&RankEntry<'_, '_>; 2]| {
+            let known = noise_of([a, b], &self.result.name, floors);
+            let judged = JudgedDifference {
+                a: SideLogarithm::of(&a.runs),
+                b: SideLogarithm::of(&b.runs),
+                known,
+                disturbed: a.figures.disturbed().max(b.figures.disturbed()),
+                foreign: foreign([a, b]),
+                excluded: excluded([a, b]),
+                fail_on,
+            };
+            let delivered =
+                |entry: &RankEntry<'_, '_>| entry.figures.median_delivered().filter(|_| self.headline);
+            let blank = ComparedMetric {
+                sides: [a.side, b.side],
+                row: 0,
+                case: b.figures.case.clone(),
+                node: b.figures.node.map(str::to_owned),
+                metric: self.result.name.clone(),
+                headline: self.headline,
+                unit: self.result.unit,
+                better: self.better,
+                a: a.value()?,
+                b: b.value()?,
+                delivered: [a, b].map(delivered),
+                difference: None,
+                interval: None,
+                smallest: None,
+                unseen: None,
+                noise: known.map(|known| known.origin),
+                outliers: known.map_or(0, |known| known.outliers),
+                p: None,
+                verdict: DifferenceVerdict::Inconclusive,
+                why: None,
+                doubt: None,
+                differs: alike::difference(a.figures.case, b.figures.case),
+            };
+            Some(judged.enter(blank))
+        };
         let pairs = entries.iter().enumerate().flat_map(|(at, b)| entries[..at].iter().map(move |a| [a, b]));
-        pairs.filter_map(|pair| self.difference(pair, floors, fail_on)).collect()
-    }
-
-    fn difference(
-        &self,
-        [a, b]: [&RankEntry<'_, '_>; 2],
-        floors: &[Floors],
-        fail_on: Option<f64>,
-    ) -> Option<ComparedMetric> {
-        let pair = CasePair { a: a.figures, b: b.figures };
-        let letters = [a, b].map(|entry| letter(entry.side));
-        let known = noise_of(&pair, &self.result.name, [&a.runs, &b.runs], floors);
-        let judged = JudgedDifference {
-            a: SideLogarithm::of(&a.runs),
-            b: SideLogarithm::of(&b.runs),
-            known,
-            disturbed: pair.a.disturbed().max(pair.b.disturbed()),
-            foreign: foreign(&pair, &letters),
-            excluded: excluded(&pair, &letters),
-            fail_on,
-        };
-        let delivered =
-            |entry: &RankEntry<'_, '_>| entry.figures.median_delivered().filter(|_| self.headline);
-        let blank = ComparedMetric {
-            sides: [a.side, b.side],
-            row: 0,
-            case: pair.b.case.clone(),
-            node: pair.b.node.map(str::to_owned),
-            metric: self.result.name.clone(),
-            headline: self.headline,
-            unit: self.result.unit,
-            better: self.better,
-            a: a.value()?,
-            b: b.value()?,
-            delivered: [a, b].map(delivered),
-            difference: None,
-            interval: None,
-            smallest: None,
-            unseen: None,
-            noise: known.map(|known| known.origin),
-            outliers: known.map_or(0, |known| known.outliers),
-            p: None,
-            verdict: DifferenceVerdict::Inconclusive,
-            why: None,
-            doubt: None,
-            differs: alike::difference(pair.a.case, pair.b.case),
-        };
-        Some(judged.enter(blank))
+        pairs.filter_map(difference).collect()
     }
 
     /// Returns the sides, best first, each with the ranks that are possible within the noise.
@@ -250,10 +242,9 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
 
     /// Returns half the 95 % interval of a side's result as a share (0.01); `None` if unknown.
     fn half(&self, entry: &RankEntry<'_, '_>, floors: &[Floors]) -> Option<f64> {
-        let pair = CasePair { a: entry.figures, b: entry.figures };
         let noise = match spread(&entry.runs) {
             Some((noise, _)) => RunNoise { deviation: noise.deviation * FRAC_PI_2.sqrt(), ..noise },
-            None => noise_of(&pair, &self.result.name, [&entry.runs, &entry.runs], floors)?.noise,
+            None => noise_of([entry, entry], &self.result.name, floors)?.noise,
         };
         let evidence = SideLogarithm::of(&entry.runs);
         let error = noise.deviation.hypot(evidence.error) / evidence.runs.sqrt();

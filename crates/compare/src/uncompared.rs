@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::ptr;
 
 use plimsoll_model::case::Case;
-use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::measurement::{MetricResult, Status};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_units::quantity::Unit;
 use serde::{Serialize, Serializer};
 
-use super::cases::{CasePair, MatchedCase, MissingResult, SideFigures};
+use super::cases::{CaseMeasurement, MatchedCase, SideFigures, distinct_metrics};
 use super::rank::RankedMetric;
 use super::{ComparedMetric, ComparedSide, DifferenceVerdict, alike};
 
@@ -98,13 +98,10 @@ pub(super) fn find(
             let on = |side: usize| members.iter().find(|(one, _)| *one == side).map(|(_, figures)| *figures);
             let all: Vec<Uncompared> = match [on(0), on(side)] {
                 [Some(a), Some(b)] if !a.all.is_empty() && !b.all.is_empty() => {
-                    let own = |metric: &RankedMetric<'_, '_>| {
-                        metric.compared.iter().find(|one| one.sides == [0, side]).cloned()
-                    };
-                    let compared: Vec<ComparedMetric> = metrics.iter().filter_map(own).collect();
-                    let (pair, sides) = (CasePair { a, b }, [first, second]);
-                    let whole = replaced(&pair, &compared, sides).into_iter().chain(partly(&pair, sides));
-                    whole.chain(lone_metrics(&pair, &compared, second)).collect()
+                    let all = metrics.iter().flat_map(|metric| &metric.compared);
+                    let compared: Vec<&ComparedMetric> = all.filter(|one| one.sides == [0, side]).collect();
+                    let whole = replaced([a, b], &compared).into_iter().chain(partly([a, b]));
+                    whole.chain(lone_metrics([a, b], &compared)).collect()
                 }
                 on => of_one(on, [first, second]).into_iter().collect(),
             };
@@ -116,10 +113,10 @@ pub(super) fn find(
 
 fn of_one([a, b]: [Option<&SideFigures<'_>>; 2], [first, second]: [&ComparedSide; 2]) -> Option<Uncompared> {
     let on = |figures: Option<&SideFigures<'_>>, side| {
-        figures.map_or_else(|| Standing::missing(side), |figures| Standing::of(figures, side))
+        figures.map_or_else(|| Standing::missing(side), Standing::of)
     };
     let one = Uncompared::of_case(a.or(b)?, on(a, first), on(b, second));
-    let interrupted = a.zip(b).is_some_and(|(a, b)| is_interrupted([a, b], second));
+    let interrupted = a.zip(b).is_some_and(|(a, b)| is_interrupted([a, b]));
     let kind = match one.kind {
         UncomparedKind::Lost if b.is_none() && second.is_published() => UncomparedKind::Neither,
         UncomparedKind::Lost if interrupted => UncomparedKind::Interrupted,
@@ -129,10 +126,10 @@ fn of_one([a, b]: [Option<&SideFigures<'_>>; 2], [first, second]: [&ComparedSide
 }
 
 /// Returns whether `a` lacks results by interruptions, and `b`, the second side, by nothing else.
-fn is_interrupted([a, b]: [&SideFigures<'_>; 2], second: &ComparedSide) -> bool {
-    a.without.iter().any(MissingResult::is_interrupted)
-        && b.absent(second).is_empty()
-        && b.without.iter().all(MissingResult::is_interrupted)
+fn is_interrupted([a, b]: [&SideFigures<'_>; 2]) -> bool {
+    a.without.iter().any(CaseMeasurement::is_interrupted)
+        && b.absent().is_empty()
+        && b.without.iter().all(CaseMeasurement::is_interrupted)
 }
 
 impl Uncompared {
@@ -149,61 +146,47 @@ impl Uncompared {
 
 /// Returns the first side's case as lost if the second side has only a similar case, and no main
 /// metric of the pair has a verdict; else `None`.
-fn replaced(
-    pair: &CasePair<'_, '_>,
-    compared: &[ComparedMetric],
-    [first, second]: [&ComparedSide; 2],
-) -> Option<Uncompared> {
+fn replaced([a, b]: [&SideFigures<'_>; 2], compared: &[&ComparedMetric]) -> Option<Uncompared> {
     use DifferenceVerdict::{Improvement, NoChange, Regression};
-    let judged = |c: &ComparedMetric| c.headline && matches!(c.verdict, Improvement | Regression | NoChange);
-    let differs = alike::difference(pair.a.case, pair.b.case);
-    if differs.is_empty() || second.is_published() || compared.iter().any(judged) {
+    let judged = |c: &&ComparedMetric| c.headline && matches!(c.verdict, Improvement | Regression | NoChange);
+    let differs = alike::difference(a.case, b.case);
+    if differs.is_empty() || b.side.is_published() || compared.iter().any(judged) {
         return None;
     }
     let instead = format!("compared with another case, {}, and inconclusive", differs.join(", "));
     let reason = Some(plimsoll_units::text::shown(&instead));
-    let b = Standing { reason, ..Standing::missing(second) };
-    Some(Uncompared::of_case(pair.a, Standing::of(pair.a, first), b))
+    let b = Standing { reason, ..Standing::missing(b.side) };
+    Some(Uncompared::of_case(a, Standing::of(a), b))
 }
 
 /// Returns a compared case if results are missing: as lost if a run of the second side has none.
-fn partly(pair: &CasePair<'_, '_>, [first, second]: [&ComparedSide; 2]) -> Option<Uncompared> {
-    let has: HashSet<*const Run> = pair.b.all.iter().map(|taken| ptr::from_ref(taken.run)).collect();
-    let interrupted = is_interrupted([pair.a, pair.b], second);
-    let lost = !second.is_published()
+fn partly([a, b]: [&SideFigures<'_>; 2]) -> Option<Uncompared> {
+    let has: HashSet<*const Run> = b.all.iter().map(|taken| ptr::from_ref(taken.run)).collect();
+    let interrupted = is_interrupted([a, b]);
+    let lost = !b.side.is_published()
         && !interrupted
-        && second.runs.iter().any(|run| !has.contains(&ptr::from_ref(run)));
-    if !lost && pair.a.without.is_empty() && pair.b.without.is_empty() {
+        && b.side.runs.iter().any(|run| !has.contains(&ptr::from_ref(run)));
+    if !lost && a.without.is_empty() && b.without.is_empty() {
         return None;
     }
-    let of_case = Uncompared::of_case(pair.b, Standing::of(pair.a, first), Standing::of(pair.b, second));
+    let of_case = Uncompared::of_case(b, Standing::of(a), Standing::of(b));
     Some(Uncompared { kind: if lost { UncomparedKind::Lost } else { UncomparedKind::Partly }, ..of_case })
 }
 
 /// Returns the metrics of a compared case that are not among `compared`.
-fn lone_metrics(
-    pair: &CasePair<'_, '_>,
-    compared: &[ComparedMetric],
-    second: &ComparedSide,
-) -> Vec<Uncompared> {
+fn lone_metrics([a, b]: [&SideFigures<'_>; 2], compared: &[&ComparedMetric]) -> Vec<Uncompared> {
     let known = |metric: &MetricResult| compared.iter().any(|c| c.metric == metric.name);
-    let (a, b) = (pair.a.metrics(), pair.b.metrics());
-    let mut lone: Vec<&MetricResult> = a.iter().copied().filter(|m| !known(m)).collect();
-    lone.extend(b.iter().copied().filter(|m| !known(m) && !a.iter().any(|known| known.name == m.name)));
     let one = |metric: &MetricResult| {
-        let on = |all: &[&MetricResult], figures: &SideFigures<'_>| {
-            let own = all.iter().copied().find(|m| m.name == metric.name);
-            Standing::of_metric(own, metric, figures)
-        };
-        let (a, b) = (on(&a, pair.a), on(&b, pair.b));
-        let one = Uncompared { metric: Some(metric.name.clone()), ..Uncompared::of_case(pair.b, a, b) };
-        let ungated = plimsoll_bench::is_informative(pair.b.case, &metric.name) || second.is_published();
+        let [of_a, of_b] = [a, b].map(|figures| Standing::of_metric(figures, metric));
+        let one = Uncompared { metric: Some(metric.name.clone()), ..Uncompared::of_case(b, of_a, of_b) };
+        let ungated = plimsoll_bench::is_informative(b.case, &metric.name) || b.side.is_published();
         match one.kind {
             UncomparedKind::Lost if ungated => Uncompared { kind: UncomparedKind::Partly, ..one },
             _ => one,
         }
     };
-    lone.into_iter().map(one).collect()
+    let all = distinct_metrics([a, b].into_iter().flat_map(SideFigures::metrics));
+    all.into_iter().filter(|metric| !known(metric)).map(one).collect()
 }
 
 impl Standing {
@@ -212,16 +195,16 @@ impl Standing {
         self.status.map_or(MISSING_CASE, Status::word)
     }
 
-    fn of(figures: &SideFigures<'_>, side: &ComparedSide) -> Self {
-        let absent = figures.absent(side);
+    fn of(figures: &SideFigures<'_>) -> Self {
+        let absent = figures.absent();
         let (ok, of) = (figures.all.len(), figures.all.len() + figures.without.len() + absent.len());
         let last = figures.without.last();
-        let status = if ok > 0 { Some(Status::Ok) } else { last.map(|without| without.status) };
-        let shown = figures.all.last().map(|taken| taken.measurement).or(last.map(|w| w.measurement));
-        let headline = shown.and_then(|m: &Measurement| m.metrics.first());
-        let why = |without: &MissingResult<'_>| {
-            let reason = without.reason.as_deref().unwrap_or("no reason given");
-            if ok == 0 { reason.to_owned() } else { format!("{}: {reason}", without.status.word()) }
+        let headline = figures.all.last().or(last).and_then(|taken| taken.measurement.metrics.first());
+        let last = last.map(|taken| taken.measurement.effective_status());
+        let status = if ok > 0 { Some(Status::Ok) } else { last.as_ref().map(|(status, _)| *status) };
+        let why = |(status, reason): (Status, Option<String>)| {
+            let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
+            if ok == 0 { reason } else { format!("{}: {reason}", status.word()) }
         };
         let lacks = || (!absent.is_empty()).then(|| format!("{MISSING_CASE}: {}", lacks(&absent)));
         let reason = last.map(why).or_else(lacks);
@@ -241,8 +224,9 @@ impl Standing {
         Self { status: None, reason: Some(reason.to_owned()), ok: 0, of: 0, value: None, unit: None }
     }
 
-    /// Returns the state of metric `wanted` on a side; `own` is the metric there, if present.
-    fn of_metric(own: Option<&MetricResult>, wanted: &MetricResult, figures: &SideFigures<'_>) -> Self {
+    /// Returns the state of the metric named like `wanted` on the side of `figures`.
+    fn of_metric(figures: &SideFigures<'_>, wanted: &MetricResult) -> Self {
+        let own = figures.metrics().into_iter().find(|metric| metric.name == wanted.name);
         let is_usable = || figures.metric(wanted).is_some_and(|runs| !runs.is_empty());
         let (status, reason) = match own {
             None => (None, Some("the case has no such metric there".to_owned())),
