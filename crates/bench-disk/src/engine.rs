@@ -22,9 +22,6 @@ use queue::Queue;
 
 /// An I/O engine: `depth` slots, each with a buffer of one block.
 pub(crate) trait Engine {
-    /// Returns which engine this is, such as psync or mmap; for io_uring, also what it polls.
-    fn kind(&self) -> DiskEngine;
-
     /// Returns the queue depth: the number of slots, each with a buffer and at most one transfer.
     fn depth(&self) -> usize;
 
@@ -49,11 +46,6 @@ pub(crate) trait Engine {
 
     /// Unmaps file pages so that they can leave the page cache; only the mmap engine has any.
     fn release_pages(&mut self) {}
-
-    /// Describes a refused kernel feature (registered buffers) and its remedy; `None` if none was.
-    fn remark(&self) -> Option<String> {
-        None
-    }
 }
 
 /// Any engine. Loops use `with_engine!`: dynamic dispatch adds 6 ns per transfer.
@@ -92,11 +84,19 @@ impl AnyEngine {
     }
 }
 
-/// An engine, and the reason for a fallback.
+/// An engine, and facts about it.
 pub(crate) struct Opened {
     pub(crate) engine: AnyEngine,
-    /// Reason why the requested engine is not available.
+    pub(crate) about: EngineInfo,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EngineInfo {
+    pub(crate) kind: DiskEngine,
+    /// Reason for another engine than requested.
     pub(crate) fell_back: Option<String>,
+    /// Feature that the kernel did not grant, with a remedy.
+    pub(crate) remark: Option<String>,
 }
 
 /// Opens engine `kind` on `files` (`Request::file` is an index) with `depth` buffers of `block`
@@ -111,11 +111,14 @@ pub(crate) fn open_on(
     access: AccessOrder,
     clock: TickClock,
 ) -> Result<Opened, RingError> {
-    let whole = |engine| Ok(Opened { engine, fell_back: None });
-    let calls =
-        || Ok::<_, RingError>(AnyEngine::Calls(OneAtATime::new(Calls(files.to_vec()), block, clock)?));
+    let whole = |engine| Ok(Opened { engine, about: EngineInfo { kind, fell_back: None, remark: None } });
+    let calls = |fell_back| {
+        let engine = AnyEngine::Calls(OneAtATime::new(Calls(files.to_vec()), block, clock)?);
+        let about = EngineInfo { kind: DiskEngine::Psync, fell_back, remark: None };
+        Ok::<_, RingError>(Opened { engine, about })
+    };
     match kind {
-        DiskEngine::Psync => whole(calls()?),
+        DiskEngine::Psync => calls(None),
         DiskEngine::Mmap => {
             whole(AnyEngine::Mapping(OneAtATime::new(Mapping::new(files, access)?, block, clock)?))
         }
@@ -124,22 +127,23 @@ pub(crate) fn open_on(
         DiskEngine::Libaio => match LinuxAio::new(files, depth, block, clock) {
             Ok(aio) => whole(AnyEngine::Aio(aio)),
             Err(RingError::Enter(errno)) => {
-                let why = format!("io_setup(2) failed: {errno}; raise the sysctl fs.aio-max-nr");
-                Ok(Opened { engine: calls()?, fell_back: Some(why) })
+                calls(Some(format!("io_setup(2) failed: {errno}; raise the sysctl fs.aio-max-nr")))
             }
             Err(error) => Err(error),
         },
         DiskEngine::IoUring(polling) => match Queue::new(files, depth, block, polling, clock) {
-            Ok(queue) => whole(AnyEngine::Queue(queue)),
-            Err(RingError::Unavailable(why)) => {
-                Ok(Opened { engine: calls()?, fell_back: Some(why.to_string()) })
+            Ok(queue) => {
+                let about = EngineInfo { kind, fell_back: None, remark: queue.remark() };
+                Ok(Opened { engine: AnyEngine::Queue(queue), about })
             }
+            Err(RingError::Unavailable(why)) => calls(Some(why.to_string())),
             // A device without polling queues fails at the first transfer.
             Err(RingError::Enter(Errno::OPNOTSUPP | Errno::INVAL)) if polling.completion => {
                 let less = DiskEngine::IoUring(Polling { completion: false, ..polling });
-                let opened = open_on(less, files, depth, block, access, clock)?;
-                let why = "the device or its driver has no queues to poll (nvme.poll_queues)".to_owned();
-                Ok(Opened { fell_back: Some(opened.fell_back.unwrap_or(why)), ..opened })
+                let mut opened = open_on(less, files, depth, block, access, clock)?;
+                let why = || "the device or its driver has no queues to poll (nvme.poll_queues)".to_owned();
+                opened.about.fell_back.get_or_insert_with(why);
+                Ok(opened)
             }
             Err(error) => Err(error),
         },

@@ -22,10 +22,6 @@ impl LinuxAio {
 }
 
 impl Engine for LinuxAio {
-    fn kind(&self) -> DiskEngine {
-        DiskEngine::Libaio
-    }
-
     fn depth(&self) -> usize {
         self.aio.depth()
     }

@@ -31,10 +31,6 @@ impl Nothing {
 }
 
 impl Engine for Nothing {
-    fn kind(&self) -> DiskEngine {
-        DiskEngine::Null
-    }
-
     fn depth(&self) -> usize {
         self.depth
     }
@@ -88,8 +84,6 @@ impl Engine for Nothing {
 pub(crate) struct NoCall;
 
 impl Transfer for NoCall {
-    const ENGINE_KIND: DiskEngine = DiskEngine::NullCall;
-
     fn read(&mut self, _: usize, _: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         Ok(buffer.len())
     }

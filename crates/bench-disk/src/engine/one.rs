@@ -10,8 +10,6 @@ use plimsoll_metal::uring::transfer_buffer;
 
 /// Synchronous I/O of one transfer.
 pub(crate) trait Transfer {
-    const ENGINE_KIND: DiskEngine;
-
     /// Reads at byte `offset` of file number `file` into `buffer`; returns the bytes read, 0 at the
     /// end of the file.
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
@@ -31,8 +29,6 @@ pub(crate) trait Transfer {
 pub(crate) struct Calls(pub(super) Vec<Arc<TestFile>>);
 
 impl Transfer for Calls {
-    const ENGINE_KIND: DiskEngine = DiskEngine::Psync;
-
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         let mut slices = [IoSliceMut::new(buffer)];
         rustix::io::preadv2(self.file(file)?, &mut slices, offset, ReadWriteFlags::empty())
@@ -70,8 +66,6 @@ impl Mapping {
 }
 
 impl Transfer for Mapping {
-    const ENGINE_KIND: DiskEngine = DiskEngine::Mmap;
-
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         let mapped = self.mapped.get(file).ok_or(Errno::BADF)?;
         Ok(mapped.read(usize::try_from(offset).map_err(|_| Errno::OVERFLOW)?, buffer))
@@ -140,10 +134,6 @@ impl<T: Transfer> OneAtATime<T> {
 }
 
 impl<T: Transfer> Engine for OneAtATime<T> {
-    fn kind(&self) -> DiskEngine {
-        T::ENGINE_KIND
-    }
-
     fn depth(&self) -> usize {
         1
     }

@@ -25,6 +25,14 @@ impl Queue {
         Ok(queue)
     }
 
+    /// Describes a refused kernel feature (registered buffers) and its remedy; `None` if none was.
+    pub(super) fn remark(&self) -> Option<String> {
+        let errno = self.ring.granted().buffers.err()?;
+        Some(format!(
+            "the kernel did not register the buffers ({errno}), so each transfer costs more CPU time; raise the limit of locked memory (ulimit -l)"
+        ))
+    }
+
     /// Fails if the device of `files` cannot poll for completions, by reading a block. An empty
     /// file needs no device access, so a block is written first and cut off again.
     fn show_polling(&mut self, files: &[Arc<TestFile>]) -> Result<(), RingError> {
@@ -53,10 +61,6 @@ impl Queue {
 }
 
 impl Engine for Queue {
-    fn kind(&self) -> DiskEngine {
-        DiskEngine::IoUring(self.ring.polling())
-    }
-
     fn depth(&self) -> usize {
         self.ring.depth()
     }
@@ -87,13 +91,6 @@ impl Engine for Queue {
     fn done(&self) -> &[Completion] {
         &self.done
     }
-
-    fn remark(&self) -> Option<String> {
-        let errno = self.ring.granted().buffers.err()?;
-        Some(format!(
-            "the kernel did not register the buffers ({errno}), so each transfer costs more CPU time; raise the limit of locked memory (ulimit -l)"
-        ))
-    }
 }
 
 #[cfg(test)]
@@ -112,8 +109,8 @@ mod tests {
         let file = Arc::new(file);
         let polling = Polling { completion: true, ..Polling::default() };
         let mut opened = open(DiskEngine::IoUring(polling), &file, 1, 4096).expect("open");
-        let kind = opened.engine.as_dyn().kind();
-        assert_eq!(kind != DiskEngine::IoUring(polling), opened.fell_back.is_some());
+        let fell_back = opened.about.fell_back.is_some();
+        assert_eq!(opened.about.kind != DiskEngine::IoUring(polling), fell_back);
         assert_eq!(rustix::fs::fstat(&file).expect("stat").st_size, 0, "it is still to be appended to");
         for op in [RequestKind::Write, RequestKind::Read] {
             let request = Request { slot: 0, op, file: 0, offset: 0, start: 0, len: 4096 };

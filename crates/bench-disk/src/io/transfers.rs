@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::backing::TestFile;
 use crate::device::{Busy, DeviceCheck, DirectionBytes};
-use crate::engine::{AnyEngine, open_on};
+use crate::engine::{Opened, open_on};
 use crate::fact::{self, COUNT, ENGINE, FILE_BYTES, PAGE_CACHE, VOLUME};
 use crate::io::reached::{Reached, depth_missed, mean, rate_missed};
 use crate::job::fits_sectors;
 use crate::load::{
-    self, BlockWalk, CAP_NS, Count, DiskThreads, DriverError, EngineInfo, Ledger, LoadError, LoadOptions,
-    Portion, StartSchedule, TestData, TransferSource, TransferTally, WalkExtent, derive,
+    self, BlockWalk, CAP_NS, Count, DiskThreads, DriverError, Ledger, LoadError, LoadOptions, Portion,
+    StartSchedule, TestData, TransferSource, TransferTally, WalkExtent, derive,
 };
 use crate::metrics;
 use crate::storage::{CaseFiles, ToolFiles, memory_warning, renewal};
@@ -90,7 +90,7 @@ impl Transfers {
             let (manner, source, noise) = prepare_load(&job, files, extent, ledger, (id, thread), cx);
             let (tally, job) = (TransferTally::of(job.operation), job.clone());
             move || {
-                let (engine, about) = open_engine(&job, &manner.files, clock)?;
+                let Opened { engine, about } = open_engine(&job, &manner.files, clock)?;
                 Ok((load::create_load(engine, source, noise, manner, tally), about))
             }
         });
@@ -243,13 +243,8 @@ fn prepare_load(
 }
 
 /// Opens the engine of a thread, on which it must be called. If io_uring is refused (as in
-/// containers), direct transfers of depth 2 or more use libaio, all else psync. Returns also which
-/// engine it is, and the reason if that is another than requested.
-fn open_engine(
-    job: &DiskTransfers,
-    files: &[Arc<TestFile>],
-    clock: TickClock,
-) -> Result<(AnyEngine, EngineInfo), RingError> {
+/// containers), direct transfers of depth 2 or more use libaio, all else psync.
+fn open_engine(job: &DiskTransfers, files: &[Arc<TestFile>], clock: TickClock) -> Result<Opened, RingError> {
     let in_order =
         matches!(job.order, BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Backward);
     let access = if in_order { AccessOrder::Sequential } else { AccessOrder::Random };
@@ -265,17 +260,15 @@ fn open_engine(
     let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
     let open = |kind| open_on(kind, files, depth, block, access, clock);
     let mut opened = open(kind)?;
-    let used = opened.engine.as_dyn().kind();
-    let is_refused = matches!(kind, DiskEngine::IoUring(_)) && used == DiskEngine::Psync;
+    let is_refused = matches!(kind, DiskEngine::IoUring(_)) && opened.about.kind == DiskEngine::Psync;
     if is_refused && depth >= 2 && job.cache == CacheMode::Direct && !trims {
         let second = open(DiskEngine::Libaio)?;
-        if second.fell_back.is_none() {
-            opened.engine = second.engine;
+        if second.about.fell_back.is_none() {
+            (opened.engine, opened.about.kind) = (second.engine, second.about.kind);
         }
     }
-    let engine = opened.engine.as_dyn();
-    let (kind, remark) = (engine.kind(), engine.remark());
-    Ok((opened.engine, EngineInfo { kind, fell_back: instead.or(opened.fell_back), remark }))
+    opened.about.fell_back = instead.or(opened.about.fell_back);
+    Ok(opened)
 }
 
 /// Converts the failure of a load on `path` to that of a case. Wrong data is a wrong answer, unless

@@ -4,20 +4,11 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
+use crate::engine::EngineInfo;
 use crate::load::{DiskLoad, LoadError, Portion, TransferTally};
-use plimsoll_model::job::disk::DiskEngine;
 
 /// Idle ns after which a load ends: the parent may be stopped, and writes wear a disk.
 const UNASKED_NS: u64 = 1_000_000_000;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EngineInfo {
-    pub(crate) kind: DiskEngine,
-    /// Reason for another engine than requested.
-    pub(crate) fell_back: Option<String>,
-    /// Feature that the kernel did not grant.
-    pub(crate) remark: Option<String>,
-}
 
 /// Failure of the load's thread.
 #[derive(Debug, thiserror::Error)]
@@ -186,9 +177,10 @@ mod tests {
     use super::*;
     use crate::backing::TestFile;
     use crate::backing::fixture::{open, test_file};
+    use crate::engine::Opened;
     use crate::load::{self, BlockWalk, CAP_NS, LoadOptions, TestData, TransferSource, WalkExtent};
     use crate::storage::{CHUNK, refill};
-    use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
+    use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
     use plimsoll_model::sample::CannotMeasure;
 
     struct Rig {
@@ -204,8 +196,7 @@ mod tests {
     }
 
     fn make(file: &Arc<TestFile>) -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> {
-        let engine = open(DiskEngine::Psync, file, 1, 4096)?.engine;
-        let about = EngineInfo { kind: DiskEngine::Psync, fell_back: None, remark: None };
+        let Opened { engine, about } = open(DiskEngine::Psync, file, 1, 4096)?;
         let extent = WalkExtent::of_blocks((CHUNK / 4096) as u64, 4096);
         let walk = BlockWalk::new(BlockOrder::Random, extent, 1);
         let source = TransferSource::new(DiskOperation::Read, WriteThrough::No, BlockSizes::One(4096), walk);

@@ -11,7 +11,7 @@ use super::*;
 use crate::load::{BlockWalk, WalkExtent};
 use plimsoll_metal::uring::{Completion, RingError, monotonic_ns};
 use plimsoll_model::job::disk::{
-    ArrivalProcess, BlockOrder, BlockSizes, DiskEngine, DiskOperation, Flush, SyncCall, WriteThrough,
+    ArrivalProcess, BlockOrder, BlockSizes, DiskOperation, Flush, SyncCall, WriteThrough,
 };
 use plimsoll_stats::Times;
 use plimsoll_units::quantity::parse_sizes;
@@ -76,10 +76,6 @@ impl Scripted {
 }
 
 impl Engine for Scripted {
-    fn kind(&self) -> DiskEngine {
-        DiskEngine::PLAIN
-    }
-
     fn depth(&self) -> usize {
         self.buffers.len()
     }

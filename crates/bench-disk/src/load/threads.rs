@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::load::driver::{Driver, DriverCommand, DriverError, EngineInfo};
+use crate::engine::EngineInfo;
+use crate::load::driver::{Driver, DriverCommand, DriverError};
 use crate::load::{DiskLoad, LoadError, Portion, TransferTally};
 use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::usage::usage;

@@ -72,11 +72,6 @@ impl<F: AsFd> Ring<F> {
         Ok(Ring { uring, slots, polling, granted, not_send: PhantomData })
     }
 
-    /// Returns the polling mode of the ring.
-    pub fn polling(&self) -> Polling {
-        self.polling
-    }
-
     /// Returns the features granted by the kernel.
     pub fn granted(&self) -> Granted {
         self.granted
