@@ -5,17 +5,16 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::backing::TestFile;
+use plimsoll_metal::aio::Aio;
 use plimsoll_metal::mapped::{AccessOrder, Mapped, MappingUse};
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::{Completion, Polling, Request, RequestKind, Ring, RingError, WaitEnd};
 use plimsoll_model::job::disk::DiskEngine;
 
-mod linux_aio;
 mod nothing;
 mod one;
 mod queue;
 
-use linux_aio::LinuxAio;
 use nothing::{NoCall, Nothing};
 use one::{Calls, Mapping, OneAtATime};
 use queue::Queue;
@@ -51,9 +50,9 @@ pub(crate) trait Engine {
 /// Any engine. Loops use `with_engine!`: dynamic dispatch adds 6 ns per transfer.
 pub(crate) enum AnyEngine {
     /// See [`DiskEngine::IoUring`].
-    Queue(Queue),
+    Queue(Queue<Ring<Arc<TestFile>>>),
     /// See [`DiskEngine::Libaio`].
-    Aio(LinuxAio),
+    Aio(Queue<Aio<Arc<TestFile>>>),
     /// See [`DiskEngine::Psync`].
     Calls(OneAtATime<Calls>),
     /// See [`DiskEngine::Mmap`].
@@ -124,8 +123,8 @@ pub(crate) fn open_on(
         }
         DiskEngine::Null => whole(AnyEngine::Nothing(Nothing::new(depth, block, clock)?)),
         DiskEngine::NullCall => whole(AnyEngine::NoCall(OneAtATime::new(NoCall, block, clock)?)),
-        DiskEngine::Libaio => match LinuxAio::new(files, depth, block, clock) {
-            Ok(aio) => whole(AnyEngine::Aio(aio)),
+        DiskEngine::Libaio => match Aio::new(files.to_vec(), depth, block) {
+            Ok(aio) => whole(AnyEngine::Aio(Queue::of(aio.stamped_by(clock)))),
             Err(RingError::Enter(errno)) => {
                 calls(Some(format!("io_setup(2) failed: {errno}; raise the sysctl fs.aio-max-nr")))
             }

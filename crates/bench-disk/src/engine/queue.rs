@@ -1,14 +1,22 @@
-//! Asynchronous engine by io_uring.
+//! Asynchronous engines by io_uring, and by io_submit(2), like libaio.
 
 use super::*;
+use plimsoll_metal::io::slots::SlotEngine;
 
-/// Many transfers in flight, through a ring.
-pub(crate) struct Queue {
-    ring: Ring<Arc<TestFile>>,
+/// Many transfers in flight; each batch is submitted by a call.
+pub(crate) struct Queue<R> {
+    ring: R,
     done: Vec<Completion>,
 }
 
-impl Queue {
+impl<R: SlotEngine<Arc<TestFile>>> Queue<R> {
+    pub(super) fn of(ring: R) -> Self {
+        let done = Vec::with_capacity(ring.depth());
+        Queue { ring, done }
+    }
+}
+
+impl Queue<Ring<Arc<TestFile>>> {
     /// Opens a ring with `depth` buffers of `block` bytes. Fails if the device refuses `polling`.
     pub(super) fn new(
         files: &[Arc<TestFile>],
@@ -18,7 +26,7 @@ impl Queue {
         clock: TickClock,
     ) -> Result<Self, RingError> {
         let ring = Ring::on(files.to_vec(), depth, block, polling)?.stamped_by(clock);
-        let mut queue = Queue { ring, done: Vec::with_capacity(depth) };
+        let mut queue = Queue::of(ring);
         if polling.completion {
             queue.show_polling(files)?;
         }
@@ -60,7 +68,7 @@ impl Queue {
     }
 }
 
-impl Engine for Queue {
+impl<R: SlotEngine<Arc<TestFile>>> Engine for Queue<R> {
     fn depth(&self) -> usize {
         self.ring.depth()
     }
@@ -79,12 +87,12 @@ impl Engine for Queue {
     }
 
     fn submit(&mut self) -> Result<(), RingError> {
-        self.ring.submit().map(|_| ())
+        self.ring.submit()
     }
 
     fn wait(&mut self, patience: WaitEnd) -> Result<(), RingError> {
         self.done.clear();
-        self.ring.wait_within(patience, &mut self.done).map(|_| ())
+        self.ring.wait_within(patience, &mut self.done)
     }
 
     #[inline]

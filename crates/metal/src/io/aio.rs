@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::slots::{Slots, has_slots};
+use super::slots::{SlotEngine, Slots, has_slots};
 use crate::ticks::TickClock;
 use crate::uring::{Completion, Request, RequestKind, RingError, WaitEnd};
 
@@ -84,9 +84,43 @@ impl<F: AsFd> Aio<F> {
         })
     }
 
-    /// Queues a request for [`Aio::submit`]. Fails if the slot is busy, the bytes exceed its
-    /// buffer, the file does not exist, or for a trim.
-    pub fn push(&mut self, request: Request) -> Result<(), RingError> {
+    /// Executes queued syncs with fsync(2) and fdatasync(2), like fio: AIO has no such request.
+    fn make_calls(&mut self) {
+        let call = |slots: &Slots<F>| {
+            let queued = slots.queued.iter().enumerate();
+            queued.filter_map(|(at, slot)| Some((at, slots.waiting(*slot)?))).find(|(_, it)| it.op.is_sync())
+        };
+        while let Some((at, request)) = call(&self.slots) {
+            let slot = self.slots.queued.remove(at);
+            self.slots.release(slot);
+            let submitted_ns = self.slots.clock.now_ns();
+            let file = &self.slots.files[request.file];
+            let done = match request.op {
+                RequestKind::Sync => rustix::fs::fsync(file),
+                _ => rustix::fs::fdatasync(file),
+            };
+            let completed_ns = self.slots.clock.now_ns();
+            let outcome = done.map(|()| 0);
+            let accepted_ns = submitted_ns;
+            self.ready.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
+        }
+    }
+
+    fn reap(&mut self, count: usize, done: &mut Vec<Completion>) {
+        let completed_ns = self.slots.clock.now_ns();
+        for event in &self.events[..count.min(self.events.len())] {
+            done.extend(self.slots.complete(event.data, completed_ns, |_| {
+                usize::try_from(event.result).map_err(|_| {
+                    let number = i32::try_from(event.result.saturating_neg()).unwrap_or(libc::EIO);
+                    Errno::from_raw_os_error(number)
+                })
+            }));
+        }
+    }
+}
+
+impl<F: AsFd> SlotEngine<F> for Aio<F> {
+    fn push(&mut self, request: Request) -> Result<(), RingError> {
         let (data, descriptor) = self.slots.checked(&request)?;
         let out_of_range = self.slots.out_of_range(&request);
         let Request { slot, op, offset, len, .. } = request;
@@ -113,8 +147,7 @@ impl<F: AsFd> Aio<F> {
         Ok(())
     }
 
-    /// Submits the queued requests, executes queued syncs; after an error refused ones stay queued.
-    pub fn submit(&mut self) -> Result<(), RingError> {
+    fn submit(&mut self) -> Result<(), RingError> {
         self.make_calls();
         while !self.slots.queued.is_empty() {
             self.pointers.clear();
@@ -141,31 +174,7 @@ impl<F: AsFd> Aio<F> {
         Ok(())
     }
 
-    /// Executes queued syncs with fsync(2) and fdatasync(2), like fio: AIO has no such request.
-    fn make_calls(&mut self) {
-        let call = |slots: &Slots<F>| {
-            let queued = slots.queued.iter().enumerate();
-            queued.filter_map(|(at, slot)| Some((at, slots.waiting(*slot)?))).find(|(_, it)| it.op.is_sync())
-        };
-        while let Some((at, request)) = call(&self.slots) {
-            let slot = self.slots.queued.remove(at);
-            self.slots.release(slot);
-            let submitted_ns = self.slots.clock.now_ns();
-            let file = &self.slots.files[request.file];
-            let done = match request.op {
-                RequestKind::Sync => rustix::fs::fsync(file),
-                _ => rustix::fs::fdatasync(file),
-            };
-            let completed_ns = self.slots.clock.now_ns();
-            let outcome = done.map(|()| 0);
-            let accepted_ns = submitted_ns;
-            self.ready.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
-        }
-    }
-
-    /// Submits the queue, waits up to `patience` for a completion if a request is in flight, and
-    /// appends all completions to `done`. A failed request has its error in its completion.
-    pub fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<(), RingError> {
+    fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<(), RingError> {
         self.submit()?;
         let called = !self.ready.is_empty();
         done.append(&mut self.ready);
@@ -199,18 +208,6 @@ impl<F: AsFd> Aio<F> {
                     errno => return Err(RingError::Enter(errno)),
                 },
             }
-        }
-    }
-
-    fn reap(&mut self, count: usize, done: &mut Vec<Completion>) {
-        let completed_ns = self.slots.clock.now_ns();
-        for event in &self.events[..count.min(self.events.len())] {
-            done.extend(self.slots.complete(event.data, completed_ns, |_| {
-                usize::try_from(event.result).map_err(|_| {
-                    let number = i32::try_from(event.result.saturating_neg()).unwrap_or(libc::EIO);
-                    Errno::from_raw_os_error(number)
-                })
-            }));
         }
     }
 }

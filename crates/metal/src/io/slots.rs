@@ -1,5 +1,6 @@
 //! Slots of an asynchronous engine: each has a page-aligned buffer and at most one request.
 
+use std::ops::DerefMut;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::ptr::NonNull;
 
@@ -7,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::buffer::Buffer;
 use crate::ticks::TickClock;
-use crate::uring::{Completion, MAX_BLOCK, MAX_DEPTH, Request, RingError, transfer_buffer};
+use crate::uring::{Completion, MAX_BLOCK, MAX_DEPTH, Request, RingError, WaitEnd, transfer_buffer};
 
 #[derive(Debug, Clone, Copy)]
 enum SlotState {
@@ -165,6 +166,20 @@ impl<F: AsFd> Slots<F> {
     pub(super) fn out_of_range(&self, request: &Request) -> RingError {
         RingError::Range { start: request.start, len: request.len, block: self.block }
     }
+}
+
+/// An engine that carries out the requests of its slots on files `F`.
+pub trait SlotEngine<F>: DerefMut<Target = Slots<F>> {
+    /// Queues a request for [`SlotEngine::submit`]. Fails if its slot does not exist or is in use,
+    /// its file or bytes are out of range, or the engine has no such operation.
+    fn push(&mut self, request: Request) -> Result<(), RingError>;
+
+    /// Submits the queued requests; after an error refused ones stay queued.
+    fn submit(&mut self) -> Result<(), RingError>;
+
+    /// Submits the queue, waits up to `patience` for a completion if a request is in flight, and
+    /// appends all completions to `done`. A failed request has its error in its completion.
+    fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<(), RingError>;
 }
 
 /// Gives an engine its slots' functions and the choice of their clock.

@@ -9,7 +9,7 @@ use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
-use super::slots::{Slots, has_slots};
+use super::slots::{SlotEngine, Slots, has_slots};
 use crate::ticks::TickClock;
 
 mod error;
@@ -77,18 +77,6 @@ impl<F: AsFd> Ring<F> {
         self.granted
     }
 
-    /// Queues a request; [`Ring::submit`] hands the batch to the kernel. Fails if the slot does not
-    /// exist or is in use, or if the file or the bytes are out of range.
-    pub fn push(&mut self, request: Request) -> Result<(), RingError> {
-        let entry = self.entry(request)?.user_data(request.slot as u64);
-        // SAFETY: the buffer is in our region, which outlives the request (see `drop`); nothing
-        // refers to it until the slot is idle again. `self.slots` keeps the file open.
-        let pushed = unsafe { self.uring.submission().push(&entry) };
-        pushed.map_err(|_| RingError::Slot { slot: request.slot, depth: self.depth() })?;
-        self.slots.queue(request);
-        Ok(())
-    }
-
     fn entry(&self, request: Request) -> Result<squeue::Entry, RingError> {
         let Request { slot, op, file, offset, len, .. } = request;
         let (data, descriptor) = self.slots.checked(&request)?;
@@ -137,9 +125,45 @@ impl<F: AsFd> Ring<F> {
         })
     }
 
-    /// Submits the queued requests, returns their number; after an error refused ones stay queued.
-    pub fn submit(&mut self) -> Result<usize, RingError> {
-        let mut taken = 0;
+    /// Submits queued requests, waits until `at_least` are finished (or all in flight), and appends
+    /// all finished ones, failed or not, to `done`.
+    pub fn wait(&mut self, at_least: usize, done: &mut Vec<Completion>) -> Result<(), RingError> {
+        self.submit()?;
+        let wanted = at_least.min(self.slots.in_flight);
+        while self.uring.completion().len() < wanted {
+            match self.uring.submit_and_wait(wanted).map_err(errno_of) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(RingError::Enter(errno)),
+            }
+        }
+        self.reap(done);
+        Ok(())
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        let completed_ns = self.slots.clock.now_ns();
+        for entry in self.uring.completion() {
+            done.extend(self.slots.complete(entry.user_data(), completed_ns, |request| {
+                usize::try_from(entry.result())
+                    .map(|moved| if request.op == RequestKind::Trim { request.len } else { moved })
+                    .map_err(|_| Errno::from_raw_os_error(entry.result().saturating_neg()))
+            }));
+        }
+    }
+}
+
+impl<F: AsFd> SlotEngine<F> for Ring<F> {
+    fn push(&mut self, request: Request) -> Result<(), RingError> {
+        let entry = self.entry(request)?.user_data(request.slot as u64);
+        // SAFETY: the buffer is in our region, which outlives the request (see `drop`); nothing
+        // refers to it until the slot is idle again. `self.slots` keeps the file open.
+        let pushed = unsafe { self.uring.submission().push(&entry) };
+        pushed.map_err(|_| RingError::Slot { slot: request.slot, depth: self.depth() })?;
+        self.slots.queue(request);
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<(), RingError> {
         while !self.slots.queued.is_empty() {
             let submitted_ns = self.slots.clock.now_ns();
             let count = match self.uring.submit().map_err(errno_of) {
@@ -150,57 +174,30 @@ impl<F: AsFd> Ring<F> {
             // A polling kernel thread takes all of them.
             let count = if self.polling.submission { self.slots.queued.len() } else { count };
             self.slots.accept(count, submitted_ns);
-            taken += count;
         }
-        Ok(taken)
+        Ok(())
     }
 
-    /// Submits queued requests, waits until `at_least` are finished (or all in flight), and appends
-    /// all finished ones, failed or not, to `done`; returns their number.
-    pub fn wait(&mut self, at_least: usize, done: &mut Vec<Completion>) -> Result<usize, RingError> {
+    fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<(), RingError> {
+        let WaitEnd::Nanoseconds(ns) = patience else { return self.wait(1, done) };
         self.submit()?;
-        let wanted = at_least.min(self.slots.in_flight);
-        while self.uring.completion().len() < wanted {
-            match self.uring.submit_and_wait(wanted).map_err(errno_of) {
-                Ok(_) | Err(Errno::INTR) => {}
+        if self.slots.in_flight > 0 && self.uring.completion().is_empty() {
+            let entered = if ns > 0 && self.uring.params().is_feature_ext_arg() {
+                let longest =
+                    types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
+                let arguments = types::SubmitArgs::new().timespec(&longest);
+                self.uring.submitter().submit_with_args(1, &arguments)
+            } else {
+                // Deferred completions come only to a thread that enters the kernel for them.
+                self.ask_for_completions(0)
+            };
+            match entered.map_err(errno_of) {
+                Ok(_) | Err(Errno::INTR | Errno::TIME) => {}
                 Err(errno) => return Err(RingError::Enter(errno)),
             }
         }
-        Ok(self.reap(done))
-    }
-
-    /// Waits like [`Ring::wait`] for one completion, but at most `patience`; may append none.
-    pub fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<usize, RingError> {
-        let WaitEnd::Nanoseconds(ns) = patience else { return self.wait(1, done) };
-        self.submit()?;
-        if self.slots.in_flight == 0 || !self.uring.completion().is_empty() {
-            return Ok(self.reap(done));
-        }
-        let entered = if ns > 0 && self.uring.params().is_feature_ext_arg() {
-            let longest = types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
-            let arguments = types::SubmitArgs::new().timespec(&longest);
-            self.uring.submitter().submit_with_args(1, &arguments)
-        } else {
-            // Deferred completions are delivered only to a thread that enters the kernel for them.
-            self.ask_for_completions(0)
-        };
-        match entered.map_err(errno_of) {
-            Ok(_) | Err(Errno::INTR | Errno::TIME) => Ok(self.reap(done)),
-            Err(errno) => Err(RingError::Enter(errno)),
-        }
-    }
-
-    fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
-        let before = done.len();
-        let completed_ns = self.slots.clock.now_ns();
-        for entry in self.uring.completion() {
-            done.extend(self.slots.complete(entry.user_data(), completed_ns, |request| {
-                usize::try_from(entry.result())
-                    .map(|moved| if request.op == RequestKind::Trim { request.len } else { moved })
-                    .map_err(|_| Errno::from_raw_os_error(entry.result().saturating_neg()))
-            }));
-        }
-        done.len() - before
+        self.reap(done);
+        Ok(())
     }
 }
 

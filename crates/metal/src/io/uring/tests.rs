@@ -75,8 +75,8 @@ fn a_slot_in_use_lends_nothing_and_takes_nothing() {
     assert!(ring.buffer(0).is_none());
     assert!(ring.buffer_mut(0).is_none());
     assert_eq!(ring.push(read(0, 0, 4096)), Err(RingError::Slot { slot: 0, depth: 1 }));
-    assert_eq!(ring.submit(), Ok(1));
-    assert!(ring.buffer(0).is_none());
+    ring.submit().expect("submit");
+    assert!(ring.slots.in_flight == 1 && ring.buffer(0).is_none());
     waited(&mut ring, 1);
     assert!(ring.buffer(0).is_some());
     assert!(ring.buffer(1).is_none());
@@ -90,10 +90,11 @@ fn a_pipe_nobody_writes_to_keeps_the_whole_depth_in_flight_until_it_is_written()
     for slot in 0..4 {
         ring.push(read(slot, u64::MAX, 8)).expect("push");
     }
-    assert_eq!(ring.submit(), Ok(4));
+    ring.submit().expect("submit");
     assert_eq!(ring.slots.in_flight, 4);
     let mut done = Vec::new();
-    assert_eq!(ring.wait(0, &mut done), Ok(0));
+    ring.wait(0, &mut done).expect("wait");
+    assert_eq!(done, []);
     for _ in 0..4 {
         rustix::io::write(&writer, &[7; 8]).expect("write");
     }
@@ -304,15 +305,15 @@ fn waiting_within_a_time_ends_without_a_completion_and_finds_one_that_is_there()
     let (reader, writer) = rustix::pipe::pipe().expect("pipe");
     let Some(mut ring) = ring(reader, 2, 8) else { return };
     let mut done = Vec::new();
-    assert_eq!(ring.wait_within(WaitEnd::Nanoseconds(0), &mut done), Ok(0), "nothing is in flight");
+    ring.wait_within(WaitEnd::Nanoseconds(0), &mut done).expect("nothing is in flight");
     ring.push(read(0, u64::MAX, 8)).expect("push");
     for ns in [0, 1, 1_000_000] {
-        assert_eq!(ring.wait_within(WaitEnd::Nanoseconds(ns), &mut done), Ok(0));
+        ring.wait_within(WaitEnd::Nanoseconds(ns), &mut done).expect("wait");
     }
-    assert_eq!(ring.slots.in_flight, 1);
+    assert_eq!((done.len(), ring.slots.in_flight), (0, 1));
     rustix::io::write(&writer, &[1; 8]).expect("write");
-    assert_eq!(ring.wait_within(WaitEnd::Endless, &mut done), Ok(1));
-    assert_eq!(done[0].outcome, Ok(8));
+    ring.wait_within(WaitEnd::Endless, &mut done).expect("wait");
+    assert_eq!((done.len(), done[0].outcome), (1, Ok(8)));
 }
 
 /// With a submission-polling kernel thread, all requests return right, and dropping waits for them.
