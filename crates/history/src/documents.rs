@@ -45,7 +45,7 @@ pub(super) fn parse_start(id: &str, started: &str) -> Result<Timestamp, String> 
 /// Writes the document of `run` below `directory`, and syncs it; replaces an older one of this run.
 pub(super) fn write(directory: &Path, run: &Run, registry: &Registry) -> Result<(), StoreError> {
     let runs = directory.join(RUNS_DIRECTORY);
-    let file = runs.join(path_of(run).map_err(|why| StoreError::damaged(directory, why))?);
+    let file = runs.join(path_of(run).map_err(|why| StoreError::Damaged(directory.to_owned(), why))?);
     let month = file.parent().unwrap_or(&runs);
     let written = || -> io::Result<()> {
         create_private_dir(month)?;
@@ -53,12 +53,12 @@ pub(super) fn write(directory: &Path, run: &Run, registry: &Registry) -> Result<
         // The names of new directories are synced, too.
         month.ancestors().skip(1).take(3).try_for_each(synced)
     };
-    written().map_err(|e| StoreError::not_writable(&file, &e))
+    written().map_err(|e| StoreError::NotWritable(file.clone(), e))
 }
 
 pub(super) fn remove(file: &Path) -> Result<(), StoreError> {
     match fs::remove_file(file) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::not_writable(file, &e)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::NotWritable(file.to_owned(), e)),
         _ => Ok(()),
     }
 }
@@ -94,60 +94,45 @@ fn packed(document: &impl Serialize, to: &File) -> io::Result<()> {
     Ok(())
 }
 
-#[derive(Debug)]
-pub(super) enum UnreadDocument {
-    Damaged(String),
-    Refused(io::Error),
-}
-
-impl UnreadDocument {
-    /// Returns the error for `file` of the history: damaged, or not readable.
-    pub(super) fn of_file(self, file: &Path) -> StoreError {
-        match self {
-            Self::Damaged(why) => StoreError::damaged(file, why),
-            Self::Refused(e) => StoreError::not_readable(file, &e),
-        }
+/// Returns the error for `file`: not readable after a failed system call, damaged after any other.
+fn unread(file: &Path, error: io::Error) -> StoreError {
+    match error.raw_os_error() {
+        Some(_) => StoreError::NotReadable(file.to_owned(), error),
+        None => StoreError::Damaged(file.to_owned(), super::error::reason(&error)),
     }
 }
 
-impl From<io::Error> for UnreadDocument {
-    /// Maps an error with a system error number to `Refused`, any of unpacking to `Damaged`.
-    fn from(error: io::Error) -> Self {
-        match error.raw_os_error() {
-            Some(_) => Self::Refused(error),
-            None => Self::Damaged(super::error::reason(&error)),
-        }
-    }
-}
-
-/// Reads a run document (gzip) and returns its JSON text. Fails with `Refused` if a system call
+/// Reads a run document (gzip) and returns its JSON text. Fails with `NotReadable` if a system call
 /// fails, and with `Damaged` for a symbolic link, an irregular file, a text that cannot be unpacked
 /// or is not UTF-8, or more than [`MAX_BYTES`] of text.
-pub(super) fn read_unpacked(path: &Path) -> Result<String, UnreadDocument> {
+pub(super) fn read_unpacked(path: &Path) -> Result<String, StoreError> {
     let mut text = String::new();
     let unpacking =
         MultiGzDecoder::new(BufReader::with_capacity(1 << 16, regular(path)?)).take(MAX_BYTES + 1);
-    BufReader::with_capacity(1 << 16, unpacking).read_to_string(&mut text)?;
-    let too_large = || UnreadDocument::Damaged(format!("it is larger than {} MiB unpacked", MAX_BYTES >> 20));
-    (text.len() as u64 <= MAX_BYTES).then_some(text).ok_or_else(too_large)
+    let read = BufReader::with_capacity(1 << 16, unpacking).read_to_string(&mut text);
+    read.map_err(|e| unread(path, e))?;
+    let too_large = || format!("it is larger than {} MiB unpacked", MAX_BYTES >> 20);
+    let text = (text.len() as u64 <= MAX_BYTES).then_some(text).ok_or_else(too_large);
+    text.map_err(|why| StoreError::Damaged(path.to_owned(), why))
 }
 
-pub(super) fn regular(path: &Path) -> Result<File, UnreadDocument> {
+pub(super) fn regular(path: &Path) -> Result<File, StoreError> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
-    let damaged = |why: &str| UnreadDocument::Damaged(why.to_owned());
+    let damaged = |why: &str| StoreError::Damaged(path.to_owned(), why.to_owned());
     let file = opened.map_err(|e| match e.raw_os_error() {
         Some(number) if number == Errno::LOOP.raw_os_error() => damaged("it is a symbolic link"),
-        _ => UnreadDocument::from(e),
+        _ => unread(path, e),
     })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(damaged("it is not a regular file")) }
+    let about = file.metadata().map_err(|e| unread(path, e))?;
+    if about.is_file() { Ok(file) } else { Err(damaged("it is not a regular file")) }
 }
 
 /// Opens a regular file of the history; `None` if it is missing.
 pub(super) fn open_existing(path: &Path) -> Result<Option<File>, StoreError> {
     match regular(path) {
-        Err(UnreadDocument::Refused(e)) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        opened => opened.map(Some).map_err(|unread| unread.of_file(path)),
+        Err(StoreError::NotReadable(_, e)) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
     }
 }
 
@@ -175,7 +160,7 @@ pub(super) fn list_documents(directory: &Path) -> Result<Listing, StoreError> {
     let mut listing = Listing::default();
     let runs = directory.join(RUNS_DIRECTORY);
     match listing.collect(&runs, "") {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::not_readable(&runs, &e)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::NotReadable(runs, e)),
         _ => Ok(listing),
     }
 }
@@ -186,7 +171,7 @@ impl Listing {
             let entry = entry?;
             let path = entry.path();
             let Ok(name) = entry.file_name().into_string() else {
-                self.problems.push(StoreError::unused(&path, "its name is not UTF-8"));
+                self.problems.push(StoreError::Unused(path, "its name is not UTF-8".to_owned()));
                 continue;
             };
             if name.starts_with('.') {
@@ -202,11 +187,11 @@ impl Listing {
                 }));
             } else if kind.is_symlink() && path.is_dir() {
                 let why = "it is a symbolic link; put the directory itself in its place";
-                self.problems.push(StoreError::unused(&path, why));
+                self.problems.push(StoreError::Unused(path, why.to_owned()));
             } else if name.contains(".json") {
                 let advice = "'plimsoll history import' enters a document that is not compressed";
                 let why = format!("its name does not end in {SUFFIX}; {advice}");
-                self.problems.push(StoreError::unused(&path, &why));
+                self.problems.push(StoreError::Unused(path, why));
             }
         }
         Ok(())
@@ -217,11 +202,11 @@ impl Listing {
     fn collect_subdirectory(&mut self, directory: &Path, file: &str) {
         if file.matches('/').count() >= MAX_DEPTH {
             let why = format!("it is more than {MAX_DEPTH} directories below {RUNS_DIRECTORY}");
-            return self.problems.push(StoreError::unused(directory, &why));
+            return self.problems.push(StoreError::Unused(directory.to_owned(), why));
         }
         match self.collect(directory, &format!("{file}/")) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                self.problems.push(StoreError::not_readable(directory, &e));
+                self.problems.push(StoreError::NotReadable(directory.to_owned(), e));
             }
             _ => {}
         }

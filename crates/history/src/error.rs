@@ -1,102 +1,66 @@
 //! Errors of a history, each in one printable line with a remedy.
 
-use plimsoll_units::text::{shown, shown_path, shown_within};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Kind of a [`StoreError`], which decides the exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreErrorKind {
+use plimsoll_units::text::{shown, shown_path, shown_within};
+
+/// Reason why a history or its file at a path cannot be used, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
     /// The environment gives no default directory.
+    #[error(
+        "no place for the history: HOME is not set, or is not a directory; use --store DIR, or --store none to keep none"
+    )]
     NoDefaultDirectory,
     /// The history to read does not exist.
-    Missing,
-    /// The history cannot be created because its path is not a possible directory.
-    NoDirectory,
-    /// The history cannot be read or written.
-    Inaccessible,
-    /// The history is refused because its use is unsafe.
-    Refused,
-    /// A file of the history is damaged or foreign.
-    Damaged,
-    /// A file of the history is not used.
-    Unused,
-    /// No stored run matches.
-    NoSuchRun,
-    /// Several stored runs match.
-    Ambiguous,
-}
-
-/// Reason why a history cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub struct StoreError {
-    /// Kind.
-    pub kind: StoreErrorKind,
-    text: String,
+    #[error(
+        "there is no history yet: {path} does not exist; 'plimsoll run' with the same --store makes it",
+        path = shown_path(.0)
+    )]
+    Missing(PathBuf),
+    /// The history cannot be created because its path is not a possible directory, and why.
+    #[error("cannot make the history {path}: {1}; use another --store DIR", path = shown_path(.0))]
+    NoDirectory(PathBuf, &'static str),
+    /// The history is refused because its use is unsafe, and why.
+    #[error("history {path} is not used, for safety: {1}", path = shown_path(.0))]
+    Refused(PathBuf, String),
+    /// The history cannot be written.
+    #[error(
+        "cannot write the history {}: {}; use another --store DIR, or --store none to keep none",
+        shown_path(.0), reason(.1)
+    )]
+    NotWritable(PathBuf, io::Error),
+    /// The history or a file of it cannot be read.
+    #[error("cannot read {} of the history: {}; {}", shown_path(.0), reason(.1), read_advice(.1))]
+    NotReadable(PathBuf, io::Error),
+    /// A file of the history is damaged or foreign, and why.
+    #[error(
+        "{path} cannot be read: {1}; the other runs of the history do not need it: restore it from a copy, or delete it",
+        path = shown_path(.0)
+    )]
+    Damaged(PathBuf, String),
+    /// A file of the history is not used, and why.
+    #[error("{path} is not used: {1}", path = shown_path(.0))]
+    Unused(PathBuf, String),
+    /// No stored run matches, as a line.
+    #[error("{0}")]
+    NoSuchRun(String),
+    /// Several stored runs match, as a line.
+    #[error("{0}")]
+    Ambiguous(String),
 }
 
 impl StoreError {
     /// Returns whether the directory is unknown, unreadable or not writable: with the default
     /// directory, a run then continues without a history.
     pub fn is_unusable_directory(&self) -> bool {
-        matches!(self.kind, StoreErrorKind::NoDefaultDirectory | StoreErrorKind::Inaccessible)
+        matches!(self, Self::NoDefaultDirectory | Self::NotWritable(..) | Self::NotReadable(..))
     }
 
     /// Returns whether the history or run to read does not exist, or is ambiguous (exit code 2).
     pub fn is_not_found(&self) -> bool {
-        use StoreErrorKind::{Ambiguous, Missing, NoDirectory, NoSuchRun};
-        matches!(self.kind, Missing | NoDirectory | NoSuchRun | Ambiguous)
-    }
-
-    pub(super) fn no_default_directory() -> Self {
-        let why = "HOME is not set, or is not a directory";
-        let text = format!("no place for the history: {why}; use --store DIR, or --store none to keep none");
-        Self { kind: StoreErrorKind::NoDefaultDirectory, text }
-    }
-
-    pub(super) fn missing(directory: &Path) -> Self {
-        let text = "'plimsoll run' with the same --store makes it";
-        let text = format!("there is no history yet: {} does not exist; {text}", shown_path(directory));
-        Self { kind: StoreErrorKind::Missing, text }
-    }
-
-    pub(super) fn no_directory(directory: &Path, why: &str) -> Self {
-        let text =
-            format!("cannot make the history {}: {why}; use another --store DIR", shown_path(directory));
-        Self { kind: StoreErrorKind::NoDirectory, text }
-    }
-
-    pub(super) fn refused(directory: &Path, why: &str) -> Self {
-        let text = format!("history {} is not used, for safety: {why}", shown_path(directory));
-        Self { kind: StoreErrorKind::Refused, text }
-    }
-
-    pub(super) fn not_writable(path: &Path, error: &io::Error) -> Self {
-        let why = format!("cannot write the history {}: {}", shown_path(path), reason(error));
-        let text = format!("{why}; use another --store DIR, or --store none to keep none");
-        Self { kind: StoreErrorKind::Inaccessible, text }
-    }
-
-    pub(super) fn not_readable(path: &Path, error: &io::Error) -> Self {
-        let advice = match error.kind() {
-            io::ErrorKind::PermissionDenied => "run as its owner",
-            _ => "'dmesg' shows errors of its disk",
-        };
-        let text = format!("cannot read {} of the history: {}; {advice}", shown_path(path), reason(error));
-        Self { kind: StoreErrorKind::Inaccessible, text }
-    }
-
-    pub(super) fn damaged(file: &Path, why: impl std::fmt::Display) -> Self {
-        let advice = "the other runs of the history do not need it: restore it from a copy, or delete it";
-        Self {
-            kind: StoreErrorKind::Damaged,
-            text: format!("{} cannot be read: {why}; {advice}", shown_path(file)),
-        }
-    }
-
-    pub(super) fn unused(file: &Path, why: &str) -> Self {
-        Self { kind: StoreErrorKind::Unused, text: format!("{} is not used: {why}", shown_path(file)) }
+        matches!(self, Self::Missing(_) | Self::NoDirectory(..) | Self::NoSuchRun(_) | Self::Ambiguous(_))
     }
 
     /// Returns the error for a run `wanted` that the history lacks; `has_runs`: it is not empty.
@@ -115,7 +79,7 @@ impl StoreError {
                 "no run, tag or file '{wanted}' in history {directory}; the newest run is last; {lists}"
             ),
         };
-        Self { kind: StoreErrorKind::NoSuchRun, text }
+        Self::NoSuchRun(text)
     }
 
     /// Returns the error for an ID prefix `wanted` that fits all `ids`; it lists three at most.
@@ -124,8 +88,7 @@ impl StoreError {
         let more = if ids.len() > MAX_NAMED { ", …" } else { "" };
         let some: Vec<String> = ids.take(MAX_NAMED).map(|id| shown_within(id, 40)).collect();
         let some = some.join(", ");
-        let text = format!("several runs begin with '{wanted}': {some}{more}; type more of the id");
-        Self { kind: StoreErrorKind::Ambiguous, text }
+        Self::Ambiguous(format!("several runs begin with '{wanted}': {some}{more}; type more of the id"))
     }
 }
 
@@ -136,5 +99,12 @@ pub(super) fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("{why} (make room there)"),
         _ => shown(why),
+    }
+}
+
+fn read_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "run as its owner",
+        _ => "'dmesg' shows errors of its disk",
     }
 }

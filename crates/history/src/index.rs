@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::CaseCounts;
-use super::documents::{self, DocumentFile, FileStamp, Listing, RUNS_DIRECTORY, UnreadDocument};
+use super::documents::{self, DocumentFile, FileStamp, Listing, RUNS_DIRECTORY};
 use super::error::StoreError;
 use super::unfinished;
 use plimsoll_units::text::shown_path;
@@ -114,10 +114,10 @@ impl Index {
         for ((file, stamp), read) in read_all(&runs, fresh) {
             let found = match read {
                 Ok(read) => Ok(numbers.facts(read)),
-                Err(UnreadDocument::Damaged(why)) => Err(why),
+                Err(StoreError::Damaged(_, why)) => Err(why),
                 // The document may be sound: it is read again next time.
-                Err(UnreadDocument::Refused(e)) => {
-                    problems.push(StoreError::not_readable(&runs.join(&file), &e));
+                Err(error) => {
+                    problems.push(error);
                     continue;
                 }
             };
@@ -141,7 +141,7 @@ impl Index {
         let mut places: HashMap<String, usize> = HashMap::new();
         for (file, (_, found)) in stored.files {
             let path = runs.join(file);
-            let found = found.map_err(|why| self.problems.push(StoreError::damaged(&path, why)));
+            let found = found.map_err(|why| self.problems.push(StoreError::Damaged(path.clone(), why)));
             let Ok(facts) = found else { continue };
             let mut found = Indexed { facts, path, is_unfinished: false };
             let Some(&place) = places.get(&found.facts.id) else {
@@ -154,7 +154,7 @@ impl Index {
                 std::mem::swap(known, &mut found);
             }
             let why = format!("it holds the same run as {}; delete one of them", shown_path(&known.path));
-            self.problems.push(StoreError::unused(&found.path, &why));
+            self.problems.push(StoreError::Unused(found.path, why));
         }
         self.series = stored.series;
     }
@@ -168,7 +168,7 @@ impl Index {
             self.problems.extend(left.problem);
             let text = serde_json::to_string(&left.run).map_err(|e| e.to_string());
             let read = text.and_then(|text| outline(&text));
-            let read = read.map_err(|why| self.problems.push(StoreError::damaged(&left.path, why)));
+            let read = read.map_err(|why| self.problems.push(StoreError::Damaged(left.path.clone(), why)));
             let Ok(read) = read else { continue };
             let found = Indexed { facts: numbers.facts(read), path: left.path, is_unfinished: true };
             match self.runs.iter_mut().find(|known| known.facts.id == left.run.id) {
@@ -243,7 +243,7 @@ impl SeriesNumbers {
 /// Facts without results, and the results with their series.
 type Outline = (RunFacts, Vec<(IndexedSeries, f64, Option<f64>)>);
 
-fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Result<Outline, UnreadDocument>)> {
+fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Result<Outline, StoreError>)> {
     const MAX_THREADS: usize = 8;
     let threads =
         std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(entries.len());
@@ -251,8 +251,9 @@ fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Resul
     let found = Mutex::new(Vec::new());
     let work = || {
         while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let text = documents::read_unpacked(&runs.join(&entry.0));
-            let read = text.and_then(|text| outline(&text).map_err(UnreadDocument::Damaged));
+            let path = runs.join(&entry.0);
+            let text = documents::read_unpacked(&path);
+            let read = text.and_then(|text| outline(&text).map_err(|why| StoreError::Damaged(path, why)));
             if let Ok(mut found) = found.lock() {
                 found.push((entry.clone(), read));
             }

@@ -29,7 +29,7 @@ use remarks::Remarks;
 use unfinished::RunJournal;
 
 pub use baseline::{ACCEPTED, BaselineRuns, MOST_BASELINE, OpenRegression, SkippedRuns};
-pub use error::{StoreError, StoreErrorKind};
+pub use error::StoreError;
 pub use place::{HistoryEnvironment, Location};
 pub use query::{MetricTrend, RunStart, TrendPoint, TrendQuery};
 pub use remarks::ProvenCpus;
@@ -152,11 +152,11 @@ impl Store {
         let runs = directory.join(documents::RUNS_DIRECTORY);
         let ready = documents::create_private_dir(&runs)
             .and_then(|()| Ok(rustix::fs::access(&runs, rustix::fs::Access::WRITE_OK)?));
-        ready.map_err(|e| StoreError::not_writable(&directory, &e))?;
+        ready.map_err(|e| StoreError::NotWritable(directory.clone(), e))?;
         Ok(Self { registry, ..Self::at(directory) })
     }
 
-    /// Opens the history for reading. Fails with [`StoreErrorKind::Missing`] if it does not exist.
+    /// Opens the history for reading. Fails with [`StoreError::Missing`] if it does not exist.
     pub fn read(location: &Location) -> Result<Self, StoreError> {
         location.resolved().map(Self::at)
     }
@@ -240,10 +240,11 @@ impl Store {
         if found.is_unfinished {
             return unfinished::read(path)?.map(|left| left.run).ok_or_else(|| self.no_such(wanted));
         }
-        let text = documents::read_unpacked(path).map_err(|unread| unread.of_file(path))?;
-        let run = Run::parse(&text).map_err(|why| StoreError::damaged(path, why))?;
+        let text = documents::read_unpacked(path)?;
+        let damaged = |why| StoreError::Damaged(path.clone(), why);
+        let run = Run::parse(&text).map_err(damaged)?;
         let is_known = run.id == found.facts.id;
-        is_known.then_some(run).ok_or_else(|| StoreError::damaged(path, "it is another run than before"))
+        is_known.then_some(run).ok_or_else(|| damaged("it is another run than before".to_owned()))
     }
 
     /// Returns whether a run, given as in [`Store::load`], came by `history import`.

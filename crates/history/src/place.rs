@@ -51,7 +51,7 @@ impl Location {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
         let data = absolute(&around.data_home).or_else(|| Some(absolute(&around.home)?.join(".local/share")));
-        Ok(Self::Usual(data.ok_or_else(StoreError::no_default_directory)?.join("plimsoll")))
+        Ok(Self::Usual(data.ok_or(StoreError::NoDefaultDirectory)?.join("plimsoll")))
     }
 
     /// Returns the path of the directory, which may not exist.
@@ -77,7 +77,7 @@ impl Location {
     pub(super) fn created(&self) -> Result<PathBuf, StoreError> {
         let existing = self.directory().ancestors().find(|above| above.exists());
         self.resolve_if_safe(existing.unwrap_or(Path::new(".")))?;
-        self.make().map_err(|e| self.not_made(&e))?;
+        self.make().map_err(|e| self.not_made(e))?;
         self.resolved()
     }
 
@@ -90,18 +90,20 @@ impl Location {
     /// Returns `directory`, the history's own or an existing parent of it, with links resolved.
     /// Fails if another user could replace the history.
     fn resolve_if_safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
-        let refused = |why: String| StoreError::refused(self.directory(), &why);
+        let refused = |why: String| StoreError::Refused(self.directory().to_owned(), why);
         let real = plimsoll_system::links::directory(directory).map_err(|error| match error {
             LinkError::Refused(why) => refused(why),
-            LinkError::Failed(e) if e.kind() == ErrorKind::NotFound => StoreError::missing(directory),
+            LinkError::Failed(e) if e.kind() == ErrorKind::NotFound => {
+                StoreError::Missing(directory.to_owned())
+            }
             LinkError::Failed(e)
                 if e.kind() == ErrorKind::PermissionDenied && directory == self.directory() =>
             {
-                StoreError::not_readable(directory, &e)
+                StoreError::NotReadable(directory.to_owned(), e)
             }
-            LinkError::Failed(e) => self.not_made(&e),
+            LinkError::Failed(e) => self.not_made(e),
         })?;
-        let found = fs::metadata(&real).map_err(|e| StoreError::not_readable(&real, &e))?;
+        let found = fs::metadata(&real).map_err(|e| StoreError::NotReadable(real.clone(), e))?;
         let (owners, is_root) = (owners(), rustix::process::geteuid().is_root());
         let (owner, is_own) = (found.uid(), owners.contains(&found.uid()));
         if is_root && !is_own {
@@ -141,13 +143,13 @@ impl Location {
         }
     }
 
-    fn not_made(&self, error: &io::Error) -> StoreError {
+    fn not_made(&self, error: io::Error) -> StoreError {
         let why = match (self, error.kind()) {
             (Self::Named(_), ErrorKind::NotFound) => "the directory above it does not exist",
             (_, ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => "a file is in its place",
-            _ => return StoreError::not_writable(self.directory(), error),
+            _ => return StoreError::NotWritable(self.directory().to_owned(), error),
         };
-        StoreError::no_directory(self.directory(), why)
+        StoreError::NoDirectory(self.directory().to_owned(), why)
     }
 }
 
@@ -156,7 +158,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::StoreErrorKind;
 
     fn usual(data_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
         let around = HistoryEnvironment { data_home: data_home.map(Into::into), home: home.map(Into::into) };
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn without_a_home_there_is_merely_no_place() {
         let error = Location::default_location(&HistoryEnvironment::default()).unwrap_err();
-        assert!(error.is_unusable_directory() && error.kind == StoreErrorKind::NoDefaultDirectory);
+        assert!(error.is_unusable_directory() && matches!(error, StoreError::NoDefaultDirectory));
         assert!(error.to_string().contains("--store"), "{error}");
     }
 
@@ -195,7 +196,7 @@ mod tests {
             std::os::unix::fs::chown(home.path(), Some(owner), None).unwrap();
             let made = Location::Usual(directory.clone()).created();
             assert_eq!(made.is_ok(), is_safe, "{owner} {bits:o}: {made:?}");
-            assert!(made.is_ok() || made.is_err_and(|e| e.kind == StoreErrorKind::Refused));
+            assert!(matches!(made, Ok(_) | Err(StoreError::Refused(..))));
             assert_eq!(directory.exists(), is_safe, "{owner} {bits:o}");
             let _ = fs::remove_dir_all(home.path().join(".local"));
         }
@@ -212,7 +213,8 @@ mod tests {
         location.created().unwrap();
         if std::os::unix::fs::chown(&planted, Some(65_533), None).is_ok() {
             let error = location.resolved().unwrap_err();
-            assert!(error.kind == StoreErrorKind::Refused && error.to_string().contains("65533"), "{error}");
+            let is_refused = matches!(error, StoreError::Refused(..));
+            assert!(is_refused && error.to_string().contains("65533"), "{error}");
         }
     }
 

@@ -38,9 +38,9 @@ impl Remarks {
         let path = path_of(directory);
         let Some(file) = open_existing(&path)? else { return Ok(Self::default()) };
         let text = plimsoll_units::text::read_small_file(file, MAX_BYTES)
-            .map_err(|why| StoreError::damaged(&path, why))?;
+            .map_err(|why| StoreError::Damaged(path.clone(), why))?;
         serde_json::from_str(&text)
-            .map_err(|e| StoreError::damaged(&path, plimsoll_units::text::shown(&e.to_string())))
+            .map_err(|e| StoreError::Damaged(path, plimsoll_units::text::shown(&e.to_string())))
     }
 
     /// Reads the remarks under a lock, calls `change`, writes them, and returns its result.
@@ -51,7 +51,7 @@ impl Remarks {
         change: impl FnOnce(&mut Self) -> T,
     ) -> Result<T, StoreError> {
         let path = path_of(directory);
-        let failed = |e: io::Error| StoreError::not_writable(&path, &e);
+        let failed = |e: io::Error| StoreError::NotWritable(path.clone(), e);
         let _lock = lock_directory(directory).map_err(failed)?;
         let mut remarks = Self::read(directory)?;
         let result = change(&mut remarks);

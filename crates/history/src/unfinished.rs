@@ -63,7 +63,7 @@ impl RunJournal {
             let flags = OFlags::NOFOLLOW.bits().cast_signed();
             OpenOptions::new().append(true).custom_flags(flags).open(&path)
         };
-        let file = started().map_err(|e| StoreError::not_writable(&path, &e))?;
+        let file = started().map_err(|e| StoreError::NotWritable(path.clone(), e))?;
         Ok(Self { file, path })
     }
 
@@ -96,7 +96,7 @@ impl RunJournal {
     fn append(&mut self, lines: io::Result<Vec<u8>>) -> Result<(), StoreError> {
         let written =
             lines.and_then(|lines| self.file.write_all(&lines)).and_then(|()| self.file.sync_data());
-        written.map_err(|e| StoreError::not_writable(&self.path, &e))
+        written.map_err(|e| StoreError::NotWritable(self.path.clone(), e))
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let (mut run, mut text, mut unused) = (None::<Run>, Vec::new(), 0);
     loop {
         text.clear();
-        lines.read_until(b'\n', &mut text).map_err(|e| StoreError::not_readable(path, &e))?;
+        lines.read_until(b'\n', &mut text).map_err(|e| StoreError::NotReadable(path.to_owned(), e))?;
         let is_ended = text.ends_with(b"\n");
         match (serde_json::from_slice::<JournalLine<Run, Measurement, MachineFigures>>(&text), &mut run) {
             (Ok(JournalLine::Run(header)), None) => run = Some(header),
@@ -151,16 +151,16 @@ pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
             (_, Some(_)) => unused += 1,
         }
     }
-    let mut run = run.ok_or_else(|| StoreError::damaged(path, "it does not begin with a run"))?;
+    let damaged = |why: &str| StoreError::Damaged(path.to_owned(), why.to_owned());
+    let mut run = run.ok_or_else(|| damaged("it does not begin with a run"))?;
     if path.file_name().is_none_or(|name| *name != *format!("{}{SUFFIX}", run.id)) {
-        return Err(StoreError::damaged(path, "its name is not that of its run"));
+        return Err(damaged("its name is not that of its run"));
     }
     run.status = RunStatus::Partial;
     let points = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.series);
     run.elapsed_s = points.map(|point| point.t).fold(run.elapsed_s, f64::max);
     let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| Run::parse(&text));
-    let damaged = || format!("{unused} of its lines are damaged; its other cases are used");
-    let why = if unused > 0 { Some(damaged()) } else { read.err() };
-    let problem = why.map(|why| StoreError::damaged(path, why));
+    let why = (unused > 0).then(|| format!("{unused} of its lines are damaged; its other cases are used"));
+    let problem = why.or_else(|| read.err()).map(|why| damaged(&why));
     Ok(Some(UnfinishedRun { run, path: path.to_owned(), problem }))
 }

@@ -1,6 +1,6 @@
 //! The error that ends a command, and its exit code.
 
-use plimsoll_history::{StoreError, StoreErrorKind};
+use plimsoll_history::StoreError;
 use plimsoll_output::report::target::UnwritableTarget;
 
 /// An error that ends the command: one line, and the exit code.
@@ -64,7 +64,7 @@ impl<T, E: std::fmt::Display> OrFailure<T> for Result<T, E> {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = match &error {
-            e if e.kind == StoreErrorKind::Refused => code::REFUSED,
+            StoreError::Refused(..) => code::REFUSED,
             e if e.is_not_found() => code::USAGE,
             _ => code::ENVIRONMENT,
         };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crossbeam_channel::Receiver;
 
 use plimsoll_command::cli::Common;
-use plimsoll_history::{HistoryEnvironment, Location, Store, StoreError, StoreErrorKind};
+use plimsoll_history::{HistoryEnvironment, Location, Store, StoreError};
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_output::report::target::{
     LAST_PATIENCE, OutputTarget, UnwritableTarget, Waits, is_stdout, open_incremental,
@@ -72,7 +72,7 @@ impl Outputs {
             Err(e) if e.is_unusable_directory() && common.store.is_none() => {
                 complaints.push(e.to_string());
                 let usual = location(None).ok().flatten();
-                (None, usual.filter(|_| e.kind != StoreErrorKind::NoDefaultDirectory))
+                (None, usual.filter(|_| !matches!(e, StoreError::NoDefaultDirectory)))
             }
             Err(e) => return Err(e.into()),
         };

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use plimsoll_compare::{ComparedSide, Floors, PUBLISHED};
-use plimsoll_history::{
-    Location, MOST_BASELINE, OpenRegression, SkippedRuns, Store, StoreError, StoreErrorKind,
-};
+use plimsoll_history::{Location, MOST_BASELINE, OpenRegression, SkippedRuns, Store, StoreError};
 use plimsoll_output::report;
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown_within;
@@ -168,7 +166,7 @@ impl<'a> LazyHistory<'a> {
         if !tagged.is_empty() {
             return loaded(store, &tagged);
         }
-        let advised = |e: &StoreError| advice(name).filter(|_| e.kind == StoreErrorKind::NoSuchRun);
+        let advised = |e: &StoreError| advice(name).filter(|_| matches!(e, StoreError::NoSuchRun(_)));
         let run = store.load(name).map_err(|e| advised(&e).map_or_else(|| e.into(), Failure::usage))?;
         Ok(vec![run])
     }
