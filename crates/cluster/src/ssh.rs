@@ -96,8 +96,8 @@ pub fn run_on_node(
     hold: &Hold,
 ) -> Result<(String, RunEnd), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
-    let answered = session.ordered(stdin, order).and_then(|()| session.text());
-    answered.map_err(|wrong| session.describe_failure(wrong))
+    let answered = session.ordered(stdin, order).and_then(|()| session.ended());
+    answered.map(|(_, text, ended)| (text, ended)).map_err(|wrong| session.describe_failure(wrong))
 }
 
 fn connected<'a>(
@@ -130,17 +130,8 @@ impl From<String> for NoResult {
 }
 
 impl Connection<'_> {
-    /// Sends a request. Returns the first value that `answer` extracts from a line of the reply.
+    /// Sends a request. Returns the result of `answer`, which reads the reply.
     fn asked<T>(
-        &mut self,
-        ask: &FollowUp,
-        answer: impl FnMut(ReceivedLine) -> Option<T>,
-    ) -> Result<T, String> {
-        self.answered(ask, |session| session.until(answer))
-    }
-
-    /// Sends a request. Returns the result of `answer`, which reads the reply itself.
-    fn answered<T>(
         &mut self,
         ask: &FollowUp,
         answer: impl FnOnce(&mut Self) -> Result<T, NoResult>,
@@ -157,7 +148,7 @@ impl Connection<'_> {
 
     /// Makes the node measure `cases` (ids) again. Returns the run, with its node named `name`.
     pub fn again(&mut self, cases: Vec<String>, name: &str) -> Result<Run, String> {
-        let (run, ended) = self.answered(&FollowUp::Again(cases), Self::document)?;
+        let (run, _, ended) = self.asked(&FollowUp::Again(cases), Self::ended)?;
         named(run.ok_or_else(|| without_document(&ended, ""))?, name)
     }
 
@@ -184,38 +175,26 @@ impl Connection<'_> {
         Ok(())
     }
 
-    fn text(&mut self) -> Result<(String, RunEnd), NoResult> {
-        let mut text = String::new();
-        let ended = self.until(|line| match line {
-            ReceivedLine::Other(line) if text.len() + line.len() < LARGEST_TEXT => {
-                text += &line;
-                text.push('\n');
-                None
-            }
-            ReceivedLine::Message(NodeMessage::Ended(ended)) => Some(ended),
-            _ => None,
-        })?;
-        Ok((text, ended))
-    }
-
     fn result(&mut self) -> Result<(Run, RunEnd), NoResult> {
-        let (run, ended) = self.document()?;
+        let (run, _, ended) = self.ended()?;
         let run = run.ok_or_else(|| without_document(&ended, &last_line(&locked(&self.complained))))?;
         Ok((run, ended))
     }
 
-    /// Reads to the end of a run. Returns its document, if any, and how it ended.
-    fn document(&mut self) -> Result<(Option<Run>, RunEnd), NoResult> {
-        let mut run = None;
-        let ended = self.until(|line| match line {
-            ReceivedLine::Document(document) => {
-                run = Some(*document);
-                None
+    /// Reads to the end of a run or command. Returns its document, if any, what it printed, and how
+    /// it ended.
+    fn ended(&mut self) -> Result<(Option<Run>, String, RunEnd), NoResult> {
+        let (mut run, mut text) = (None, String::new());
+        let ended = self.until(|line| {
+            match line {
+                ReceivedLine::Message(NodeMessage::Ended(ended)) => return Some(ended),
+                ReceivedLine::Document(document) => run = Some(*document),
+                ReceivedLine::Other(line) if text.len() + line.len() < LARGEST_TEXT => text += &(line + "\n"),
+                _ => {}
             }
-            ReceivedLine::Message(NodeMessage::Ended(ended)) => Some(ended),
-            _ => None,
+            None
         })?;
-        Ok((run, ended))
+        Ok((run, text, ended))
     }
 
     /// Returns the first value that `meant` returns for a received line. Records progress reports.

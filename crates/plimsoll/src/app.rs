@@ -247,7 +247,7 @@ fn measure_here(what: &Measurable, common: &Common, key: Option<SharedKey>) -> R
         return Ok(if common.dry_run && none { code::ENVIRONMENT } else { 0 });
     }
     let interrupts = interrupts()?;
-    run(Outputs::open(common, &interrupts)?, &prepared, common, interrupts, begun)
+    run(Outputs::open(common, &interrupts)?, &prepared, common, interrupts, begun).map(|(_, code)| code)
 }
 
 fn target(path: &Path) -> Result<OutputTarget, Failure> {
@@ -278,14 +278,14 @@ fn lost(error: &std::io::Error) -> Failure {
 }
 
 /// Measures what `earlier`, a run to resume, lacks of `prepared`, completes `outputs`, and checks
-/// `--require`. Returns the exit code. A message on `interrupts` ends the run early.
+/// `--require`. Returns the run and its exit code. A message on `interrupts` ends the run early.
 fn run(
     mut outputs: Outputs,
     prepared: &PreparedRun,
     common: &Common,
     interrupts: Receiver<()>,
     earlier: Option<ResumedRun>,
-) -> Result<u8, Failure> {
+) -> Result<(Run, u8), Failure> {
     let reference_tools = ref_tools::reference_tools(common, interrupts.clone(), prepared)?;
     OwnProgram::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
     let resumed = earlier.is_some();
@@ -300,7 +300,8 @@ fn run(
     run.findings.extend(finding::health(&run.health));
     let kept = outputs.finish(&run);
     let own = ending::node_exit_code(&run, interrupted || !interrupts.is_empty(), kept);
-    ending::final_exit_code(ending::run_exit_code(&run, &[own]), prepared, &run)
+    let code = ending::final_exit_code(ending::run_exit_code(&run, &[own]), prepared, &run)?;
+    Ok((run, code))
 }
 
 /// Measures the cases of `prepared` that `document` lacks, and completes it except for `health`.

@@ -47,7 +47,7 @@ pub fn between(
 fn served(connected: &mut ConnectedMachines<'_>) -> BTreeMap<usize, Result<ServingPlace, CannotMeasure>> {
     let asked = |session: &mut Connection<'_>| {
         let serving = |line| if let Message(NodeMessage::Serving(place)) = line { Some(place) } else { None };
-        let served = session.asked(&FollowUp::Serve, serving);
+        let served = session.asked(&FollowUp::Serve, |session| session.until(serving));
         served.unwrap_or_else(|why| Err(CannotMeasure::server_failed(why)))
     };
     let works = connected.iter_mut().map(|(index, session)| (*index, move || asked(session)));
@@ -96,7 +96,7 @@ fn asked(
     cases: &[String],
 ) -> Result<Vec<PairAnswer>, CannotMeasure> {
     let measured = |line| if let Message(NodeMessage::Measured(all)) = line { Some(all) } else { None };
-    let answers = session.asked(&FollowUp::Measure { place }, measured);
+    let answers = session.asked(&FollowUp::Measure { place }, |session| session.until(measured));
     answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::server_failed)
 }
 

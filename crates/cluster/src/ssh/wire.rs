@@ -91,10 +91,10 @@ impl NodeMessage {
     }
 }
 
-/// Returns the last lines of a node: `document` (JSON), if any, and how the run ended.
-pub fn ending(document: Option<&str>, ended: &RunEnd) -> String {
-    let document = document.map(|json| format!("{DOCUMENT} {}\n", json.trim())).unwrap_or_default();
-    document + &NodeMessage::Ended(ended.clone()).line()
+/// Returns the last lines of a node: the document of `run`, if any, and how the run ended.
+pub fn ending(run: Option<&Run>, ended: RunEnd) -> String {
+    let line = |run: &Run| format!("{DOCUMENT} {}\n", serde_json::to_string(run).unwrap_or_default());
+    run.map(line).unwrap_or_default() + &NodeMessage::Ended(ended).line()
 }
 
 #[derive(Debug)]
@@ -166,12 +166,11 @@ mod tests {
     #[test]
     fn what_is_said_arrives_among_what_a_shell_says() {
         let run = fixture::run();
-        let json = serde_json::to_string(&run).unwrap();
         let ended = RunEnd { code: 4, line: None };
         let text = format!(
             "welcome\nplimsoll-here x86_64\n{}{{}}\n{}",
             NodeMessage::Hello("ab".to_owned()).line(),
-            ending(Some(&json), &ended)
+            ending(Some(&run), ended.clone())
         );
         let lines: Vec<ReceivedLine> = all(text.as_bytes()).into_iter().map(Result::unwrap).collect();
         assert!(matches!(&lines[1], ReceivedLine::Here(machine) if machine == "x86_64"));

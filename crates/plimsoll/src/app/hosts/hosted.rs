@@ -28,7 +28,6 @@ use crate::output::Outputs;
 
 /// Largest input line in bytes: an order with a plan, limits, a key and earlier measurements.
 const MAX_LINE_BYTES: u64 = 64 << 20;
-const DOCUMENT: &str = "run.json";
 const LIMITS: &str = "limits.toml";
 const PROGRAM: &str = "plimsoll";
 /// Longest wait for the order, which is sent at once.
@@ -68,13 +67,12 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
         Ok(other) => return run_order(other),
         Err(e) => Err(Failure::usage(cli::one_line(&e))),
     };
-    let ended = ended(asked.as_ref().map_err(Failure::clone).and_then(HostedOrder::carried_out));
-    let document = fs::read_to_string(directory.join(DOCUMENT)).ok();
-    printed(&ending(document.map(|json| on_one_line(&json)).as_deref(), &ended))?;
+    let (answer, code) = ended(asked.as_ref().map_err(Failure::clone).and_then(HostedOrder::carried_out));
+    printed(&answer)?;
     if let (Ok(asked), true) = (asked, stays) {
         asked.follow_orders(&lines)?;
     }
-    Ok(ExitCode::from(ended.code))
+    Ok(ExitCode::from(code))
 }
 
 fn run_order(typed: TypedCommand) -> Result<ExitCode, Failure> {
@@ -83,14 +81,18 @@ fn run_order(typed: TypedCommand) -> Result<ExitCode, Failure> {
         TypedCommand::References(typed) => crate::app::ref_tools::list(&typed),
         _ => Err(Failure::usage("the order is neither a run nor a command that only prints")),
     };
-    let ended = ended(printed_all.map(|_| 0));
-    printed(&ending(None, &ended))?;
-    Ok(ExitCode::from(ended.code))
+    let (answer, code) = ended(printed_all.map(|_| (None::<Run>, 0)));
+    printed(&answer)?;
+    Ok(ExitCode::from(code))
 }
 
-fn ended(end: Result<u8, Failure>) -> RunEnd {
-    let (code, line) = end.map_or_else(|failure| (failure.code, Some(failure.line)), |code| (code, None));
-    RunEnd { code, line }
+/// Returns the last lines for the launcher, from the run, if any, and its exit code; and that code.
+fn ended(end: Result<(impl Into<Option<Run>>, u8), Failure>) -> (String, u8) {
+    let (run, code, line) = match end {
+        Ok((run, code)) => (run.into(), code, None),
+        Err(Failure { line, code }) => (None, code, Some(line)),
+    };
+    (ending(run.as_ref(), RunEnd { code, line }), code)
 }
 
 /// Files of a run, in a directory that the shell which made it removes; that shell may be gone.
@@ -102,9 +104,7 @@ struct RunFiles {
 
 impl Drop for RunFiles {
     fn drop(&mut self) {
-        for name in [DOCUMENT, LIMITS] {
-            let _ = fs::remove_file(self.directory.join(name));
-        }
+        let _ = fs::remove_file(self.directory.join(LIMITS));
         // A user may have typed another directory.
         let copy = self.directory.join(PROGRAM);
         let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
@@ -135,10 +135,6 @@ fn read_orders(sender: Sender<String>, files: RunFiles) {
     let _ = kill_process(own, Signal::KILL);
 }
 
-fn on_one_line(json: &str) -> String {
-    json.lines().map(str::trim_start).collect()
-}
-
 fn wrong(why: &str) -> Failure {
     Failure::usage(format!("plimsoll hosted is run by plimsoll run --hosts: {}", shown_within(why, 200)))
 }
@@ -152,8 +148,8 @@ struct HostedOrder {
 
 impl HostedOrder {
     /// Prepares the run of `what` with the options `common`, which are the words of a launcher's
-    /// `order`. It will write its document to `directory`, as this writes the limits in the order.
-    /// Fails for an invalid plan or key, or if the limits cannot be written.
+    /// `order`. Writes the limits in the order to `directory`. Fails for an invalid plan or key, or
+    /// if the limits cannot be written.
     fn prepare(
         order: RunOrder,
         (what, common): (Measurable, Common),
@@ -164,8 +160,7 @@ impl HostedOrder {
             Some((name, text)) => Measurable::Text { name, text },
             None => what,
         };
-        let (json, store) = (Some(directory.join(DOCUMENT)), Some("none".into()));
-        let mut common = Common { json, store, quiet: true, ..common };
+        let mut common = Common { json: None, store: Some("none".into()), quiet: true, ..common };
         if let Some(text) = order.files.get("limits") {
             let limits = directory.join(LIMITS);
             fs::write(&limits, text)
@@ -184,7 +179,7 @@ impl HostedOrder {
         Ok(Self { prepared, common, interrupts, begun })
     }
 
-    fn carried_out(&self) -> Result<u8, Failure> {
+    fn carried_out(&self) -> Result<(Run, u8), Failure> {
         let begun = self.begun.clone().map(|run| ResumedRun::sent(run, &self.prepared));
         let of = self.prepared.planned.len() * self.prepared.plan.repeat as usize;
         // If stdout is closed, the end of the connection ends the run.
@@ -207,9 +202,7 @@ impl HostedOrder {
                 (planned.sampling.sample_time * LONGER).min(MAX_RETEST_SAMPLE_SECONDS);
         }
         let ran = carry_out(&prepared, document(&prepared), self.interrupts.clone(), None, &mut drop);
-        let measured = ran.and_then(|(run, _)| serde_json::to_string(&run).or_environment());
-        let json = measured.as_ref().ok().cloned();
-        ending(json.as_deref(), &ended(measured.map(|_| 0)))
+        ended(ran.map(|(run, _)| (run, 0))).0
     }
 
     /// Carries out each follow-up order from `lines` and prints its answer, until the channel
@@ -233,21 +226,5 @@ impl HostedOrder {
             printed(&answer)?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::Value;
-
-    use plimsoll_result::fixture;
-
-    #[test]
-    fn a_document_is_the_same_on_one_line() {
-        let pretty = serde_json::to_string_pretty(&fixture::run()).unwrap();
-        let line = on_one_line(&pretty);
-        let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        assert!(!line.contains('\n') && value(&line) == value(&pretty));
     }
 }
