@@ -459,8 +459,9 @@ fn positional(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<
 /// Returns the message for a word that `here`, called `command`, does not take.
 fn unexpected(word: &str, here: &Command, command: &str) -> String {
     let shown = shown(word);
-    let is_value =
-        |option: &clap::Arg| option.get_possible_values().iter().any(|value| value.matches(word, false));
+    let is_value = |option: &clap::Arg| {
+        option.get_possible_values().iter().any(|value| !value.is_hide_set() && value.matches(word, false))
+    };
     let instead = match here.get_name() {
         part if is_part(word) && is_part(part) => format!(": write plimsoll run --only {part},{shown}"),
         _ if is_part(word) && order::option(here, "--only").is_some() => {

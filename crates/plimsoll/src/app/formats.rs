@@ -1,11 +1,10 @@
 //! Adds the formats of each command, from the list of formats, to `--format`, help and errors.
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::ErrorKind;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 
 use plimsoll_command::cli;
-use plimsoll_output::report::format::{Format, FormatSubject, NoFormat, find};
+use plimsoll_output::report::format::{FORMATS, FormatSubject};
 use plimsoll_reference::stated::described;
 
 /// Returns clap's definition of the command line, with all output formats as values of `--format`.
@@ -29,39 +28,12 @@ pub fn command() -> Command {
         .mut_subcommand("compare", |c| c.mut_arg("format", of(FormatSubject::Comparison)))
 }
 
+/// Returns a function that makes an option offer the formats of `subject`. The option takes all
+/// formats: the command itself refuses one that does not fit.
 fn of(subject: FormatSubject) -> impl FnOnce(Arg) -> Arg {
-    move |arg| arg.value_parser(OfferedFormats(subject))
-}
-
-#[derive(Clone, Copy, Debug)]
-struct OfferedFormats(FormatSubject);
-
-fn value(format: &'static Format) -> PossibleValue {
-    PossibleValue::new(format.name).help(format.about).aliases(format.alias)
-}
-
-impl TypedValueParser for OfferedFormats {
-    type Value = String;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        arg: Option<&Arg>,
-        value: &std::ffi::OsStr,
-    ) -> Result<String, clap::Error> {
-        // An existing format that does not fit gets a specific error instead of the list of values.
-        match value.to_str().filter(|name| find(name).is_some_and(|format| !self.0.is_in(format))) {
-            Some(name) => {
-                let why = format!("{}\n", NoFormat::new(name, self.0));
-                Err(clap::Error::raw(ErrorKind::InvalidValue, why).with_cmd(command))
-            }
-            None => {
-                PossibleValuesParser::new(self.0.formats().map(self::value)).parse_ref(command, arg, value)
-            }
-        }
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.0.formats().map(value)))
-    }
+    let values = FORMATS.iter().map(move |format| {
+        let value = PossibleValue::new(format.name).help(format.about).aliases(format.alias);
+        value.hide(!subject.is_in(format))
+    });
+    move |arg| arg.value_parser(PossibleValuesParser::new(values))
 }

@@ -14,6 +14,7 @@ use super::{Failure, code, ending, lost, target};
 use crate::failure::OrFailure;
 
 pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
+    let write = writer(&typed.format, FormatSubject::Tables, |format| format.tables).or_usage()?;
     let mut history = LazyHistory::new(typed.store.as_deref());
     super::refuse_overwriting_input(files(&typed.runs), [("--html", &typed.html)])?;
     let target = typed.html.as_deref().map(target).transpose()?;
@@ -29,7 +30,10 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
             let references: Vec<_> = before.iter().flat_map(html::last_run).collect();
             target.put(&html::page(&runs, &references).or_environment()?)?;
         }
-        (None, Some(_)) => print_tables(&runs, &typed.format)?,
+        (None, Some(_)) => {
+            let text = write(&tables::replays(&runs), &Style::detect(StyleOptions::default()));
+            super::printed(&text.map_err(|e| lost(&e))?)?;
+        }
         (None, None) if typed.card => {
             let style = Style::detect(StyleOptions { no_color: true, ..StyleOptions::default() });
             let cards = runs.iter().map(|run| card::card(run, &style)).collect::<io::Result<Vec<String>>>();
@@ -42,14 +46,6 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
     }
     let wrong = runs.iter().any(ending::has_wrong_answer);
     Ok(ExitCode::from(if wrong { code::VERDICT } else { 0 }))
-}
-
-/// Prints the tables of the published reports that `runs` replay, one set for runs of one plan.
-fn print_tables(runs: &[Run], format: &str) -> Result<(), Failure> {
-    let write = writer(format, FormatSubject::Tables, |format| format.tables).or_usage()?;
-    let text =
-        write(&tables::replays(runs), &Style::detect(StyleOptions::default())).map_err(|e| lost(&e))?;
-    super::printed(&text).map(drop)
 }
 
 fn replays(run: &Run) -> Result<(), Failure> {
