@@ -23,14 +23,14 @@ use index::{Index, Indexed, RunFacts};
 use plimsoll_compare::Floors;
 use plimsoll_machine::{CpuSet, EffectiveCache, Machine};
 use plimsoll_model::measurement::{Measurement, Status};
-use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_result::document::{Node, Run, RunStatus};
 use plimsoll_system::leftover::Registry;
 use remarks::Remarks;
 use unfinished::RunJournal;
 
 pub use baseline::{ACCEPTED, BaselineRuns, MOST_BASELINE, OpenRegression, SkippedRuns};
 pub use error::StoreError;
-pub use place::{HistoryEnvironment, Location};
+pub use place::Location;
 pub use query::{MetricTrend, RunStart, TrendPoint, TrendQuery};
 pub use remarks::ProvenCpus;
 
@@ -207,16 +207,11 @@ impl Store {
         self.journal.as_mut().map_or(Ok(()), |journal| journal.add(measured))
     }
 
-    /// Replaces the measurements of the node named `machine` in the current run, if any. `header`
-    /// has the node's health and clock steps and the elapsed time.
-    pub fn add_machine(
-        &mut self,
-        header: &Run,
-        machine: &str,
-        measured: &[Measurement],
-    ) -> Result<(), StoreError> {
+    /// Replaces what the current run, if any, has of `node` by `part`, the run of this node alone.
+    /// `elapsed_s` is the time of the whole run.
+    pub fn add_machine(&mut self, elapsed_s: f64, node: Node, part: &Run) -> Result<(), StoreError> {
         self.index.take();
-        self.journal.as_mut().map_or(Ok(()), |journal| journal.add_machine(header, machine, measured))
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.add_machine(elapsed_s, node, part))
     }
 
     /// Stores `run` as a document and removes its journal, which is kept if writing fails.

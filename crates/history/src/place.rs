@@ -25,32 +25,13 @@ pub enum Location {
     Named(PathBuf),
 }
 
-/// Environment variables that determine the default directory.
-#[derive(Clone, Debug, Default)]
-pub struct HistoryEnvironment {
-    /// `$XDG_DATA_HOME`.
-    pub data_home: Option<OsString>,
-    /// `$HOME`.
-    pub home: Option<OsString>,
-}
-
-impl HistoryEnvironment {
-    /// Reads `XDG_DATA_HOME` and `HOME` of this process; ignores `HOME` if it is no directory.
-    pub fn of_process() -> Self {
-        Self {
-            data_home: std::env::var_os("XDG_DATA_HOME"),
-            home: std::env::var_os("HOME").filter(|home| Path::new(home).is_dir()),
-        }
-    }
-}
-
 impl Location {
     /// Returns the default location, `$XDG_DATA_HOME/plimsoll` or `~/.local/share/plimsoll`, from
-    /// the variables `around`. Fails if neither is an absolute path.
-    pub fn default_location(around: &HistoryEnvironment) -> Result<Self, StoreError> {
-        let absolute =
-            |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
-        let data = absolute(&around.data_home).or_else(|| Some(absolute(&around.home)?.join(".local/share")));
+    /// `data_home` and `home`, the values of `$XDG_DATA_HOME` and `$HOME`. Fails if neither is an
+    /// absolute path.
+    pub fn default_location(data_home: Option<OsString>, home: Option<OsString>) -> Result<Self, StoreError> {
+        let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|p| p.is_absolute());
+        let data = absolute(data_home).or_else(|| Some(absolute(home)?.join(".local/share")));
         Ok(Self::Usual(data.ok_or(StoreError::NoDefaultDirectory)?.join("plimsoll")))
     }
 
@@ -160,8 +141,8 @@ mod tests {
     use super::*;
 
     fn usual(data_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
-        let around = HistoryEnvironment { data_home: data_home.map(Into::into), home: home.map(Into::into) };
-        Location::default_location(&around).ok().map(|l| l.directory().to_owned())
+        let found = Location::default_location(data_home.map(Into::into), home.map(Into::into));
+        found.ok().map(|l| l.directory().to_owned())
     }
 
     #[test]
@@ -177,7 +158,7 @@ mod tests {
 
     #[test]
     fn without_a_home_there_is_merely_no_place() {
-        let error = Location::default_location(&HistoryEnvironment::default()).unwrap_err();
+        let error = Location::default_location(None, None).unwrap_err();
         assert!(error.is_unusable_directory() && matches!(error, StoreError::NoDefaultDirectory));
         assert!(error.to_string().contains("--store"), "{error}");
     }

@@ -81,8 +81,7 @@ fn a_run_comes_back_as_it_was_from_a_file_that_gzip_unpacks() {
 #[test]
 fn the_usual_place_is_private() {
     let directory = temporary();
-    let around = HistoryEnvironment { data_home: Some(directory.path().join("share").into()), home: None };
-    let location = Location::default_location(&around).unwrap();
+    let location = Location::default_location(Some(directory.path().join("share").into()), None).unwrap();
     assert!(matches!(Store::read(&location), Err(StoreError::Missing(_))));
     assert!(!directory.path().join("share").exists(), "reading makes nothing");
     stored(&mut open(&location), &fixture::run());
@@ -157,13 +156,10 @@ fn each_machine_of_many_is_entered_when_it_ends_and_once() {
         let measurements = run.measurements[..count].to_vec();
         fixture::on_nodes(&Run { measurements, ..run.clone() }, &[name])
     };
-    let mut header = Run { nodes: Vec::new(), ..run.header() };
-    store.begin(&header).unwrap();
+    store.begin(&Run { nodes: Vec::new(), ..run.header() }).unwrap();
     for (name, count) in [("a", 1), ("b", 3), ("a", 2)] {
         let part = on(name, count);
-        header.nodes.retain(|known| known.name != name);
-        header.nodes.extend(part.nodes);
-        store.add_machine(&header, name, &part.measurements).unwrap();
+        store.add_machine(run.elapsed_s, part.nodes[0].clone(), &part).unwrap();
     }
     let read = Store::read(&at(&directory)).unwrap().load("last").unwrap();
     let measurements = [on("b", 3), on("a", 2)].map(|part| part.measurements).concat();

@@ -73,23 +73,12 @@ impl RunJournal {
         self.append(lines.map(|lines| lines.concat()))
     }
 
-    /// Appends the results of the node `machine`, which replace its earlier ones when the journal
-    /// is read. `header` has the node's health and clock steps and the elapsed time.
-    pub(super) fn add_machine(
-        &mut self,
-        header: &Run,
-        machine: &str,
-        measured: &[Measurement],
-    ) -> Result<(), StoreError> {
-        let node = header.nodes.iter().find(|node| node.name == machine);
-        let node = node.cloned().unwrap_or_else(|| Node { name: machine.to_owned(), machine: None });
-        let part = MachineFigures {
-            elapsed_s: header.elapsed_s,
-            node,
-            health: header.health.iter().filter(|one| one.node == machine).cloned().collect(),
-            clock_steps: header.clock_steps.iter().filter(|one| one.node == machine).cloned().collect(),
-            measured: measured.to_vec(),
-        };
+    /// Appends `part`, the run of `node` alone, whose results replace its earlier ones when the
+    /// journal is read. `elapsed_s` is the time of the whole run.
+    pub(super) fn add_machine(&mut self, elapsed_s: f64, node: Node, part: &Run) -> Result<(), StoreError> {
+        let (health, clock_steps) = (part.health.clone(), part.clock_steps.clone());
+        let measured = part.measurements.clone();
+        let part = MachineFigures { elapsed_s, node, health, clock_steps, measured };
         self.append(line(&JournalLine::<(), (), _>::Machine(part)))
     }
 

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use crossbeam_channel::Receiver;
 
 use plimsoll_command::cli::Common;
-use plimsoll_history::{HistoryEnvironment, Location, Store, StoreError};
-use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_history::{Location, Store, StoreError};
+use plimsoll_model::measurement::Status;
 use plimsoll_output::report::target::{
     LAST_PATIENCE, OutputTarget, UnwritableTarget, Waits, is_stdout, open_incremental,
 };
 use plimsoll_output::report::terminal::{self, Live, RunPlace, SHORT_ID};
 use plimsoll_output::report::{Style, StyleOptions, html, json};
-use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_result::document::{Node, Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_system::leftover::Registry;
 use plimsoll_units::text::{format_count, shown_within};
@@ -123,11 +123,11 @@ impl Outputs {
         });
     }
 
-    /// Stores `measured`, the results of the node `machine`, in the history. `header` is the joint
-    /// run without results, with its nodes so far; if `resumed`, the history has an earlier part.
-    pub fn machine_ended(&mut self, header: &Run, resumed: bool, machine: &str, measured: &[Measurement]) {
+    /// Stores `part`, the run of `node` alone, in the history. `header` is the joint run without
+    /// results, with its nodes so far; if `resumed`, the history has an earlier part.
+    pub fn machine_ended(&mut self, header: &Run, resumed: bool, node: Node, part: &Run) {
         self.enter(header, resumed);
-        self.change_history(|history| history.store.add_machine(header, machine, measured));
+        self.change_history(|history| history.store.add_machine(header.elapsed_s, node, part));
     }
 
     /// Writes `event` to the table and as a line of `--events`, and a result also to the history.
@@ -350,7 +350,10 @@ pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
     match named {
         Some(path) if path == Path::new("none") => Ok(None),
         Some(path) => Ok(Some(Location::Named(path.to_owned()))),
-        None => Location::default_location(&HistoryEnvironment::of_process()).map(Some),
+        None => {
+            let home = std::env::var_os("HOME").filter(|home| Path::new(home).is_dir());
+            Location::default_location(std::env::var_os("XDG_DATA_HOME"), home).map(Some)
+        }
     }
 }
 

@@ -45,9 +45,8 @@ impl<'a> JointRun<'a> {
         });
         header.elapsed_s = elapsed_s;
         for node in part.other_nodes(&header.machine) {
-            let name = node.name.clone();
-            header.put_node(node, part.health.clone(), part.clock_steps.clone());
-            self.outputs.machine_ended(header, self.resumed, &name, &part.measurements);
+            header.put_node(node.clone(), part.health.clone(), part.clock_steps.clone());
+            self.outputs.machine_ended(header, self.resumed, node, part);
         }
     }
 
