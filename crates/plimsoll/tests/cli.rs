@@ -14,9 +14,8 @@ fn a_run_in_which_nothing_was_measured_says_so() {
     let run = crate::support::json(&out);
     assert!(list(&run["measurements"]).iter().all(|m| m["status"] == "skipped"), "{out}");
     // Requirements are named, too, and a resumed run has nothing more to measure.
-    let mut required = plimsoll(dir.path());
-    required.args(line.split(' ')).args(["--store", "none", "--quiet", "--require"]);
-    stated += &ended(required.arg("memory.bandwidth bandwidth >= 1% of limit"), 4).1;
+    let required = "--store none --quiet --require 'memory.bandwidth bandwidth >= 1% of limit'";
+    stated += &done(dir.path(), &format!("{line} {required}"), 4).1;
     let plan = "[[group]]\nbenchmark = \"memory.bandwidth\"\nsize = \"2K\"\nthreads = 1\n";
     fs::write(dir.path().join("plan.toml"), plan).unwrap();
     stated += &done(dir.path(), "run ./plan.toml --store none --quiet", 4).1;

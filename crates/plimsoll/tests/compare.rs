@@ -5,9 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{
-    done, ended, json, json_of, list, plimsoll, scale_metric, scratch, text, without_numbers,
-};
+use crate::support::{done, json, json_of, list, scale_metric, scratch, text, without_numbers};
 
 /// The shortest run.
 const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet";
@@ -77,14 +75,11 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     for (bound, is_met) in
         [("< 1 s", true), ("> 1 s", false), ("<= 100% of baseline", true), ("< 50% of baseline", false)]
     {
-        let line = "compare ./1.json last --format json --store history --require";
-        let mut required = plimsoll(dir.path());
-        required.args(line.split(' ')).arg(format!("null latency {bound}"));
-        let document = json(&ended(&mut required, i32::from(!is_met)).0);
+        let line = format!("./1.json last --require 'null latency {bound}'");
+        let (document, _) = compared(dir.path(), &line, i32::from(!is_met));
         assert_eq!(document["requirements"][0]["met"], is_met, "{bound}");
     }
-    let none = ["--store", "none", "--require", "null latency > 1 s"];
-    let (_, err) = ended(plimsoll(dir.path()).args(NULL.split(' ')).args(none), 1);
+    let (_, err) = done(dir.path(), &format!("{NULL} --store none --require 'null latency > 1 s'"), 1);
     assert_eq!(without_numbers(&err), "plimsoll: not met: null latency > # s: null: # ns\n");
 }
 
@@ -93,10 +88,8 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
 fn a_requirement_names_what_its_baseline_leaves_out() {
     let dir = scratch();
     run(dir.path(), "1.json");
-    let measured = |code| {
-        let require = ["--require", "null latency < 100000000% of baseline", "--store", "new"];
-        ended(plimsoll(dir.path()).args(NULL.split(' ')).args(require), code).1
-    };
+    let require = "--store new --require 'null latency < 100000000% of baseline'";
+    let measured = |code| done(dir.path(), &format!("{NULL} {require}"), code).1;
     insta::assert_snapshot!(without_numbers(&measured(1)));
     assert_eq!(measured(0), "", "the first run is its baseline");
     done(dir.path(), "history import 1.json --store new", 0);
@@ -154,10 +147,8 @@ fn what_was_lost_is_named_and_fails_the_gate() {
         let (lost, document, err) = uncompared("./a.json", b, &format!("{gate} --html page.html"), 1);
         assert_eq!(lost, format!("\"lost\": [\"ok\", \"\"], [\"{status}\", \"{reason}\"]"));
         assert_eq!(document["decided"]["lost"], 1);
-        let line = format!("compare ./a.json {b} --format json --store history --require");
-        let mut required = plimsoll(dir.path());
-        required.args(line.split(' ')).arg("null latency < 1 s");
-        assert_eq!(json(&ended(&mut required, 1).0)["requirements"][1]["met"], false);
+        let (required, _) = compared(dir.path(), &format!("./a.json {b} --require 'null latency < 1 s'"), 1);
+        assert_eq!(required["requirements"][1]["met"], false);
         let line = format!("plimsoll: null threads 2 is lost: {status} in B ({reason}) [");
         assert_eq!(err.lines().filter(|stated| stated.starts_with(&line)).count(), 1, "{err}");
         uncompared("./a.json", b, &format!("{gate} --missing ignore"), 0);

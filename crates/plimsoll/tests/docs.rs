@@ -9,8 +9,7 @@ use plimsoll_bench::{Benchmark, Metric, Role, benchmarks};
 use plimsoll_model::case::KEYS;
 use plimsoll_model::plan::file::SERVER;
 
-use crate::guide::words;
-use crate::support::repository;
+use crate::support::{repository, words};
 
 /// Directory of the book's pages.
 const BOOK: &str = "docs/src";

@@ -5,9 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    coded, document, done, ended, json, json_of, list, plimsoll, rename_machine, scratch, without_numbers,
-};
+use crate::support::{coded, document, done, json, json_of, list, rename_machine, scratch, without_numbers};
 
 fn run(dir: &Path, name: &str) -> Value {
     let line = "run --only null --samples 5 --sample-time 1ms --store none --json -";
@@ -82,11 +80,10 @@ fn a_wrong_answer_in_a_document_is_a_failed_verdict() {
         ("compare ./right.json ./wrong.json ./second.json --store none", 1),
         ("check ./wrong.json", 1),
         ("export ./wrong.json --format json --store none", 0),
-        ("export ./wrong.json --format json --store none --require", 1),
+        ("export ./wrong.json --format json --store none --require 'null latency >= 0s'", 1),
         ("history import wrong.json --store h", 0),
     ] {
-        let requirement = words.ends_with("--require").then_some("null latency >= 0s");
-        let (out, err) = ended(plimsoll(dir.path()).args(words.split(' ')).args(requirement), code);
+        let (out, err) = done(dir.path(), words, code);
         let is_named = format!("{out}{err}").matches("CPU 57").count() > 0;
         let names = ["gather", "report", "compare", "check"].iter().any(|command| words.starts_with(command));
         let is_page = words.split(' ').any(|word| word == "--html");

@@ -6,21 +6,11 @@ use std::process::Command;
 
 use crate::docs::{lines, text};
 use crate::network::Serving;
-use crate::support::{PROGRAM, command, lossy, repository, scratch, short_of_cpu, skipped};
+use crate::support::{PROGRAM, command, lossy, repository, scratch, short_of_cpu, skipped, words};
 
 fn commands(page: &str) -> Vec<String> {
     let typed = lines(page).filter(|(block, _)| *block == Some("console")).map(|(_, line)| line.trim());
     typed.filter(|line| line.starts_with("plimsoll")).map(str::to_owned).collect()
-}
-
-/// Words as a shell has them: blanks part, single quotes hold together.
-pub(crate) fn words(line: &str) -> Vec<String> {
-    let parts = line.split('\'').enumerate();
-    let words = parts.flat_map(|(place, part)| match place % 2 {
-        1 => vec![part],
-        _ => part.split_whitespace().collect(),
-    });
-    words.map(str::to_owned).collect()
 }
 
 /// Options that make a command take seconds instead of minutes.

@@ -7,7 +7,7 @@ use plimsoll_history::{Location, Store};
 use plimsoll_result::document::Run;
 use serde_json::Value;
 
-use crate::support::{done, ended, json, list, plimsoll, scratch, text, without_numbers};
+use crate::support::{done, json, list, scratch, text, without_numbers};
 
 const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet --store history";
 
@@ -34,9 +34,7 @@ fn tags_name_runs_and_can_be_taken_away() {
     done(dir, "compare before-upgrade last --store history", 0);
     history(dir, "tag last~1 before-upgrade --remove", 0);
     history(dir, "show before-upgrade", 2);
-    let note = |text: &str| {
-        ended(plimsoll(dir).args(["history", "note", "last", text, "--store", "history"]), 0);
-    };
+    let note = |text: &str| history(dir, &format!("note last '{text}'"), 0);
     note("after the new kernel");
     history(dir, "tag last upgraded", 0);
     let marked = "upgraded · after the new kernel";
@@ -111,14 +109,14 @@ fn an_export_holds_a_requirement_against_the_baseline_that_the_run_had() {
     let dir = scratch();
     run(dir.path());
     run(dir.path());
-    let require = ["--require", "null latency < 0% of baseline"];
-    let (_, err) = ended(plimsoll(dir.path()).args(NULL.split(' ')).args(require), 1);
+    let require = "--require 'null latency < 0% of baseline'";
+    let (_, err) = done(dir.path(), &format!("{NULL} {require}"), 1);
     let unmet = err.lines().find(|line| line.starts_with("plimsoll: not met: ")).unwrap();
     let wanted = "plimsoll: not met: null latency < #% of baseline: null: # ns, # % of the baseline";
     assert_eq!(without_numbers(unmet), wanted);
     for more in ["csv", "junit --redact"] {
-        let line = format!("export last --store history --format {more}");
-        let (out, again) = ended(plimsoll(dir.path()).args(line.split(' ')).args(require), 1);
+        let line = format!("export last --store history --format {more} {require}");
+        let (out, again) = done(dir.path(), &line, 1);
         assert_eq!(again.trim_end(), unmet, "{more}");
         let csv = ("run,started,node,case,", "");
         let (begins, failures) = if more == "csv" { csv } else { ("<?xml", "failures=\"1\"") };

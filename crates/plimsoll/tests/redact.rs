@@ -6,7 +6,7 @@ use std::fs;
 use plimsoll_output::report::format::FormatSubject;
 use serde_json::{Value, json};
 
-use crate::support::{done, ended, json, json_of, list, plimsoll, recorded, scratch, text};
+use crate::support::{done, json, json_of, list, recorded, scratch, text};
 
 /// Part of each private name.
 const MARK: &str = "zq7x";
@@ -108,7 +108,7 @@ fn no_name_of_a_machine_leaves_in_any_format() {
     fs::write(dir.path().join("run.json"), telling().to_string()).unwrap();
     done(dir.path(), "history import run.json --store history", 0);
     done(dir.path(), "history tag last zq7xtag --store history", 0);
-    ended(plimsoll(dir.path()).args(["history", "note", "last", "zq7x wrote this", "--store", "history"]), 0);
+    done(dir.path(), "history note last 'zq7x wrote this' --store history", 0);
     for format in FormatSubject::Run.formats().map(|format| format.name) {
         let line = format!("export last --format {format} --store history");
         let (out, err) = done(dir.path(), &format!("{line} --redact"), 0);

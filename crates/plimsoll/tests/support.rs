@@ -50,10 +50,20 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     (out, err)
 }
 
+/// Words as a shell has them: blanks part, single quotes hold together.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(place, part)| match place % 2 {
+        1 => vec![part],
+        _ => part.split_whitespace().collect(),
+    });
+    words.map(str::to_owned).collect()
+}
+
 /// The program with the words of a command line, as a process to be started.
 pub(crate) fn command(line: &str) -> std::process::Command {
     let mut command = std::process::Command::new(PROGRAM);
-    command.args(line.split_whitespace());
+    command.args(words(line));
     command
 }
 
@@ -66,7 +76,7 @@ pub(crate) fn start(command: &mut std::process::Command) -> Child {
 /// [`ended`] of the program with the words of a command line.
 #[track_caller]
 pub(crate) fn done(dir: &Path, line: &str, code: i32) -> (String, String) {
-    ended(plimsoll(dir).args(line.split_whitespace()), code)
+    ended(plimsoll(dir).args(words(line)), code)
 }
 
 /// The document that a command line prints.
