@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::{
-    PROGRAM, done, ended, has, json, list, lossy, place_for_programs, plimsoll, repository, scratch, script,
-    text,
+    PROGRAM, done, ended, has, json, list, place_for_programs, plimsoll, repository, scratch, script, text,
+    with_code,
 };
 
 /// Most lines of an example.
@@ -186,8 +186,7 @@ fn nodes_of_an_allocation_are_joined_and_one_that_fails_is_named() {
         .env("PLIMSOLL", own)
         .output()
         .unwrap();
-    let out = lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(5), "{out}{}", lossy(&output.stderr));
+    let (out, _) = with_code(&output, 5);
     assert_ne!(out.matches("s2 is missing").count(), 0, "{out}");
     assert!(["fleet.html", "s1.json"].iter().all(|file| dir.path().join("plimsoll-7").join(file).exists()));
 }
@@ -233,9 +232,8 @@ fn the_jq_queries_of_the_recipes_print_rows() {
         let (command, filter) = query.split_once(" | jq ").unwrap();
         let command = command.replacen("plimsoll", PROGRAM, 1);
         let line = format!("set -e; {command} --store history > out.json; jq {filter} out.json");
-        let done = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
-        assert!(done.status.success(), "{query}: {}", lossy(&done.stderr));
-        let out = lossy(&done.stdout);
+        let output = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+        let (out, _) = with_code(&output, 0);
         assert!(index != 0 || out.split('\t').any(|cell| cell == "null"), "{out}");
     }
 }

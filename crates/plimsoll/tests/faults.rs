@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{
-    PROGRAM, Running, coded, command, done, gone, has, heeded, interrupt, list, lossy, measured, reason,
-    scratch, script, signal, skip, start,
+    PROGRAM, Running, coded, command, done, gone, has, heeded, interrupt, json_of, list, lossy, measured,
+    reason, scratch, script, signal, skip, start, with_code,
 };
 
 /// Two cases of many short samples: a quick one, and one that lasts long enough to be disturbed.
@@ -259,15 +259,11 @@ fn a_killed_parent_takes_its_worker_along() {
 fn a_reader_that_goes_away_is_a_quiet_end_and_the_document_is_whole() {
     let dir = scratch();
     fs::write(dir.path().join("long.toml"), PLAN.replace("40", "2")).unwrap();
-    let mut run = command("run long.toml --json run.json --store none");
-    let mut child = start(run.current_dir(dir.path()));
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(String::from_utf8_lossy(&output.stderr).matches("panicked").count(), 0);
-    let document: Value = serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
-    assert_eq!(list(&document["measurements"]).len(), 2);
-    let mut child = start(command("report run.json").current_dir(dir.path()));
-    drop(child.stdout.take());
-    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+    for line in ["run long.toml --json run.json --store none", "report run.json"] {
+        let mut child = start(command(line).current_dir(dir.path()));
+        drop(child.stdout.take());
+        let (_, err) = with_code(&child.wait_with_output().unwrap(), 0);
+        assert_eq!(err.matches("panicked").count(), 0, "{err}");
+    }
+    assert_eq!(list(&json_of(dir.path(), "run.json")["measurements"]).len(), 2);
 }

@@ -150,13 +150,10 @@ fn a_directory_whose_disk_cannot_be_measured_is_unknown() {
 
 #[test]
 fn the_answer_is_printed_also_where_its_file_cannot_be_written() {
-    let dir = scratch();
-    let words = ["gate", "--store", "none", "--format", "npd", "--output", "/dev/full"];
-    let output = plimsoll(dir.path()).args(words).output().unwrap();
-    let line = lossy(&output.stdout);
-    assert!(["healthy: ", "sick: ", "unknown: "].iter().any(|word| line.starts_with(word)), "{output:?}");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    insta::assert_snapshot!(lossy(&output.stderr));
+    let line = "gate --store none --format npd --output /dev/full";
+    let (line, err) = done(scratch().path(), line, 2);
+    assert!(["healthy: ", "sick: ", "unknown: "].iter().any(|word| line.starts_with(word)), "{line}");
+    insta::assert_snapshot!(err);
 }
 
 /// A scheduler waits for the gate.
@@ -164,10 +161,7 @@ fn the_answer_is_printed_also_where_its_file_cannot_be_written() {
 fn a_fifo_without_a_reader_does_not_keep_the_gate_waiting() {
     let dir = scratch();
     mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let mut gate = plimsoll(dir.path());
-    let output = gate.args("gate --store none --output pipe".split(' ')).output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{output:?}");
-    assert!(!output.stdout.is_empty(), "{output:?}");
+    assert_ne!(done(dir.path(), "gate --store none --output pipe", 4).0, "");
 }
 
 #[test]

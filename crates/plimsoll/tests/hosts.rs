@@ -11,12 +11,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::disk::with_code;
 use crate::namespaces::Namespace;
 use crate::support::{
     PATIENCE, PROGRAM, children, coded, document, exists, json_of, list, lossy, median, parent,
     place_for_programs, possible, processes, reason, scratch, script, signal, skip, start, text,
-    under_a_quota, until,
+    under_a_quota, until, with_code,
 };
 
 const SSHD: &str = "/usr/sbin/sshd";

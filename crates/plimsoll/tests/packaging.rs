@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{PROGRAM, below, lossy, repository, scratch};
+use crate::support::{PROGRAM, below, repository, scratch, with_code};
 
 fn install(words: &[&str], destination: Option<&Path>) {
     let script = repository("packaging/install");
@@ -13,8 +13,7 @@ fn install(words: &[&str], destination: Option<&Path>) {
     if let Some(destination) = destination {
         command.env("DESTDIR", destination);
     }
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{words:?}: {}", lossy(&output.stderr));
+    with_code(&command.output().unwrap(), 0);
 }
 
 fn paths(place: &Path) -> Vec<PathBuf> {

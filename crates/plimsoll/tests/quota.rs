@@ -1,8 +1,7 @@
 //! A CPU quota that starts during a series: the run must report when, how much, and the cause.
 
-use crate::disk::with_code;
 use crate::groups::Group;
-use crate::support::{Running, coded, json, list, scratch, text, valid_operation};
+use crate::support::{Running, coded, json, list, scratch, text, valid_operation, with_code};
 
 /// Samples after which the quota comes.
 const FREE: u64 = 40;

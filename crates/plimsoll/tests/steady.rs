@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Owned, PROGRAM, command, confine, done, gone, json_of, list, lossy, made, plimsoll, repository, scratch,
-    signal, start, status, text, until, validated,
+    Owned, PROGRAM, command, confine, done, ended, gone, json_of, list, lossy, made, plimsoll, repository,
+    scratch, signal, start, status, text, until, validated, with_code,
 };
 
 fn yaml(name: &str) -> Value {
@@ -28,9 +28,8 @@ fn output_and_exit_code_are_those_of_the_command_and_the_verdict_is_on_stderr() 
     let line = "cat; echo out; echo err >&2; exit 7";
     let mut child = plimsoll(dir.path());
     child.args("steady --quiet --store none --output steady.json -- sh -c".split(' ')).arg(line);
-    let output = child.write_stdin("in\n").output().unwrap();
-    let (stdout, stderr) = (lossy(&output.stdout), lossy(&output.stderr));
-    assert_eq!((output.status.code(), stdout.as_str()), (Some(7), "in\nout\n"));
+    let (stdout, stderr) = ended(child.write_stdin("in\n"), 7);
+    assert_eq!(stdout, "in\nout\n");
     let mut lines = stderr.lines();
     assert_eq!(lines.next(), Some("err"));
     let document = document(dir.path(), "steady.json");
@@ -207,8 +206,7 @@ fn a_signal_to_stop_does_not_end_its_wait() {
     });
     signal(stop.id(), Signal::CONT);
     signal(observer, Signal::CONT);
-    let output = stop.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", lossy(&output.stderr));
+    with_code(&stop.wait_with_output().unwrap(), 0);
     assert!(list(&document(dir.path(), "it.json")["runs"][0]["intervals"]).len() >= 3);
 }
 

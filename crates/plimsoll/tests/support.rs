@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
@@ -40,9 +40,13 @@ pub(crate) fn plimsoll(dir: &Path) -> Command {
 /// Standard output and standard error of a command that must end with `code`.
 #[track_caller]
 pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
-    let output = command.output().unwrap();
-    let out = String::from_utf8(output.stdout).unwrap();
-    let err = String::from_utf8(output.stderr).unwrap();
+    with_code(&command.output().unwrap(), code)
+}
+
+/// Standard output and standard error of a program that must have ended with `code`.
+#[track_caller]
+pub(crate) fn with_code(output: &Output, code: i32) -> (String, String) {
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8(text.clone()).unwrap());
     let status = output.status;
     let killed = status.signal().map(|_| format!(" (a test ends what takes {PATIENCE:?}, or what it sets)"));
     let killed = killed.unwrap_or_default();

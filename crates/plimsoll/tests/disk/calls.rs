@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::{QUICK, measurements, names, possible, with_code};
-use crate::support::{PROGRAM, coded, list, reason, scratch, text, warns};
+use super::{QUICK, measurements, names, possible};
+use crate::support::{PROGRAM, coded, list, reason, scratch, text, warns, with_code};
 
 /// plimsoll under strace, which makes system calls fail, with the words of a command line.
 pub(super) fn injected(dir: &Path, calls: &str, injections: &[&str], line: &str) -> Output {

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use super::{
     Loop, Mounted, TRANSFERS, consent, destroying, holding, in_own_mounts, measurements, mounted_elsewhere,
-    on_device, one_line, run, set_free, with_code,
+    on_device, one_line, run, set_free,
 };
-use crate::support::{command, list, median, possible, reason, short_of_cpu, skip, skipped, text, until};
+use crate::support::{
+    command, list, median, possible, reason, short_of_cpu, skip, skipped, text, until, with_code,
+};
 
 pub(super) const SIZE: u64 = 32 << 20;
 

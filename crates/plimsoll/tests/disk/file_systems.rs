@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use super::{QUICK, in_own_mounts, measurements, names, one_line, possible, with_code};
-use crate::support::{PROGRAM, document, list, lossy, reason, redacted, scratch, skip, text};
+use super::{QUICK, in_own_mounts, measurements, names, one_line, possible};
+use crate::support::{PROGRAM, document, list, lossy, reason, redacted, scratch, skip, text, with_code};
 
 #[test]
 fn a_run_leaves_no_file_and_every_case_is_measured_or_says_why_not() {

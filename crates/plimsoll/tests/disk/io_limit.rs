@@ -5,9 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::slow::Zram;
-use super::{Loop, measurements, with_code};
+use super::{Loop, measurements};
 use crate::groups::Group;
-use crate::support::{command, median, metric, warns};
+use crate::support::{command, median, metric, warns, with_code};
 
 fn reading(device: &str) -> String {
     let line = "disk --op read --pattern random --block 4K --depth 1,4 --samples 2 --sample-time 100ms --store none \

@@ -4,8 +4,8 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::process::Signal;
 
-use super::{in_own_mounts, names, possible, with_code};
-use crate::support::{Running, command, gone, scratch, skip};
+use super::{in_own_mounts, names, possible};
+use crate::support::{Running, command, gone, scratch, skip, with_code};
 
 #[test]
 fn killed_in_mid_run_nothing_stays_behind() {

@@ -23,7 +23,9 @@ use std::thread::ThreadId;
 
 use serde_json::Value;
 
-use crate::support::{Owned, PROGRAM, Running, command, json, list, lossy, possible, scratch, skip, until};
+use crate::support::{
+    Owned, PROGRAM, Running, command, json, list, lossy, possible, scratch, skip, until, with_code,
+};
 
 /// A small case and a short one: 8 MiB of file, two samples.
 pub(crate) const QUICK: &str = "disk --op read --pattern random --block 4K --depth 4 --size 8M --samples 2 \
@@ -37,14 +39,6 @@ pub(crate) fn in_own_mounts(dir: &Path, script: &str) -> Output {
         .current_dir(dir)
         .output()
         .unwrap()
-}
-
-/// The output of a run that must end with `code`.
-#[track_caller]
-pub(crate) fn with_code(output: &Output, code: i32) -> (String, String) {
-    let (out, err) = (lossy(&output.stdout), lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "stdout: {out}\nstderr: {err}");
-    (out, err)
 }
 
 /// Asserts that a run on a released device succeeds at last: for a moment a child of another test

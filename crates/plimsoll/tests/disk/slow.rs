@@ -6,10 +6,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::calls::{injected, traced};
-use super::{Loop, consent, followed, in_own_mounts, measurements, names, with_code};
+use super::{Loop, consent, followed, in_own_mounts, measurements, names};
 use crate::support::{
     Owned, children, command, interrupt, json, list, lossy, possible, reason, scratch, signal, skip, skipped,
-    start, text, until, warns, without_numbers,
+    start, text, until, warns, with_code, without_numbers,
 };
 
 /// A compressed RAM disk that fails above a size; removed on drop.

@@ -11,8 +11,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::Serving;
 use crate::namespaces::{FAR, Link, NEAR, first};
 use crate::support::{
-    PROGRAM, lossy, median, possible, reason, scratch, short_of_cpu, signal, skipped, start, ticks, until,
-    without_numbers,
+    PROGRAM, median, possible, reason, scratch, short_of_cpu, signal, skipped, start, ticks, until,
+    with_code, without_numbers,
 };
 
 #[test]
@@ -134,10 +134,7 @@ fn the_address_to_send_from_is_kept() {
     assert_eq!(link.measured(&server, &how(NEAR), 5)["status"], "failed");
     // A mistake of the client, found before anything is measured.
     let line = format!("--server {FAR} {}", how("192.0.2.1"));
-    let refused = link.client(&server, &line).output().unwrap();
-    let stated = lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(2), "{stated}");
-    insta::assert_snapshot!(stated);
+    insta::assert_snapshot!(with_code(&link.client(&server, &line).output().unwrap(), 2).1);
 }
 
 /// A new network namespace has its loopback down, and no server would help.

@@ -13,8 +13,8 @@ use rustix::process::Signal;
 use super::Serving;
 use crate::namespaces::first;
 use crate::support::{
-    PROGRAM, done, ended, has, json, lossy, plimsoll, reason, repository, scratch, signal, start, ticks,
-    until, warns, without_numbers,
+    PROGRAM, done, ended, has, json, plimsoll, reason, repository, scratch, signal, start, ticks, until,
+    warns, with_code, without_numbers,
 };
 
 fn location(server: &Serving) -> ServerLocation {
@@ -233,8 +233,7 @@ fn the_unit_is_sound_and_hardened() {
     // 20 is an exposure of 2.0 of 10.
     for line in ["verify", "security --offline=true --threshold=20"] {
         let output = Command::new("systemd-analyze").args(line.split(' ')).arg(&file).output().unwrap();
-        let stated = lossy(&output.stderr);
-        assert!(output.status.success(), "{line}: {stated}{}", lossy(&output.stdout));
+        let (_, stated) = with_code(&output, 0);
         assert_eq!(stated.matches("plimsoll-serve.service:").count(), 0, "{stated}");
     }
     // The unit's command is valid.
