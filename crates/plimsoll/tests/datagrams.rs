@@ -21,8 +21,7 @@ const LOSE_A_TENTH: &str = "nft add table inet lossy; \
 
 #[test]
 fn the_loss_of_a_lossy_path_is_the_loss_that_is_reported() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     for (end, direction) in [(&link.far, "up"), (&link.near, "down")] {
         end.must(LOSE_A_TENTH);
         // A rate at which the sender makes no batches: a batch is one packet for the rule.
@@ -83,8 +82,7 @@ const ATTEMPTS: usize = 4;
 
 #[test]
 fn the_highest_rate_without_loss_is_that_of_the_link_however_deep_its_queue_is() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     for latency in ["5ms", "60ms"] {
         let tbf = format!("tc qdisc replace dev near0 root tbf rate 50mbit burst 16k latency {latency}");
         link.near.must(&tbf);
@@ -123,8 +121,7 @@ const BUCKET: &str = "tc qdisc del dev near0 root 2>/dev/null || true; \
 
 #[test]
 fn a_token_bucket_is_named_and_the_figure_is_its_base_rate() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     for case in ["network.udp --message 1400", "network.tcp"] {
         link.near.must(BUCKET);
         let seen = link.measured(&server, &format!("--only {case} --samples 2 --sample-time 1s"), 0);

@@ -85,8 +85,7 @@ fn fewer_cpus_than_in_the_history_are_a_reason() {
 
 #[test]
 fn a_new_shaper_is_a_reason_until_it_is_usual() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     let dir = scratch();
     let made = |line: &str| {
         let mut command = link.near.command(PROGRAM);
@@ -106,8 +105,7 @@ fn a_new_shaper_is_a_reason_until_it_is_usual() {
 
 #[test]
 fn a_gate_ends_in_time_where_its_server_measures_for_others() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     let dir = scratch();
     let line = format!("--server {FAR} --only network.tcp --samples 1000 --sample-time 50s");
     let _other = Owned(start(&mut link.client(&server, &line)));

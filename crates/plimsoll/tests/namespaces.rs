@@ -89,6 +89,14 @@ impl Link {
         }
     }
 
+    /// A link with a [server](Self::server) at its far end.
+    #[track_caller]
+    pub(crate) fn served(flags: &[&str]) -> Option<(Self, Serving)> {
+        let link = Self::new()?;
+        let server = link.server(flags);
+        Some((link, server))
+    }
+
     fn made() -> Option<Self> {
         let link = Link { near: Namespace::new(&[], "cat")?, far: Namespace::new(&[], "cat")? };
         let (near, far) = (&link.near, &link.far);

@@ -18,8 +18,7 @@ mod verify;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
 
@@ -176,48 +175,19 @@ fn mounted_elsewhere(device: &str, place: &Path) -> (Owned, String) {
     (holder, named)
 }
 
-/// Users of writable devices: a number of tests, or the one thread whose test makes all devices
-/// suspect.
-static DEVICES: (Mutex<(usize, Option<ThreadId>)>, Condvar) = (Mutex::new((0, None)), Condvar::new());
+/// Read by all that use writable devices, and written by the one test that makes all devices
+/// suspect. It waits with `try_write`: a writer that waits in the lock would keep a test from a
+/// second device.
+static DEVICES: RwLock<()> = RwLock::new(());
 
-fn devices() -> MutexGuard<'static, (usize, Option<ThreadId>)> {
-    DEVICES.0.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A part in the devices while no other test makes them suspect, or all of them for a test that
-/// does.
-pub(crate) struct DevicesInUse {
-    is_alone: bool,
-}
-
-impl DevicesInUse {
-    fn enter(is_alone: bool) -> Self {
-        let this = std::thread::current().id();
-        let wait = |now: &mut (usize, Option<ThreadId>)| {
-            is_alone && now.0 > 0 || now.1.is_some_and(|one| is_alone || one != this)
-        };
-        let mut now = DEVICES.1.wait_while(devices(), wait).unwrap_or_else(PoisonError::into_inner);
-        now.0 += usize::from(!is_alone);
-        now.1 = now.1.or(is_alone.then_some(this));
-        Self { is_alone }
-    }
-}
-
-impl Drop for DevicesInUse {
-    fn drop(&mut self) {
-        let mut now = devices();
-        now.0 -= usize::from(!self.is_alone);
-        now.1 = now.1.filter(|_| !self.is_alone);
-        DEVICES.1.notify_all();
-    }
-}
+type DevicesInUse = RwLockReadGuard<'static, ()>;
 
 /// A loop device on a file of its own, taken down again whatever happens.
 pub(crate) struct Loop {
     pub(crate) device: String,
     pub(crate) image: PathBuf,
     dir: Option<tempfile::TempDir>,
-    _in_use: DevicesInUse,
+    _in_use: Option<DevicesInUse>,
 }
 
 impl Loop {
@@ -235,8 +205,13 @@ impl Loop {
 
     #[track_caller]
     pub(crate) fn on(image: &Path, options: &[&str]) -> Option<Loop> {
+        Loop::attached(image, options, Some(DEVICES.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Without a part in the devices for a test that has all of them.
+    #[track_caller]
+    fn attached(image: &Path, options: &[&str], in_use: Option<DevicesInUse>) -> Option<Loop> {
         possible(&["losetup"])?;
-        let in_use = DevicesInUse::enter(false);
         let made =
             Command::new("losetup").args(["--find", "--show"]).args(options).arg(image).output().unwrap();
         if !made.status.success() {

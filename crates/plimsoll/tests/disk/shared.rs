@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::devices::SIZE;
 use super::{
-    DevicesInUse, Loop, Mounted, bytes_of, destroying, followed, holding, one_line, refused, run, set_free,
+    DEVICES, Loop, Mounted, bytes_of, destroying, followed, holding, one_line, refused, run, set_free,
 };
-use crate::support::{list, possible, reason, scratch, skip};
+use crate::support::{list, possible, reason, scratch, skip, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -197,7 +197,11 @@ fn a_file_is_found_on_an_overlay_with_layers_on_several_file_systems_that_cannot
 fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_renamed() {
     let dir = scratch();
     let Some(()) = possible(&["losetup", "mkfs.erofs", "python3"]) else { return };
-    let _alone = DevicesInUse::enter(true);
+    let mut alone = None;
+    until("the end of all other uses of devices", || {
+        alone = DEVICES.try_write().ok();
+        alone.is_some()
+    });
     let (source, place) = (dir.path().join("source"), dir.path().join("mnt"));
     [&source, &place].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
     std::fs::write(source.join("file"), "precious").unwrap();
@@ -216,7 +220,7 @@ fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_rename
     let mounted = Mounted(place);
     let renamed = dir.path().join("renamed");
     std::fs::rename(&file, &renamed).unwrap();
-    let Some(other) = Loop::on(&renamed, &["--offset", "16MiB"]) else { return };
+    let Some(other) = Loop::attached(&renamed, &["--offset", "16MiB"], None) else { return };
     refused(&other.device, &renamed, &["may be a file from which an erofs is mounted on", "/mnt"]);
     drop(mounted);
     set_free(|| destroying(&other.device));

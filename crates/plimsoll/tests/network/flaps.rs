@@ -36,8 +36,7 @@ fn lost(measurement: &Value) -> Vec<&str> {
 
 #[test]
 fn a_link_that_goes_and_returns_makes_the_figure_invalid_and_is_named() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     for line in ALL.into_iter().chain(["--only network.tcp --direction down"]) {
         // A UDP socket has no route while its own interface is down, and such a case fails.
         let streams = line.contains("tcp");

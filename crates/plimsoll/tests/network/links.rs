@@ -49,8 +49,7 @@ fn a_shaped_link_is_filled_and_not_overfilled() {
 /// A send buffer that grew on a fast link would occupy a slow one for a minute after each sample.
 #[test]
 fn a_slow_link_gets_no_more_than_it_carries_also_after_a_fast_run() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     for ((end, device), direction) in link.ends().into_iter().zip(["up", "down"]) {
         let run = |samples: u8| {
             let how = format!("--direction {direction} --samples {samples} --sample-time 200ms");
@@ -69,8 +68,7 @@ fn a_slow_link_gets_no_more_than_it_carries_also_after_a_fast_run() {
 
 #[test]
 fn a_small_mtu_and_ipv6_are_seen_in_the_segments() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     if link.near.run("ip -6 address show dev near0 to fd77::1") {
         let measurement = link.measured(&server, "--server fd77::2 --samples 1 --sample-time 50ms", 0);
         // Means over the samples, weighted by time: not exact to the last digit.
@@ -126,9 +124,8 @@ fn a_far_end_killed_and_a_link_that_goes_down_end_both_ends_in_each_direction() 
 
 #[test]
 fn the_address_to_send_from_is_kept() {
-    let Some(link) = Link::new() else { return };
+    let Some((link, server)) = Link::served(&["--allow", "10.77.0.9"]) else { return };
     link.near.must("ip address add 10.77.0.9/24 dev near0");
-    let server = link.server(&["--allow", "10.77.0.9"]);
     let how = |from: &str| format!("--bind {from} --samples 1 --sample-time 20ms");
     assert_eq!(link.measured(&server, &how("10.77.0.9"), 0)["status"], "ok");
     assert_eq!(link.measured(&server, &how(NEAR), 5)["status"], "failed");
@@ -149,8 +146,7 @@ fn a_loopback_that_is_down_is_named() {
 
 #[test]
 fn a_client_that_vanishes_between_two_requests_leaves_no_session() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     let place = std::fs::File::open(format!("/proc/{}/ns/net", link.near.pid())).unwrap();
     let key = SharedKey::from_hex(&server.key, "the server's word").unwrap();
     let to = format!("{FAR}:{}", server.port());

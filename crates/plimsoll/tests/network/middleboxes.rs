@@ -58,8 +58,7 @@ fn a_link_local_address_is_measured_by_its_interface() {
 
 #[test]
 fn a_firewall_that_opens_one_port_number_lets_all_be_measured() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&["--parallel"]);
+    let Some((link, server)) = Link::served(&["--parallel"]) else { return };
     chain(&link.far, "input", &["tcp dport != 7546 drop", "udp dport != 7546 drop"]);
     all_are_measured(&link, &server, FAR);
     // Several streams of several clients share the port, and each datagram comes to its own.
@@ -74,8 +73,7 @@ fn a_firewall_that_opens_one_port_number_lets_all_be_measured() {
 
 #[test]
 fn a_server_behind_a_port_forward_is_measured_by_the_port_that_is_dialled() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     let to = format!("{FAR}:9000");
     chain(&link.far, "prerouting", &["tcp dport 9000 redirect to :7546"]);
     insta::assert_snapshot!(failure(&link, &server, &format!("--server {to} {}", ALL[1])));
@@ -85,8 +83,7 @@ fn a_server_behind_a_port_forward_is_measured_by_the_port_that_is_dialled() {
 
 #[test]
 fn a_client_whose_address_and_ports_are_translated_is_served() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     link.near.must("ip address add 10.77.0.9/24 dev near0");
     let translate = "ip protocol {tcp,udp} snat ip to 10.77.0.9:20000-20100 fully-random";
     chain(&link.near, "postrouting", &[translate]);
@@ -121,8 +118,7 @@ fn a_path_that_loses_full_segments_is_named_with_the_size_that_passes() {
 
 #[test]
 fn a_path_that_loses_large_datagrams_is_named_with_the_size_that_passes() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     let mut reasons = Vec::new();
     for (end, direction) in [(&link.far, "up"), (&link.near, "down")] {
         chain(end, "input", &["udp length gt 1000 drop"]);
@@ -170,8 +166,7 @@ fn a_load_balancer_before_two_servers_is_named() {
 
 #[test]
 fn a_firewall_before_the_port_of_new_connections_is_named() {
-    let Some(link) = Link::new() else { return };
-    let server = link.server(&[]);
+    let Some((link, server)) = Link::served(&[]) else { return };
     chain(&link.far, "input", &["tcp dport != 7546 drop"]);
     let connect = "--only network.latency --protocol connect";
     insta::assert_snapshot!(without_numbers(&failure(&link, &server, connect)));
