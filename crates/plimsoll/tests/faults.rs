@@ -242,20 +242,6 @@ fn a_killed_worker_costs_its_own_case() {
 }
 
 #[test]
-fn a_killed_parent_takes_its_worker_along() {
-    let dir = scratch();
-    let mut run = follow(Command::new(PROGRAM), dir.path(), PLAN);
-    run.until("sampled");
-    let workers = run.workers();
-    run.signal(Signal::KILL);
-    let (code, _, document) = run.end();
-    assert_eq!((code, document), (None, Value::Null));
-    gone(workers[0]);
-    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left, ["long.toml"]);
-}
-
-#[test]
 fn a_reader_that_goes_away_is_a_quiet_end_and_the_document_is_whole() {
     let dir = scratch();
     fs::write(dir.path().join("long.toml"), PLAN.replace("40", "2")).unwrap();

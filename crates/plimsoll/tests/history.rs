@@ -5,7 +5,6 @@ use std::path::Path;
 
 use plimsoll_history::{Location, Store};
 use plimsoll_result::document::Run;
-use serde_json::Value;
 
 use crate::support::{done, json, list, scratch, text, without_numbers};
 
@@ -186,57 +185,4 @@ fn what_is_exported_can_be_imported_once_and_is_no_baseline() {
     run(there.path());
     let (_, err) = done(there.path(), "compare baseline:last10 last --store history", 2);
     insta::assert_snapshot!(err);
-}
-
-type Change = fn(&mut Value);
-
-/// One change for each thing that the history's tables demand of a run: unique, there, of its kind.
-#[test]
-fn a_document_that_the_tables_would_refuse_is_refused_in_plain_words() {
-    let dir = scratch();
-    run(dir.path());
-    let document = json(&exported(dir.path(), ""));
-    let changes: &[(&str, Change)] = &[
-        ("run.id", |v| v["id"] = Value::Null),
-        ("run.id", |v| v["id"] = "x".into()),
-        ("run.started", |v| v["started"] = Value::Null),
-        ("run.state", |v| v["status"] = "running".into()),
-        ("run.plan", |v| v["plan"]["name"] = Value::Null),
-        ("run.machine", |v| v["machine"]["id"] = Value::Null),
-        ("run.elapsed_s", |v| v["elapsed_s"] = Value::Null),
-        ("run.elapsed_s", |v| v["elapsed_s"] = "long".into()),
-        ("measurement.case_id", |v| v["measurements"][0]["case"]["id"] = Value::Null),
-        ("measurement.status", |v| v["measurements"][0]["status"] = "good".into()),
-        ("series.metric", |v| v["measurements"][0]["metrics"][0]["name"] = Value::Null),
-        ("series.unit", |v| v["measurements"][0]["metrics"][0]["unit"] = Value::Null),
-        ("series.better", |v| v["measurements"][0]["metrics"][0]["better"] = "wider".into()),
-        ("point.median", |v| v["measurements"][0]["metrics"][0]["summary"]["median"] = Value::Null),
-        ("point.of_limit", |v| v["measurements"][0]["metrics"][0]["of_limit"] = "all".into()),
-        ("point (series, run, position)", |v| {
-            let metrics = v["measurements"][0]["metrics"].as_array_mut().unwrap();
-            metrics.push(metrics[0].clone());
-        }),
-        ("a case twice", |v| {
-            let measurements = v["measurements"].as_array_mut().unwrap();
-            measurements.push(measurements[0].clone());
-        }),
-        ("a machine twice", |v| {
-            let nodes = v["nodes"].as_array_mut().unwrap();
-            nodes.push(nodes[0].clone());
-        }),
-    ];
-    let mut stated = String::new();
-    for (what, change) in changes {
-        let mut other = document.clone();
-        other["id"] = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88".into();
-        change(&mut other);
-        fs::write(dir.path().join("other.json"), other.to_string()).unwrap();
-        let (out, err) = history(dir.path(), "import other.json", 2);
-        assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{what}: {err}");
-        let host = text(&document["nodes"][0]["name"]);
-        stated += &format!("{what}: {}", without_numbers(&err.replace(&format!("'{host}'"), "HOST")));
-    }
-    insta::assert_snapshot!(stated);
-    let (list, _) = history(dir.path(), "list", 0);
-    assert_eq!(list.matches("1 ok").count(), 1, "{list}");
 }

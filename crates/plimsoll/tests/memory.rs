@@ -3,17 +3,15 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::disk::measurements;
 use crate::faults::follow;
 use crate::groups::Group;
 use crate::support::{
-    PROGRAM, Running, done, list, measured, reason, run_of, scratch, signal, skip, text, warns,
-    without_numbers,
+    PROGRAM, done, list, measured, reason, run_of, scratch, skip, text, warns, without_numbers,
 };
 
 /// The first case is soon finished; the second takes long enough to be disturbed.
@@ -37,14 +35,17 @@ threads = 1
 samples = 6000
 "#;
 
-/// Runs the plan and calls `kill` at the first sample of the second case, which must be reported as
-/// killed; the first one has figures.
-#[track_caller]
-fn the_second_case_is_killed(command: Command, kill: impl FnOnce(&Running)) {
+#[test]
+fn a_worker_that_the_kernel_kills_for_want_of_memory_costs_its_own_case() {
+    let Some(group) = Group::make("memory") else { return };
+    group.limit_memory(400 << 20);
     let dir = scratch();
-    let mut run = follow(command, dir.path(), PLAN);
+    let mut run = follow(group.enter(PROGRAM), dir.path(), PLAN);
     run.until_the_second_case();
-    kill(&run);
+    // tail keeps an unterminated line: 300 MiB beside the worker's 200 exceed the group's limit.
+    let mut tail = group.enter("sh");
+    tail.args(["-c", "head -c 314572800 /dev/zero | tail -n 1 > /dev/null"]);
+    let mut hog = tail.stderr(Stdio::null()).spawn().unwrap();
     let (code, err, document) = run.end();
     assert_eq!(code, Some(4), "{err}");
     let [first, second] = list(&document["measurements"]).as_slice() else { panic!("{document}") };
@@ -52,29 +53,7 @@ fn the_second_case_is_killed(command: Command, kill: impl FnOnce(&Running)) {
     assert_eq!(list(&first["metrics"][0]["samples"]).len(), 60);
     assert_eq!((&second["status"], &second["metrics"]), (&"failed".into(), &serde_json::json!([])));
     assert!(reason(second).starts_with("worker killed (signal 9"), "{second}");
-}
-
-#[test]
-fn a_worker_that_is_killed_costs_its_own_case() {
-    the_second_case_is_killed(Command::new(PROGRAM), |run| {
-        let [worker] = run.workers().try_into().unwrap();
-        signal(worker, Signal::KILL);
-    });
-}
-
-#[test]
-fn a_worker_that_the_kernel_kills_for_want_of_memory_costs_its_own_case() {
-    let Some(group) = Group::make("memory") else { return };
-    group.limit_memory(400 << 20);
-    let mut hog = None;
-    the_second_case_is_killed(group.enter(PROGRAM), |_| {
-        // tail keeps an unterminated line: 300 MiB beside the worker's 200 exceed the group's
-        // limit.
-        let mut tail = group.enter("sh");
-        tail.args(["-c", "head -c 314572800 /dev/zero | tail -n 1 > /dev/null"]);
-        hog = Some(tail.stderr(Stdio::null()).spawn().unwrap());
-    });
-    hog.unwrap().wait().unwrap();
+    hog.wait().unwrap();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::disk::measurements;
 use crate::network::Serving;
 use crate::support::{
-    PROGRAM, command, confine, document, done, ended, gone, has, interrupt, list, lossy, made, measured,
+    PROGRAM, command, confine, document, ended, gone, has, interrupt, list, lossy, made, measured,
     place_for_programs, plimsoll, reason, scratch, script, signal, skip, skipped, text, until,
     without_numbers,
 };
@@ -105,19 +105,6 @@ fn a_tool_that_is_not_there_is_told_with_how_to_get_it() {
     let peers = list(&run["measurements"][0]["metrics"][0]["references"]);
     let stream = peers.iter().find(|p| p["name"] == "stream").unwrap();
     insta::assert_snapshot!(reason(stream));
-}
-
-#[test]
-fn tools_are_listed() {
-    let dir = place_for_programs();
-    let (out, _) = done(dir.path(), "references", 0);
-    for name in ["likwid-bench", "stream", "fio", "iperf3", "ping"] {
-        assert!(out.contains(name), "{out}");
-    }
-    let mut install = plimsoll(dir.path());
-    let (out, _) = ended(install.env("PATH", "").args(["references", "--install"]), 0);
-    let packages = out.strip_prefix("apt-get install --yes ").unwrap();
-    assert!(packages.split_whitespace().any(|package| package == "fio"), "{out}");
 }
 
 /// A short CPU case with a script as likwid-bench and directories below `dir`.

@@ -225,6 +225,18 @@ mod tests {
         reported(of_first("/metrics/0/samples", serde_json::json!([])), "no sample");
         reported(of_first("/case/params", serde_json::json!({ "threads": 64 })), "params contradicts its id");
         reported(of_first("/case/benchmark", "memory.latency".into()), "benchmark contradicts its id");
+        let unread = "not a plimsoll run (JSON)";
+        for place in ["/id", "/started", "/plan/name", "/machine/id", "/elapsed_s"] {
+            reported(changed(|v| *v.pointer_mut(place).unwrap() = serde_json::Value::Null), unread);
+        }
+        for (key, word) in [("id", "x"), ("status", "running"), ("elapsed_s", "long")] {
+            reported(changed(|v| v[key] = word.into()), if key == "id" { "not the id" } else { unread });
+        }
+        for place in ["/case/id", "/metrics/0/name", "/metrics/0/unit", "/metrics/0/summary/median"] {
+            reported(of_first(place, serde_json::Value::Null), unread);
+        }
+        let words = [("/status", "good"), ("/metrics/0/better", "wider"), ("/metrics/0/of_limit", "all")];
+        words.into_iter().for_each(|(place, word)| reported(of_first(place, word.into()), unread));
     }
 
     #[test]
