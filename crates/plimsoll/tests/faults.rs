@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::disk::calls::injected;
 use crate::support::{
     PROGRAM, Running, coded, command, done, gone, has, heeded, interrupt, json_of, list, lossy, measured,
-    reason, scratch, script, signal, skip, start, with_code,
+    reason, scratch, script, signal, skip, start, status, with_code,
 };
 
 /// Two cases of many short samples: a quick one, and one that lasts long enough to be disturbed.
@@ -45,10 +46,8 @@ fn interrupted_by(signal: Signal) -> Duration {
     assert_eq!(workers.len(), 1);
     let begun = Instant::now();
     run.signal(signal);
-    let (code, err, document) = run.end();
+    let document = run.ended(130, "partial");
     let took = begun.elapsed();
-    assert_eq!(code, Some(130), "{err}");
-    assert_eq!(document["status"], "partial");
     assert_eq!(list(&document["measurements"]).len(), 1);
     measured(&document["measurements"][0]);
     gone(workers[0]);
@@ -77,9 +76,7 @@ fn a_signal_that_comes_several_times_at_once_is_one_request() {
         run.signal(signal);
         std::thread::sleep(Duration::from_millis(1));
     }
-    let (code, err, document) = run.end();
-    assert_eq!((code, &document["status"]), (Some(130), &"partial".into()), "{err}");
-    assert_eq!(list(&document["measurements"]).len(), 1);
+    assert_eq!(list(&run.ended(130, "partial")["measurements"]).len(), 1);
 }
 
 /// Starts the program by a shell that ignores signals, as nohup does.
@@ -97,14 +94,11 @@ fn signals_that_are_ignored_at_the_start_stay_ignored() {
     run.until("sampled");
     let ignored = [Signal::HUP, Signal::INT, Signal::QUIT];
     for process in run.workers().into_iter().chain([run.pid()]) {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-        let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
+        let mask = u64::from_str_radix(&status(process, "SigIgn:"), 16).unwrap();
         assert!(ignored.iter().all(|signal| mask >> (signal.as_raw() - 1) & 1 == 1), "{mask:x}");
     }
     ignored.into_iter().for_each(|signal| run.signal(signal));
-    let (code, err, document) = run.end();
-    assert_eq!((code, &document["status"]), (Some(0), &"complete".into()), "{err}");
+    run.ended(0, "complete");
 }
 
 #[test]
@@ -114,8 +108,7 @@ fn a_background_job_of_a_script_is_still_ended_by_term() {
     run.until_the_second_case();
     run.signal(Signal::HUP);
     run.signal(Signal::TERM);
-    let (code, err, document) = run.end();
-    assert_eq!((code, &document["status"]), (Some(130), &"partial".into()), "{err}");
+    run.ended(130, "partial");
 }
 
 #[test]
@@ -131,8 +124,7 @@ fn a_program_that_is_replaced_or_deleted_in_the_course_of_a_run_ends_it_well() {
         } else {
             fs::remove_file(&copy).unwrap();
         }
-        let (code, err, document) = run.end();
-        assert_eq!(code, Some(0), "{err}");
+        let document = run.ended(0, "complete");
         assert_eq!(list(&document["measurements"]).len(), 2, "{document}");
         assert!(!dir.path().join("executed").exists(), "the new program was executed");
     }
@@ -159,8 +151,7 @@ fn a_step_of_the_wall_clock_changes_no_duration_and_is_told() {
     let mut run = follow(command, dir.path(), PLAN);
     run.until_the_second_case();
     set("-3596");
-    let (code, err, document) = run.end();
-    assert_eq!(code, Some(0), "{err}");
+    let document = run.ended(0, "complete");
     let elapsed = document["elapsed_s"].as_f64().unwrap();
     assert!((0.0..3000.0).contains(&elapsed), "{elapsed}");
     let step = &document["clock_steps"][0];
@@ -173,10 +164,7 @@ fn a_system_without_random_bytes_is_told_in_a_line() {
     let Some(()) = has(&["strace"]) else { return };
     let dir = scratch();
     let run = |error: &str, line: &str| {
-        let inject = format!("inject=getrandom:error={error}");
-        let mut traced = Command::new("strace");
-        traced.args(["-f", "-o", "/dev/null", "-e", &inject, PROGRAM]).args(line.split(' '));
-        let output = traced.current_dir(dir.path()).output().unwrap();
+        let output = injected(dir.path(), "getrandom", &[&format!("getrandom:error={error}")], line);
         (output.status.code(), lossy(&output.stderr))
     };
     for (line, snapshot) in [
@@ -233,8 +221,7 @@ fn a_killed_worker_costs_its_own_case() {
     let mut run = follow(ignoring("CHLD"), dir.path(), PLAN);
     run.until("sampled");
     signal(run.workers()[0], Signal::KILL);
-    let (code, err, document) = run.end();
-    assert_eq!((code, &document["status"]), (Some(4), &"complete".into()), "{err}");
+    let document = run.ended(4, "complete");
     let [first, second] = list(&document["measurements"]).as_slice() else { panic!("{document}") };
     assert_eq!((&first["status"], &first["metrics"]), (&"failed".into(), &serde_json::json!([])));
     assert!(reason(first).starts_with("worker killed (signal 9"), "{first}");

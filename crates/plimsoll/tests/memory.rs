@@ -46,8 +46,7 @@ fn a_worker_that_the_kernel_kills_for_want_of_memory_costs_its_own_case() {
     let mut tail = group.enter("sh");
     tail.args(["-c", "head -c 314572800 /dev/zero | tail -n 1 > /dev/null"]);
     let mut hog = tail.stderr(Stdio::null()).spawn().unwrap();
-    let (code, err, document) = run.end();
-    assert_eq!(code, Some(4), "{err}");
+    let document = run.ended(4, "complete");
     let [first, second] = list(&document["measurements"]).as_slice() else { panic!("{document}") };
     measured(first);
     assert_eq!(list(&first["metrics"][0]["samples"]).len(), 60);

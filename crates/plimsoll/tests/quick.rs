@@ -37,22 +37,3 @@ fn quick_measures_all_four_subsystems_and_leaves_nothing() {
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left behind");
 }
-
-#[test]
-fn a_run_is_in_the_history_and_can_be_shown_again() {
-    let dir = scratch();
-    let rows = |text: &str| {
-        // A row with warnings begins with a mark.
-        let is_row = |line: &&str| line.starts_with("  null ") || line.starts_with("! null ");
-        text.lines().filter(is_row).map(str::to_owned).collect::<Vec<_>>()
-    };
-    let line = "run --only null --samples 5 --sample-time 5ms --store history --json run.json";
-    let (table, _) = done(dir.path(), line, 0);
-    let (list, _) = done(dir.path(), "history list --store history", 0);
-    assert!(list.lines().nth(1).unwrap().split_whitespace().any(|word| word == "quick"), "{list}");
-    let (shown, _) = done(dir.path(), "history show last --store history", 0);
-    assert_eq!((rows(&table).len(), rows(&shown)), (1, rows(&table)));
-    let document = validated(&fs::read_to_string(dir.path().join("run.json")).unwrap());
-    let summary = &document["measurements"][0]["metrics"][0]["summary"];
-    assert_eq!(summary["ci95"].as_array().map(Vec::len), Some(2), "{summary}");
-}

@@ -18,8 +18,7 @@ fn a_quota_that_comes_half_way_is_found_and_named() {
             group.limit(0.2);
         }
     }
-    let (code, err, document) = run.end();
-    assert_eq!(code, Some(0), "{err}");
+    let document = run.ended(0, "complete");
     let changed = coded(&document["findings"], "changed");
     let changed =
         changed.unwrap_or_else(|| panic!("nothing changed: {}", document["measurements"][0]["metrics"]));

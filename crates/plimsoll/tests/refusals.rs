@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::docs::is_current;
-use crate::support::{PROGRAM, below, confine, done, json_of, lossy, repository, scratch};
+use crate::support::{PROGRAM, below, confine, done, json_of, lossy, repository, scratch, status};
 
 const LIST: &str = include_str!("refusals.txt");
 
@@ -53,8 +53,7 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
 
 /// Strings specific to this machine or test, and their placeholders.
 fn own(dir: &Path) -> Vec<(String, &'static str)> {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let allowed = status(std::process::id(), "Cpus_allowed_list:");
     let nodes = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
     let run = json_of(dir, "a.json");
     vec![

@@ -2,11 +2,10 @@
 //! `make test` builds it and names it in `PLIMSOLL_RELEASE`.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 
-use crate::support::{PATIENCE, confine, done, lossy, scratch, skipped};
+use crate::support::{PATIENCE, confine, done, lossy, scratch, skip};
 
 /// Command lines and possible exit codes; a line may use results of earlier ones. They measure as
 /// little as possible, so figures mean nothing and requirements may fail.
@@ -87,22 +86,6 @@ const LINES: &[(&str, &[i32])] = &[
     ("watch --stop", &[2]),
 ];
 
-fn released() -> Option<PathBuf> {
-    let named = std::env::var_os("PLIMSOLL_RELEASE").map(PathBuf::from);
-    if named.is_none() {
-        skipped("commands of the release program", "PLIMSOLL_RELEASE names no program");
-    }
-    named
-}
-
-/// Runs a command line of the release program in `dir`, without colour, with its own history.
-fn ended(program: &Path, dir: &Path, line: &str) -> (Option<i32>, String) {
-    let mut command = std::process::Command::new(program);
-    confine(&mut command, dir).args(line.split(' '));
-    let output = Command::from_std(command).timeout(PATIENCE).output().unwrap();
-    (output.status.code(), lossy(&[output.stdout, output.stderr].concat()))
-}
-
 /// The commands that `--help` lists: the first word of each line of its sections.
 fn commands(help: &str) -> BTreeSet<&str> {
     let sections = help.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
@@ -111,11 +94,16 @@ fn commands(help: &str) -> BTreeSet<&str> {
 
 #[test]
 fn every_command_ends_with_its_documented_exit_code() {
-    let Some(program) = released() else { return };
+    let Some(program) = std::env::var_os("PLIMSOLL_RELEASE") else {
+        return skip("PLIMSOLL_RELEASE names no program");
+    };
     let dir = scratch();
     let mut wrong = Vec::new();
     for (line, codes) in LINES {
-        let (code, texts) = ended(&program, dir.path(), line);
+        let mut command = std::process::Command::new(&program);
+        confine(&mut command, dir.path()).args(line.split(' '));
+        let output = Command::from_std(command).timeout(PATIENCE).output().unwrap();
+        let (code, texts) = (output.status.code(), lossy(&[output.stdout, output.stderr].concat()));
         let expected = code.is_some_and(|code| codes.contains(&code));
         if !expected || texts.contains("internal error") {
             wrong.push(format!("plimsoll {line}\n  ended with {code:?} and not one of {codes:?}\n{texts}"));

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::support::{
-    command, confine, done, ended, plimsoll, recorded, rename_machine, scale, scale_metric, scratch, start,
-    until,
+    below, command, confine, done, ended, plimsoll, recorded, rename_machine, scale, scale_metric, scratch,
+    start, until,
 };
 
 const HOSTILE: &str = "</title><script>document.title='owned'</script><img src=http://192.0.2.1/x onerror=\"document.title='owned'\">\u{1b}[31m\u{202e}../../x";
@@ -54,16 +54,12 @@ fn site(dir: &Path, history: &str) -> [usize; 4] {
 
 fn files(dir: &Path) -> BTreeMap<String, (String, std::time::SystemTime)> {
     let top = dir.join("public");
-    let mut found = BTreeMap::new();
-    for below in ["", "run", "machine"] {
-        let entries = fs::read_dir(top.join(below)).unwrap().map(|entry| entry.unwrap().path());
-        for file in entries.filter(|path| path.is_file()) {
-            let name = file.strip_prefix(&top).unwrap().display().to_string();
-            let written = file.metadata().unwrap().modified().unwrap();
-            found.insert(name, (fs::read_to_string(file).unwrap(), written));
-        }
-    }
-    found
+    let named = |file: PathBuf| {
+        let written = file.metadata().unwrap().modified().unwrap();
+        let name = file.strip_prefix(&top).unwrap().display().to_string();
+        (name, (fs::read_to_string(file).unwrap(), written))
+    };
+    below(&top).into_iter().filter(|path| path.is_file()).map(named).collect()
 }
 
 /// The files that the pages of a site lead to, of which every one must be there.

@@ -304,13 +304,20 @@ fn a_run_without_its_usual_history_is_kept_elsewhere() {
 fn the_usual_history_is_private_and_shown_again() {
     let dir = scratch();
     let home = dir.path().to_str().unwrap();
-    ended(&mut at_home(dir.path(), home, NULL), 0);
+    let (table, _) = ended(&mut at_home(dir.path(), home, NULL), 0);
     let history = dir.path().join(".local/share/plimsoll");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&history), mode(&history.join("index.json"))), (0o700, 0o600));
     let show = |line: &str| ended(&mut at_home(dir.path(), home, line), 0).0;
-    assert_eq!(show("history").lines().count(), 2);
-    assert!(is_shown(&show("history show last")));
+    let listed = show("history");
+    let has_plan = listed.lines().nth(1).unwrap().split_whitespace().any(|word| word == "quick");
+    assert!(listed.lines().count() == 2 && has_plan, "{listed}");
+    // A row with warnings begins with a mark.
+    let is_row = |line: &&str| line.starts_with("  null ") || line.starts_with("! null ");
+    let rows = |text: &str| text.lines().filter(is_row).map(str::to_owned).collect::<Vec<_>>();
+    let shown = show("history show last");
+    assert!(is_shown(&shown), "{shown}");
+    assert_eq!((rows(&table).len(), rows(&shown)), (1, rows(&table)));
 }
 
 /// Without locks, as on some network file systems.

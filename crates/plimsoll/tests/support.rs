@@ -345,6 +345,14 @@ impl Running {
         self.until("sampled");
     }
 
+    /// Reads the rest; returns the document, which must have this status.
+    #[track_caller]
+    pub(crate) fn ended(self, code: i32, status: &str) -> Value {
+        let (ended, err, document) = self.end();
+        assert_eq!((ended, &document["status"]), (Some(code), &status.into()), "{err}");
+        document
+    }
+
     /// Reads the rest; returns the exit code, the messages and the document, null without one.
     pub(crate) fn end(mut self) -> (Option<i32>, String, Value) {
         self.events.read_to_string(&mut String::new()).unwrap();

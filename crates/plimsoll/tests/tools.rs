@@ -80,6 +80,11 @@ fn after(text: &str, mark: &str) -> Option<f64> {
     rest[..end].parse().ok()
 }
 
+/// The number before a text.
+fn before(text: &str, mark: &str) -> Option<f64> {
+    text.split_once(mark)?.0.split_whitespace().last()?.parse().ok()
+}
+
 /// A figure in the document that a tool prints.
 fn within(text: &str, pointer: &str) -> Option<f64> {
     json(&text[text.find('{').unwrap_or(0)..]).pointer(pointer)?.as_f64()
@@ -235,7 +240,7 @@ fn checks() -> Vec<Check> {
     let round_trip = |c: &[Call]| per_second(&named(c, READS, 20)).map(f64::recip);
     let ioping = By(|p| Some(p.out.split_whitespace().nth(5)?.parse::<f64>().ok()? * 1e-9));
     let iperf3 = By(|p| within(&p.out, "/end/sum_received/bits_per_second"));
-    let iperf = By(|p| p.out.split_once(" bits/sec")?.0.split_whitespace().last()?.parse().ok());
+    let iperf = By(|p| before(&p.out, " bits/sec"));
     let ping = By(|p| Some(p.out.split_once("mdev = ")?.1.split('/').nth(1)?.parse::<f64>().ok()? * 1e-3));
     let mbw = By(|p| Some(after(p.out.split_once("AVG")?.1, "Copy:")? * 2_097_152.0));
     let openssl = By(|p| {
@@ -244,14 +249,8 @@ fn checks() -> Vec<Check> {
         Some(calls.parse::<f64>().ok()? * 16_384.0 / seconds.parse::<f64>().ok()?)
     });
     let bw_mem = By(|p| Some(p.err.split_whitespace().nth(1)?.parse::<f64>().ok()? * 1e6));
-    let perf = By(|p| {
-        let micros = p.out.split_once(" usecs/op")?.0.split_whitespace().last()?;
-        Some(micros.parse::<f64>().ok()? * 1e-6)
-    });
-    let lat_pagefault = By(|p| {
-        let micros = p.err.strip_suffix(" microseconds\n")?.split_whitespace().last()?;
-        Some(micros.parse::<f64>().ok()? * 1e-6)
-    });
+    let perf = By(|p| Some(before(&p.out, " usecs/op")? * 1e-6));
+    let lat_pagefault = By(|p| Some(before(&p.err, " microseconds\n")? * 1e-6));
     let hpcc = By(|p| Some(after(&p.file, "\nHPL_Tflops=")? * 1e12));
     // A thousand copies more of 8 MiB, each read and written.
     let more_copies = Longer(

@@ -15,22 +15,22 @@ use crate::support::{
     start, until, valid_operation, with_code, without_numbers,
 };
 
-/// A minimal probe.
-fn plan(dir: &Path, operation: &str) {
+/// A directory with the plan of a minimal probe; `None`, and a skipped test, without valid figures.
+#[track_caller]
+fn with_plan() -> Option<tempfile::TempDir> {
+    let (dir, operation) = (scratch(), valid_operation()?);
     let text = format!(
         "name = \"probe\"\nsamples = 1\nsample-time = \"40ms\"\n\n[[group]]\nbenchmark = \"cpu.peak\"\nop = \"{operation}\"\n\
          type = \"f64\"\nthreads = 1\n"
     );
-    fs::write(dir.join("probe.toml"), text).unwrap();
-}
-
-fn lines(dir: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(dir.join("h/watch")).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    fs::write(dir.path().join("probe.toml"), text).unwrap();
+    Some(dir)
 }
 
 fn probes(dir: &Path) -> Vec<f64> {
-    lines(dir).iter().filter_map(|line| line["probe"]["at"].as_f64()).collect()
+    let text = fs::read_to_string(dir.join("h/watch")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter_map(|line| line["probe"]["at"].as_f64()).collect()
 }
 
 /// Waits for `wanted` probes while the process lives.
@@ -52,9 +52,7 @@ fn begun(dir: &Path, line: &str) -> Child {
 #[test]
 fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share() {
     let Some(group) = Group::make("cpu") else { return };
-    let Some(operation) = valid_operation() else { return };
-    let dir = scratch();
-    plan(dir.path(), &operation);
+    let Some(dir) = with_plan() else { return };
     let words = "watch probe.toml --for 120s --every 2s --cpu-share 2% --store h --json run.json --quiet";
     let begun = Instant::now();
     let mut child = start(&mut group.run(dir.path(), words));
@@ -98,9 +96,7 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
 
 #[test]
 fn a_kill_and_a_boot_lose_one_probe_at_most() {
-    let Some(operation) = valid_operation() else { return };
-    let dir = scratch();
-    plan(dir.path(), &operation);
+    let Some(dir) = with_plan() else { return };
     let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
     let mut child = begun(dir.path(), begin);
     until_probes(dir.path(), &mut child, 5);
@@ -141,9 +137,7 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
 
 #[test]
 fn a_watch_gives_way_to_who_uses_the_machine() {
-    let Some(operation) = valid_operation() else { return };
-    let dir = scratch();
-    plan(dir.path(), &operation);
+    let Some(dir) = with_plan() else { return };
     // Ended by its own id below; it cannot outlive the test by more.
     let mut busy = Command::new("timeout").args(["120", "sh", "-c", "while :; do :; done"]).spawn().unwrap();
     let line = "watch probe.toml --for 12s --every 2s --cpu-share 50% --idle-only --store h --json run.json \
@@ -160,9 +154,7 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
 /// once.
 #[test]
 fn many_who_end_a_watch_make_one_result() {
-    let Some(operation) = valid_operation() else { return };
-    let dir = scratch();
-    plan(dir.path(), &operation);
+    let Some(dir) = with_plan() else { return };
     let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
     let mut child = begun(dir.path(), begin);
     until_probes(dir.path(), &mut child, 2);

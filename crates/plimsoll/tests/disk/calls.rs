@@ -7,7 +7,7 @@ use super::{QUICK, measurements, names, possible};
 use crate::support::{PROGRAM, coded, list, reason, scratch, text, warns, with_code};
 
 /// plimsoll under strace, which makes system calls fail, with the words of a command line.
-pub(super) fn injected(dir: &Path, calls: &str, injections: &[&str], line: &str) -> Output {
+pub(crate) fn injected(dir: &Path, calls: &str, injections: &[&str], line: &str) -> Output {
     traced(dir, "/dev/null", calls, injections, line).output().unwrap()
 }
 

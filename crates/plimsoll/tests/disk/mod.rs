@@ -3,7 +3,7 @@
 //! name.
 #![allow(clippy::print_stderr)]
 
-mod calls;
+pub(crate) mod calls;
 mod devices;
 mod file_systems;
 mod io_limit;

@@ -81,8 +81,7 @@ fn a_file_beneath_the_device_that_is_cut_while_it_runs_fails_the_case() {
     let mut run = followed(line, &device.device, device.dir());
     run.until("sampled");
     std::fs::File::options().write(true).open(&device.image).unwrap().set_len(1 << 20).unwrap();
-    let (code, err, document) = run.end();
-    assert_eq!(code, Some(4), "{err}");
+    let document = run.ended(4, "complete");
     insta::assert_snapshot!(without_numbers(reason(&document["measurements"][0])));
 }
 
