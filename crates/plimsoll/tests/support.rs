@@ -11,6 +11,7 @@ use std::process::{Child, ChildStdout, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
+use plimsoll_metal::clock::thread_cpu_time;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -489,13 +490,9 @@ pub(crate) fn under_a_quota() -> bool {
 /// Whether this thread gets less than 60 % of a CPU over 100 ms of computing: network tests and
 /// reference tools may then lose datagrams or miss deadlines.
 pub(crate) fn short_of_cpu() -> bool {
-    let cpu_seconds = || {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-    };
-    let (begin, before) = (Instant::now(), cpu_seconds());
+    let (begin, before) = (Instant::now(), thread_cpu_time());
     while begin.elapsed() < Duration::from_millis(100) {
         std::hint::spin_loop();
     }
-    under_a_quota() || cpu_seconds() - before < 0.6 * begin.elapsed().as_secs_f64()
+    under_a_quota() || thread_cpu_time().saturating_sub(before) < begin.elapsed().mul_f64(0.6)
 }

@@ -387,12 +387,6 @@ const NOT_HERE: [&str; 5] = [
     "with a process on a CPU for each thread",
 ];
 
-enum Outcome {
-    Right,
-    NotHere(String),
-    Wrong(String),
-}
-
 /// The package of a tool; empty if it is built from its source.
 fn package(tool: &str) -> &'static str {
     match plimsoll_reference::find(tool).unwrap().package {
@@ -415,15 +409,16 @@ fn is_printed(tool: &str, peer: &Value, printed: &Printed, figure: Figure) {
     assert!(peer["version"].is_string() || ["lmbench", "mbw"].contains(&package(tool)), "{peer}");
 }
 
-/// Runs the tool once and compares its figure with what it prints and with the count.
-fn outcome(check: &Check, real: &Path) -> Outcome {
+/// Runs the tool once and compares its figure with what it prints and with the count. Returns why
+/// it cannot run on this machine; fails if the figure is wrong.
+fn compare(check: &Check, real: &Path) -> Result<Option<String>, String> {
     let Check(tool, case, figure, against) = check;
     let (dir, place) = (scratch(), place_for_programs());
     let script = overheard(place.path(), dir.path(), real, against);
     let peer = beside(tool, case, dir.path(), &script);
     if let Some(why) = peer["reason"].as_str().filter(|_| peer["status"] != "ok") {
         let is_here = !NOT_HERE.iter().any(|reason| why.contains(reason));
-        return if is_here { Outcome::Wrong(why.to_owned()) } else { Outcome::NotHere(why.to_owned()) };
+        return if is_here { Err(why.to_owned()) } else { Ok(Some(why.to_owned())) };
     }
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
     let args = read("args").lines().map(str::to_owned).collect();
@@ -441,13 +436,11 @@ fn outcome(check: &Check, real: &Path) -> Outcome {
         }
         Against::Own(within) => (Some(reported("own")), within),
     };
-    let Some(counted) = counted else {
-        return Outcome::Wrong(format!("nothing was counted with {:?}", printed.args));
-    };
+    let counted = counted.ok_or_else(|| format!("nothing was counted with {:?}", printed.args))?;
     let (figure, ratio) = (reported("samples"), reported("samples") / counted);
     match (1.0 / within..within).contains(&ratio) {
-        true => Outcome::Right,
-        false => Outcome::Wrong(format!("{figure:e} for {counted:e} counted ({ratio})")),
+        true => Ok(None),
+        false => Err(format!("{figure:e} for {counted:e} counted ({ratio})")),
     }
 }
 
@@ -469,29 +462,22 @@ fn every_figure_is_the_one_that_the_tool_prints_and_that_of_its_own_bytes_and_se
             continue;
         }
         let mut wrong = Vec::new();
-        for _ in 0..ATTEMPTS {
-            match outcome(&check, &real) {
-                Outcome::Right => wrong.clear(),
-                Outcome::NotHere(why) => {
-                    skipped(&name, &why);
-                    wrong.clear();
-                }
-                Outcome::Wrong(why) if why.contains("was ended after") && short_of_cpu() => {
-                    skipped(&name, "the tool gets too little CPU time");
-                    wrong.clear();
-                }
-                Outcome::Wrong(why) => {
-                    wrong.push(why);
-                    continue;
-                }
+        let compared = (0..ATTEMPTS).find_map(|_| match compare(&check, &real) {
+            Ok(not_here) => Some(not_here),
+            Err(why) if why.contains("was ended after") && short_of_cpu() => {
+                Some(Some("the tool gets too little CPU time".to_owned()))
             }
-            break;
+            Err(why) => {
+                wrong.push(why);
+                None
+            }
+        });
+        let spoilt = "other processes leave the tool and its check different times";
+        let is_spoilt = || (!by_calls && short_of_cpu()).then(|| Some(spoilt.to_owned()));
+        match compared.or_else(is_spoilt) {
+            Some(why) => why.iter().for_each(|why| skipped(&name, why)),
+            None => panic!("{name}: {}", wrong.join("; ")),
         }
-        if !wrong.is_empty() && !by_calls && short_of_cpu() {
-            skipped(&name, "other processes leave the tool and its check different times");
-            continue;
-        }
-        assert!(wrong.is_empty(), "{name}: {}", wrong.join("; "));
     }
 }
 
