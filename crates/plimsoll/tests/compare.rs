@@ -5,10 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{done, json, json_of, list, scale_metric, scratch, text, without_numbers};
-
-/// The shortest run.
-const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet";
+use crate::support::{NULL, done, json, json_of, list, scale_metric, scratch, text, without_numbers};
 
 /// Stores the shortest run in `history` and a file.
 fn run(dir: &Path, file: &str) {

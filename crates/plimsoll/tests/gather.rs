@@ -5,11 +5,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{coded, done, json, json_of, list, rename_machine, scratch, validated, without_numbers};
+use crate::support::{
+    NULL, coded, done, json, json_of, list, rename_machine, scratch, validated, without_numbers,
+};
 
 fn run(dir: &Path, name: &str) -> Value {
-    let line = "run --only null --samples 5 --sample-time 1ms --store none --json -";
-    let mut run = validated(&done(dir, line, 0).0);
+    let mut run = validated(&done(dir, &format!("{NULL} --store none --json -"), 0).0);
     assert!(run["measurements"][0]["metrics"][0]["summary"]["ci95"][1].is_number(), "{run}");
     rename_machine(&mut run, name);
     run

@@ -6,13 +6,7 @@ use std::path::Path;
 use plimsoll_history::{Location, Store};
 use plimsoll_result::document::Run;
 
-use crate::support::{done, json, list, scratch, text, without_numbers};
-
-const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet --store history";
-
-fn run(dir: &Path) {
-    done(dir, NULL, 0);
-}
+use crate::support::{NULL, done, json, list, run, scratch, text, without_numbers};
 
 fn exported(dir: &Path, more: &str) -> String {
     done(dir, &format!("export last --store history {more}"), 0).0
@@ -109,7 +103,7 @@ fn an_export_holds_a_requirement_against_the_baseline_that_the_run_had() {
     run(dir.path());
     run(dir.path());
     let require = "--require 'null latency < 0% of baseline'";
-    let (_, err) = done(dir.path(), &format!("{NULL} {require}"), 1);
+    let (_, err) = done(dir.path(), &format!("{NULL} --store history {require}"), 1);
     let unmet = err.lines().find(|line| line.starts_with("plimsoll: not met: ")).unwrap();
     let wanted = "plimsoll: not met: null latency < #% of baseline: null: # ns, # % of the baseline";
     assert_eq!(without_numbers(unmet), wanted);

@@ -11,19 +11,14 @@ use plimsoll_result::document::RunStatus;
 
 use crate::disk::in_own_mounts;
 use crate::support::{
-    PROGRAM, below, confine, done, ended, has, lossy, made, plimsoll, possible, redacted, scratch, with_code,
+    NULL, PROGRAM, below, confine, done, ended, has, lossy, made, plimsoll, possible, redacted, run, scratch,
+    with_code,
 };
-
-const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet";
 
 /// A command line with the history of the test's directory.
 #[track_caller]
 fn with_store(dir: &Path, line: &str, code: i32) -> (String, String) {
     done(dir, &format!("{line} --store history"), code)
-}
-
-fn run(dir: &Path) {
-    with_store(dir, NULL, 0);
 }
 
 fn injected(dir: &Path, call: &str, fault: &str, line: &str) -> Output {

@@ -96,6 +96,15 @@ pub(crate) fn run_of(line: &str) -> Value {
     document(scratch().path(), &format!("{line} --store none --json -"), 0)
 }
 
+/// The shortest run that has an interval.
+pub(crate) const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet";
+
+/// Stores the shortest run in `history`.
+#[track_caller]
+pub(crate) fn run(dir: &Path) {
+    done(dir, &format!("{NULL} --store history"), 0);
+}
+
 #[track_caller]
 pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
