@@ -36,13 +36,10 @@ fn a_fixed_amount_is_divided_among_the_threads_and_named() {
 #[test]
 fn a_limit_on_processes_is_named_where_threads_cannot_start() {
     let nobody = 65534;
-    let dir = std::env::temp_dir();
+    let line = "cpu --type f64 --threads 100 --samples 1 --store none --json -";
     let mut run = Command::new("prlimit");
-    run.args(["--nproc=24", PROGRAM])
-        .args("cpu --type f64 --threads 100 --samples 1 --store none --json -".split(' '))
-        .current_dir(&dir)
-        .uid(nobody)
-        .gid(nobody);
+    run.args(["--nproc=24", PROGRAM]).args(line.split(' ')).uid(nobody).gid(nobody);
+    run.current_dir(std::env::temp_dir());
     let output = match run.output() {
         Ok(output) => output,
         Err(why) => return skip(&format!("cannot become another user, whom the limit binds: {why}")),

@@ -8,14 +8,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use plimsoll_reference::Package;
 use serde_json::Value;
 
 use crate::support::{
-    done, ended, exists, json, list, lossy, place_for_programs, plimsoll, scratch, script, short_of_cpu,
-    skipped, text, under_a_quota,
+    document, done, ended, exists, json, list, lossy, place_for_programs, plimsoll, scratch, script,
+    short_of_cpu, skipped, text, under_a_quota,
 };
 
 /// The arguments and the output of a tool.
@@ -347,15 +346,9 @@ fn overheard(place: &Path, dir: &Path, real: &Path, against: &Against) -> PathBu
 
 /// Runs the case once with the tool; returns the tool's part of the document.
 fn beside(tool: &str, case: &str, dir: &Path, script: &Path) -> Value {
-    let mut command = plimsoll(dir);
-    command
-        .args(case.split(' '))
-        .args("--samples 1 --sample-time 20ms --json - --store none --against".split(' '));
-    command.args([tool.split(' ').next().unwrap(), "--reference-path"]);
-    command.arg(format!("{}={}", tool.split(' ').next().unwrap(), script.display()));
-    // MPI programs that wait for each other take minutes on a busy machine.
-    command.timeout(Duration::from_secs(600));
-    let run = json(&ended(&mut command, 0).0);
+    let name = tool.split(' ').next().unwrap();
+    let how = format!("--against {name} --reference-path {name}={}", script.display());
+    let run = document(dir, &format!("{case} --samples 1 --sample-time 20ms --json - --store none {how}"), 0);
     let peers =
         || list(&run["measurements"][0]["metrics"]).iter().flat_map(|metric| list(&metric["references"]));
     let peer = peers().find(|peer| peer["name"] == tool).or_else(|| peers().last());

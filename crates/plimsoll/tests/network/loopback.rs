@@ -48,15 +48,10 @@ fn far_end_of(run: u32) -> Option<u32> {
 
 /// The achieved placement, the places that were tried, and the first CPU of each end.
 fn seats(arguments: &str, allowed: &str) -> (String, usize, [u64; 2]) {
-    let output = Command::new("taskset")
-        .args(["-c", allowed, PROGRAM])
-        .args(
-            "network --only network.latency --samples 2 --sample-time 20ms --json - --store none".split(' '),
-        )
-        .args(arguments.split_whitespace())
-        .output()
-        .unwrap();
-    let achieved = &measurements(&output, 0)[0]["achieved"];
+    let line = "network --only network.latency --samples 2 --sample-time 20ms --json - --store none";
+    let mut command = Command::new("taskset");
+    command.args(["-c", allowed, PROGRAM]).args(line.split(' ')).args(arguments.split_whitespace());
+    let achieved = &measurements(&command.output().unwrap(), 0)[0]["achieved"];
     let tried = achieved["placements"].as_object().map_or(0, serde_json::Map::len);
     let ends = ["client_cpus", "server_cpus"].map(|end| achieved[end][0].as_u64().unwrap());
     (text(&achieved["placement"]).to_owned(), tried, ends)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use plimsoll_bench_network::{Address, ServerLocation, ServerSession};
 use plimsoll_model::sample::FailureCause;
@@ -11,10 +11,11 @@ use plimsoll_server::wire::{Direction, OrderedAmount, SharedKey, Sockets, TcpOrd
 use rustix::process::Signal;
 
 use super::Serving;
+use crate::disk;
 use crate::namespaces::first;
 use crate::support::{
-    PROGRAM, done, ended, has, json, plimsoll, reason, repository, scratch, signal, start, ticks, until,
-    warns, with_code, without_numbers,
+    PROGRAM, command, done, has, json, reason, repository, scratch, signal, start, ticks, until, warns,
+    with_code, without_numbers,
 };
 
 fn location(server: &Serving) -> ServerLocation {
@@ -38,11 +39,8 @@ fn with_few_descriptors(flags: &[&str]) -> Serving {
 /// The measurements of a short run with `key` against `address`, which must end with `code`.
 #[track_caller]
 fn measurements(key: &str, address: &str, line: &str, code: i32) -> Vec<serde_json::Value> {
-    let dir = scratch();
-    let mut command = plimsoll(dir.path());
-    command.env("PLIMSOLL_KEY", key).args(["network", "--server", address]).args(line.split_whitespace());
-    command.args("--store none --json - --quiet".split(' '));
-    serde_json::from_value(json(&ended(&mut command, code).0)["measurements"].take()).unwrap()
+    let line = format!("network --server {address} --store none --json - --quiet {line}");
+    disk::measurements(&command(&line).env("PLIMSOLL_KEY", key).output().unwrap(), code)
 }
 
 fn work(streams: u16) -> TcpOrder {
@@ -82,14 +80,9 @@ fn a_client_killed_in_each_direction_is_noticed_and_the_next_is_served() {
     let server = Serving::here(&["--max-duration", "1h"]);
     for direction in ["up", "down", "both"] {
         let before = ticks(server.child.id()).unwrap();
-        let mut client = Command::new(PROGRAM)
-            .env("PLIMSOLL_KEY", &server.key)
-            .args(["network", "--direction", direction, "--server", &server.address])
-            .args("--only network.tcp --samples 1 --sample-time 10m --store none --quiet".split(' '))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let long = "--only network.tcp --samples 1 --sample-time 10m --store none --quiet";
+        let line = format!("network {long} --direction {direction} --server {}", server.address);
+        let mut client = start(command(&line).env("PLIMSOLL_KEY", &server.key));
         until("a busy server", || ticks(server.child.id()).unwrap() > before + 5);
         signal(client.id(), Signal::KILL);
         client.wait().unwrap();
@@ -144,13 +137,10 @@ fn a_server_without_descriptors_says_so_and_accuses_no_key() {
 #[test]
 fn a_client_without_descriptors_says_that_it_has_none() {
     let server = Serving::here(&[]);
+    let line = "network --only network.tcp --streams 64 --samples 1 --sample-time 10ms --store none --json -";
     let mut command = Command::new("prlimit");
-    command.env("PLIMSOLL_KEY", &server.key).args(["--nofile=40:40", PROGRAM, "network"]);
-    command
-        .args(["--server", &server.address])
-        .args("--only network.tcp --streams 64 --samples 1".split(' '));
-    command.args("--sample-time 10ms --store none --json -".split(' '));
-    insta::assert_snapshot!(reason(&first(start(&mut command), 4)));
+    command.env("PLIMSOLL_KEY", &server.key).args(["--nofile=40:40", PROGRAM]).args(line.split(' '));
+    insta::assert_snapshot!(reason(&first(start(command.args(["--server", &server.address])), 4)));
 }
 
 #[test]
