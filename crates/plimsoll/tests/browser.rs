@@ -76,15 +76,12 @@ impl Browser {
         const FLAGS: &str = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
                              --disable-background-networking --disable-component-update --disable-sync \
                              --disable-extensions --remote-debugging-pipe";
-        let mut child = Command::new("sh")
-            .args(["-c", ARRANGED, "sh"])
-            .args(FLAGS.split_whitespace())
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            // Chromium leaves directories there.
-            .env("TMPDIR", profile.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut command = Command::new("sh");
+        command.args(["-c", ARRANGED, "sh"]).args(FLAGS.split_whitespace());
+        command.arg(format!("--user-data-dir={}", profile.path().display()));
+        // Chromium leaves directories there.
+        command.env("TMPDIR", profile.path());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (tell, received) = channel();
         std::thread::spawn(move || {

@@ -178,15 +178,11 @@ fn nodes_of_an_allocation_are_joined_and_one_that_fails_is_named() {
     script(bin.path(), "srun", srun);
     let own = format!("case $1 in run) exec {PROGRAM} \"$@\" {SHORT};; *) exec {PROGRAM} \"$@\";; esac");
     let own = script(bin.path(), "plimsoll", &own);
-    let output = Command::new("bash")
-        .arg(example("slurm/plimsoll-gather.sbatch"))
-        .current_dir(dir.path())
-        .env("PATH", format!("{}:/usr/bin:/bin", bin.path().display()))
-        .envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "s[1-2]"), ("NO_COLOR", "1")])
-        .env("PLIMSOLL", own)
-        .output()
-        .unwrap();
-    let (out, _) = with_code(&output, 5);
+    let mut job = Command::new("bash");
+    job.arg(example("slurm/plimsoll-gather.sbatch")).current_dir(dir.path()).env("PLIMSOLL", own);
+    job.env("PATH", format!("{}:/usr/bin:/bin", bin.path().display()));
+    job.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "s[1-2]"), ("NO_COLOR", "1")]);
+    let (out, _) = with_code(&job.output().unwrap(), 5);
     assert_ne!(out.matches("s2 is missing").count(), 0, "{out}");
     assert!(["fleet.html", "s1.json"].iter().all(|file| dir.path().join("plimsoll-7").join(file).exists()));
 }

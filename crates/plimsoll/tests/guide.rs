@@ -98,13 +98,8 @@ fn run(page: &str) {
         }
         let arguments = words.iter().skip(1).map(|word| filled(word, data.path(), &serving.address));
         let mut command = Command::new(PROGRAM);
-        command
-            .args(arguments)
-            .args(shortened(&words))
-            .current_dir(place.path())
-            .env("HOME", place.path())
-            .env_remove("XDG_DATA_HOME")
-            .env("PLIMSOLL_KEY", &serving.key);
+        command.args(arguments).args(shortened(&words)).env("PLIMSOLL_KEY", &serving.key);
+        command.current_dir(place.path()).env("HOME", place.path()).env_remove("XDG_DATA_HOME");
         // A gate's own answer is no fault of the page.
         let judges = words.iter().any(|w| w == "--fail-on" || w == "--require" || w == "check");
         let answers: &[i32] = match words.get(1).map(String::as_str) {

@@ -22,13 +22,11 @@ const SSHD: &str = "/usr/sbin/sshd";
 
 /// Environment of Open MPI for root on these machines, with the directory of the agent.
 fn mpi(command: &mut Command, programs: &Path) {
-    command
-        .env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()))
-        .envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")))
-        .env("OMPI_MCA_plm_rsh_agent", programs.join("agent"))
-        .env("OMPI_MCA_oob_tcp_if_include", "198.18.9.0/24")
-        .env("OMPI_MCA_btl", "self,tcp")
-        .env("OMPI_MCA_btl_tcp_if_include", "198.18.9.0/24");
+    command.env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()));
+    command.envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")));
+    command.env("OMPI_MCA_plm_rsh_agent", programs.join("agent")).env("OMPI_MCA_btl", "self,tcp");
+    let network = ["OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"];
+    command.envs(network.map(|name| (name, "198.18.9.0/24")));
 }
 
 /// The program without symbols: half as much to copy to each machine.
@@ -133,13 +131,9 @@ impl Machines {
     fn launching(&self, hosts: &str, line: &str) -> Command {
         let most = PATIENCE.as_secs().to_string();
         let mut command = self.bridge.command("timeout");
-        command
-            .args(["-k", "5", &most, PROGRAM])
-            .args(line.split_whitespace())
-            .args(["--hosts", hosts, "--program"])
-            .arg(stripped())
-            .current_dir(self.dir.path())
-            .env("NO_COLOR", "1");
+        command.args(["-k", "5", &most, PROGRAM]).args(line.split_whitespace());
+        command.args(["--hosts", hosts, "--program"]).arg(stripped());
+        command.current_dir(self.dir.path()).env("NO_COLOR", "1");
         command
     }
 

@@ -19,16 +19,10 @@ impl Namespace {
     /// rights.
     pub(crate) fn new(more: &[&str], script: &str) -> Option<Self> {
         let script = format!("ip link set lo up; echo here; read -r go; {script}");
-        let child = Command::new("unshare")
-            .arg("--net")
-            .args(more)
-            .args(["sh", "-euc", &script])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
-        let (mut holder, mut line) = (Owned(child), String::new());
+        let mut command = Command::new("unshare");
+        command.arg("--net").args(more).args(["sh", "-euc", &script]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let (mut holder, mut line) = (Owned(command.spawn().ok()?), String::new());
         BufReader::new(holder.0.stdout.as_mut()?).read_line(&mut line).ok()?;
         (line == "here\n").then_some(Self(holder))
     }
@@ -134,10 +128,8 @@ impl Link {
     }
 
     fn network(mut command: Command, server: &Serving, line: &str) -> Command {
-        command
-            .env("PLIMSOLL_KEY", &server.key)
-            .args("network --store none --json - --quiet".split(' '))
-            .args(line.split_whitespace());
+        command.env("PLIMSOLL_KEY", &server.key).args("network --store none --json - --quiet".split(' '));
+        command.args(line.split_whitespace());
         command
     }
 

@@ -245,12 +245,10 @@ fn results_of_other_tools_are_marked() {
     // Root can read each directory.
     let unread = fs::read_dir(made(dir.path().join("closed"), 0)).is_err();
     let files = ["i.json", "h.json", "c", "old.json", "missing.json", "c/sort/new/sample.json", "closed"];
-    let output = plimsoll(dir.path())
-        .args("steady --quiet --store none --output s.json".split(' '))
-        .args(files.iter().flat_map(|file| ["--results", file]))
-        .args(["--", "sh", "-c", &write])
-        .output()
-        .unwrap();
+    let mut run = plimsoll(dir.path());
+    run.args("steady --quiet --store none --output s.json".split(' '));
+    run.args(files.iter().flat_map(|file| ["--results", file])).args(["--", "sh", "-c", &write]);
+    let output = run.output().unwrap();
     let document = document(dir.path(), "s.json");
     let row = |one: &Value| json!([one["file"], one["tool"], one["results"][0]["samples"]]);
     let results: Vec<Value> = list(&document["results"]).iter().map(row).collect();
@@ -284,15 +282,11 @@ fn act(dir: &Path, run: &str, start: &str, stop: &str) -> (Option<i32>, String, 
     let action = yaml("examples/github/steady/action.yml");
     let script = text(&action["runs"]["steps"][0]["run"]);
     let program = Path::new(PROGRAM).parent().unwrap();
-    let output = Command::new("bash")
-        .args(["-c", script])
-        .current_dir(dir)
-        .env("PATH", format!("{}:/usr/bin:/bin", program.display()))
-        .env("XDG_DATA_HOME", dir)
-        .envs([("RUN", run), ("START", start), ("STOP", stop)])
-        .envs([("OUT", "steady.json"), ("STRICT", ""), ("GITHUB_OUTPUT", "outputs")])
-        .output()
-        .unwrap();
+    let mut step = Command::new("bash");
+    step.args(["-c", script]).current_dir(dir).env("XDG_DATA_HOME", dir);
+    step.env("PATH", format!("{}:/usr/bin:/bin", program.display()));
+    step.envs([("RUN", run), ("START", start), ("STOP", stop), ("STRICT", "")]);
+    let output = step.envs([("OUT", "steady.json"), ("GITHUB_OUTPUT", "outputs")]).output().unwrap();
     let written = dir.join("steady.json").exists().then(|| document(dir, "steady.json"));
     (output.status.code(), lossy(&output.stdout), written.unwrap_or_default())
 }

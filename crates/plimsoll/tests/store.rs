@@ -178,10 +178,8 @@ fn a_run_that_ended_before_its_first_case_is_told() {
     let mut run = stored(dir.path()).load("last").unwrap();
     run.id = "ffffffff-2f1b-7c40-9d21-000000000000".to_owned();
     run.measurements.clear();
-    Store::open(&Location::Named(dir.path().join("history")), Default::default())
-        .unwrap()
-        .begin(&run)
-        .unwrap();
+    let history = Location::Named(dir.path().join("history"));
+    Store::open(&history, Default::default()).unwrap().begin(&run).unwrap();
     with_store(dir.path(), "history tag last empty", 0);
     fs::write(dir.path().join("empty.json"), serde_json::to_string(&run).unwrap()).unwrap();
     let mut stated = String::new();

@@ -32,12 +32,9 @@ pub(crate) const QUICK: &str = "disk --op read --pattern random --block 4K --dep
 
 /// Runs a shell script in a mount namespace of its own; `$1` is plimsoll, `$2` the directory.
 pub(crate) fn in_own_mounts(dir: &Path, script: &str) -> Output {
-    Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "timeout", "300", "sh", "-euc", script, "sh", PROGRAM])
-        .arg(dir)
-        .current_dir(dir)
-        .output()
-        .unwrap()
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "timeout", "300", "sh", "-euc", script, "sh"]);
+    command.arg(PROGRAM).arg(dir).current_dir(dir).output().unwrap()
 }
 
 /// Asserts that a run on a released device succeeds at last: for a moment a child of another test
@@ -163,13 +160,9 @@ fn seen_by_a_process(place: &Path) -> bool {
 fn mounted_elsewhere(device: &str, place: &Path) -> (Owned, String) {
     std::fs::create_dir(place).unwrap();
     let script = "mount -o ro \"$1\" \"$2\"; echo mounted; read -r _";
-    let holder = Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "sh", "-euc", script, "sh", device])
-        .arg(place)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut holder = Owned(holder.unwrap());
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-euc", script, "sh", device]).arg(place);
+    let mut holder = Owned(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     holder.0.stdout.as_mut().unwrap().read_exact(&mut [0; 7]).unwrap();
     let named = format!("/mnt in the mount namespace of process {} (sh)", holder.0.id());
     (holder, named)

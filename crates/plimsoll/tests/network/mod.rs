@@ -34,12 +34,8 @@ impl Serving {
     /// Starts `command`, which runs a server, and reads what it announces.
     pub(crate) fn start(command: &mut Command) -> Self {
         let log = tempfile::tempfile().unwrap();
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log.try_clone().unwrap())
-            .spawn()
-            .unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log.try_clone().unwrap());
+        let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let listening = lines.next().unwrap().unwrap();
         let address = listening.strip_prefix("listening on ").unwrap();
