@@ -95,10 +95,8 @@ fn a_sick_node_is_drained_with_its_cause_and_no_other() {
         script(dir.path(), "logger", "printf '%s\\n' \"$3\" >> \"$0.said\"");
         let run = |name: &str| {
             let mut run = Command::new("sh");
-            run.arg(example(name))
-                .env("PATH", format!("{}:/usr/bin:/bin", dir.path().display()))
-                .env("PLIMSOLL", &gate)
-                .envs([("SLURMD_NODENAME", "n7"), ("SLURM_JOB_ID", "42")]);
+            run.arg(example(name)).env("PATH", format!("{}:/usr/bin:/bin", dir.path().display()));
+            run.env("PLIMSOLL", &gate).envs([("SLURMD_NODENAME", "n7"), ("SLURM_JOB_ID", "42")]);
             run.output().unwrap().status.code()
         };
         // Arguments of a stand-in, which are removed.

@@ -84,10 +84,8 @@ fn run(page: &str) {
     }
     let serving = Serving::here(&[]);
     // An earlier run exists.
-    let before = command("run quick --only null --samples 3 --sample-time 1ms --quiet")
-        .env("HOME", place.path())
-        .env_remove("XDG_DATA_HOME")
-        .status();
+    let mut before = command("run quick --only null --samples 3 --sample-time 1ms --quiet");
+    let before = before.env("HOME", place.path()).env_remove("XDG_DATA_HOME").status();
     assert!(before.unwrap().success());
     let mut wrong = Vec::new();
     for line in commands {

@@ -130,17 +130,15 @@ pub(crate) fn all() -> BTreeMap<String, String> {
 
 /// The sources of the program: what is for tests alone is left out.
 pub(crate) fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let tests: Vec<String> = all
-        .iter()
-        .flat_map(|(name, text)| {
-            let stem = name.trim_end_matches(".rs");
-            let folder = match stem.strip_suffix("mod").or(stem.strip_suffix("lib")) {
-                Some(folder) => folder.to_owned(),
-                None => format!("{stem}/"),
-            };
-            test_modules(text).into_iter().map(move |module| format!("{folder}{module}"))
-        })
-        .collect();
+    let modules = |(name, text): (&String, &String)| {
+        let stem = name.trim_end_matches(".rs");
+        let folder = match stem.strip_suffix("mod").or(stem.strip_suffix("lib")) {
+            Some(folder) => folder.to_owned(),
+            None => format!("{stem}/"),
+        };
+        test_modules(text).into_iter().map(move |module| format!("{folder}{module}"))
+    };
+    let tests: Vec<String> = all.iter().flat_map(modules).collect();
     let is_test = |name: &str| {
         let of = |t: &String| name.strip_prefix(t.as_str()).is_some_and(|rest| rest.starts_with(['.', '/']));
         name.contains("/tests/") || tests.iter().any(of)

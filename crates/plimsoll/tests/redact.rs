@@ -59,11 +59,8 @@ fn telling() -> Value {
     run["measurements"][1]["status"] = "failed".into();
     run["measurements"][1]["reason"] = text.clone().into();
     run["measurements"][1]["metrics"] = json!([]);
-    for (index, server) in
-        ["zq7xfar.example:5201", "198.51.100.7:5201", "198.51.100.8:5201", "[2001:db8:77::9]:5201"]
-            .into_iter()
-            .enumerate()
-    {
+    let servers = ["zq7xfar.example:5201", "198.51.100.7:5201", "198.51.100.8:5201", "[2001:db8:77::9]:5201"];
+    for (index, server) in servers.into_iter().enumerate() {
         let mut far = run["measurements"][0].clone();
         let written = server.replace('[', "%5B").replace(']', "%5D");
         let id = format!("network.tcp/message=64K/streams=1/direction=up/server={written}");

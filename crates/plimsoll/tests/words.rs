@@ -68,11 +68,8 @@ fn found_in_literal(literal: &str) -> Vec<&'static str> {
 
 fn complaint(place: &str, text: &str, words: &[&str]) -> String {
     let instead = |word: &&str| {
-        FORBIDDEN
-            .iter()
-            .chain(IN_MESSAGES)
-            .find(|(known, _)| known == word)
-            .map_or("", |(_, instead)| instead)
+        let mut all = FORBIDDEN.iter().chain(IN_MESSAGES);
+        all.find(|(known, _)| known == word).map_or("", |(_, instead)| instead)
     };
     let stated: Vec<String> =
         words.iter().map(|word| format!("'{word}' (write: {})", instead(word))).collect();

@@ -17,9 +17,8 @@ fn killed_in_mid_run_nothing_stays_behind() {
     let worker = run.workers()[0];
     // While it runs, its file is there and has no name.
     let descriptors = std::fs::read_dir(format!("/proc/{worker}/fd")).unwrap();
-    let unlinked = descriptors
-        .filter_map(|fd| fd.ok()?.path().metadata().ok())
-        .filter(|m| m.is_file() && m.nlink() == 0);
+    let files = descriptors.filter_map(|fd| fd.ok()?.path().metadata().ok());
+    let unlinked = files.filter(|m| m.is_file() && m.nlink() == 0);
     assert!(unlinked.count() >= 1);
     assert_eq!(names(dir.path()), 0);
     run.signal(Signal::KILL);
