@@ -23,8 +23,8 @@ pub use decided::{Decisions, FailOnResult, UnjudgedMetrics};
 pub use judge::{FAMILY, MOST_TAKEN, Undecided};
 use judge::{JudgedDifference, RunMetric, SideLogarithm, Why};
 pub use noise::{Floors, NoiseFloor, RunNoise};
-use rank::{RankEntry, RankedMetric};
 pub use rank::{Prices, Ranked, RankedSide, Score, Unweighed};
+use rank::{RankEntry, RankedMetric};
 pub use require::{Requirement, RequirementResult};
 pub use uncompared::{Missing, Standing, Uncompared, UncomparedKind};
 
