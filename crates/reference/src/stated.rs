@@ -16,7 +16,7 @@ pub(crate) mod prelude {
     };
     pub(crate) use crate::documents::line_starts;
     pub(crate) use crate::plausible::{BoundedEvent, Messages, impossible_figure};
-    pub(crate) use crate::tools::{NO_ECHO, binary_factor, number_after, word_after};
+    pub(crate) use crate::tools::{NO_ECHO, binary_factor};
     pub(crate) use crate::{Account, Seconds, json};
     pub(crate) use plimsoll_model::case::Case;
     pub(crate) use plimsoll_units::quantity::{Quantity, Unit};

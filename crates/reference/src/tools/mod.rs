@@ -36,7 +36,6 @@ mod prelude {
         client_and_server, has_only_parameters, number, number_after, value_of, whole_lines, whole_seconds,
         word_after, words,
     };
-    pub(super) use crate::documents::line_starts;
     pub(super) use crate::{
         Account, Invocation, InvocationInput, Match, Output, Package, Pairing, Pass, RefTool, ResultFormat,
         Seconds, ToolFact, ToolFigure, fact, json,

@@ -1,10 +1,8 @@
 //! sysbench cpu: prime numbers by trial division, with one integer remainder per divisor up to the
 //! root. It is only related: plimsoll measures quotients.
 
-mod stated;
-
+use crate::stated::prelude::*;
 use crate::tools::prelude::*;
-use stated::{read, recognises, starts};
 
 const LARGEST_PRIME: u64 = 10_000;
 
@@ -65,6 +63,158 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         reading.compare(&row, used, wanted as f64, 0.0);
     }
     Ok(reading)
+}
+
+const BYTES_PER_MIB: f64 = (1 << 20) as f64;
+/// Largest number whose remainders are counted, as counting takes time.
+const MOST_COUNTED: u64 = 20_000;
+
+fn recognises(text: &str) -> bool {
+    text.contains("sysbench") && text.contains("Number of threads:")
+}
+
+fn starts(text: &str) -> Vec<usize> {
+    const BANNER_LINES: usize = 3;
+    let mut recent = [0; BANNER_LINES];
+    let mut at = 0;
+    let mut found = Vec::new();
+    for line in text.split_inclusive('\n') {
+        recent.rotate_left(1);
+        recent[BANNER_LINES - 1] = at;
+        if line.starts_with("Running the test with following options") {
+            let banner = |start: &usize| text[*start..].starts_with("sysbench ");
+            found.push(recent.into_iter().rfind(banner).unwrap_or(at));
+        }
+        at += line.len();
+    }
+    found
+}
+
+/// Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1. The memory test has
+/// one block, shared by all threads if the scope is global (sb_memory.c).
+fn read(text: &str) -> Result<Stated, String> {
+    let version = text.find("sysbench ").and_then(|at| SYSBENCH.version(&text[at..]));
+    let mut stated = Stated::by(SYSBENCH.name, version.as_deref());
+    if text.lines().filter(|line| line.contains("total time:")).count() > 1 {
+        return Err("it has results of several runs in one: give each run an output of its own".to_owned());
+    }
+    let general = General::of(text)?;
+    stated.figures = match text {
+        _ if text.contains("Prime numbers limit:") || text.contains("Maximum prime number checked") => {
+            cpu(text, &general)
+        }
+        _ if text.contains(" transferred (") && text.contains("lock size:") => memory(text, &general)?,
+        _ if text.contains("Doing ") && text.contains("Block size ") => fileio(text, &general)?,
+        _ => return Err("its test is none of cpu, memory and fileio".to_owned()),
+    };
+    stated.unless_empty("it has no figure")
+}
+
+struct General {
+    threads: f64,
+    seconds: Option<Seconds>,
+    events: Option<f64>,
+    /// Number of busy threads that the times add up to.
+    busy: Option<f64>,
+}
+
+impl General {
+    fn of(text: &str) -> Result<Self, String> {
+        let threads = number_after(text, "Number of threads:")?;
+        let seconds = word_after(text, "total time:").ok().map(|word| word.trim_end_matches('s'));
+        let seconds = seconds.and_then(|word| Seconds::printed(word).ok());
+        let events = number_after(text, "total number of events:").ok();
+        // In ms since 1.0, in s before.
+        let sum = number_after(text, " sum:").ok().map(|ms| ms * 1e-3);
+        let sum = sum.or_else(|| number_after(text, "total time taken by event execution:").ok());
+        let busy = sum.zip(seconds).map(|(sum, seconds)| sum / seconds.value());
+        Ok(Self { threads, seconds, events, busy: busy.filter(|busy| busy.is_finite()) })
+    }
+}
+
+fn cpu(text: &str, general: &General) -> Vec<StatedFigure> {
+    let counted = general.events.zip(general.seconds).map(|(events, time)| Account::of(events, time));
+    let stated = number_after(text, "events per second:").ok();
+    let rate = stated.or_else(|| counted.map(|account| account.amount / account.seconds.value()));
+    let Some(rate) = rate else { return Vec::new() };
+    let no = "its largest number to test is not in the file".to_owned();
+    let mut figure = StatedFigure::new("cpu: events per second", rate, Unit::PerSecond, Err(no));
+    figure.account = counted.filter(|_| stated.is_some());
+    let largest = ["Prime numbers limit:", "Maximum prime number checked in CPU test:"];
+    let largest =
+        largest.iter().find_map(|label| number_after(text, label).ok()).filter(|number| *number >= 3.0);
+    // An event with a larger number takes at least as many.
+    let remainders = largest.map(|number| remainders((number as u64).min(MOST_COUNTED)) as f64);
+    let General { threads, busy: by_time, .. } = *general;
+    figure.subject = Subject::Cores(CoreUse { threads, by_time, remainders, ..CoreUse::default() });
+    vec![figure]
+}
+
+fn memory(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
+    let line =
+        text.lines().find(|line| line.contains(" transferred (")).ok_or("it has no line transferred")?;
+    let (amount, rate) = line.split_once(" transferred (").ok_or("its line transferred is cut off")?;
+    let amount = bytes(amount).ok_or("its amount is no number")?;
+    let rate = bytes(rate.split("/sec").next().unwrap_or_default()).ok_or("its rate is no number")?;
+    let op = if text.contains("operation: read") { "read" } else { "write" };
+    let label = if text.contains("block size:") { "block size:" } else { "Memory block size:" };
+    let block = text.split_once(label).and_then(|(_, rest)| bytes(rest.lines().next()?));
+    let local = text.contains("scope: local") || text.contains("memory scope type: local");
+    let footprint = block.map(|block| if local { block * general.threads } else { block });
+    let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", general.threads as u64);
+    let mut figure =
+        StatedFigure::like(&format!("memory: {op}"), rate, Unit::BytePerSecond, case, "bandwidth");
+    figure.account = general.seconds.map(|seconds| Account::of(amount, seconds));
+    figure.subject = Subject::Memory(MemoryUse { footprint, array: footprint, may_be_cache: false });
+    Ok(vec![figure])
+}
+
+/// Parses `10240.00 MiB`, `1KiB`, `1K` or `8388608` as bytes; powers of 1024 also for old MB.
+fn bytes(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let word = text.split_whitespace().next()?;
+    let digits = text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+'));
+    // A number separate from its unit may be any, also nan.
+    let digits = if word.parse::<f64>().is_ok() { word.len() } else { text.len() - digits.len() };
+    let number: f64 = text.get(..digits)?.parse().ok()?;
+    let unit = text.get(digits..)?.split_whitespace().next().unwrap_or_default();
+    Some(number * binary_factor(unit.trim_end_matches("iB").trim_end_matches(['B', 'b']))?)
+}
+
+fn fileio(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
+    let block = text.split_once("Block size ").and_then(|(_, rest)| bytes(rest.lines().next()?));
+    let flags = text.lines().find(|line| line.starts_with("Extra file open flags:")).unwrap_or_default();
+    let mapped = text.contains("memory mapped");
+    let cached = (!flags.is_empty()).then(|| mapped || !flags.contains("direct") && !flags.contains("16384"));
+    let file_bytes = text.lines().find_map(|line| bytes(line.split_once("total file size")?.0));
+    let random = text.contains("Doing random");
+    let mut figures = Vec::new();
+    for (op, requests, throughput) in
+        [("read", "reads/s:", "read, MiB/s:"), ("write", "writes/s:", "written, MiB/s:")]
+    {
+        let seconds = general.seconds;
+        let rate = number_after(text, requests).ok().filter(|rate| *rate != 0.0);
+        let mib = number_after(text, throughput).ok().filter(|rate| *rate != 0.0);
+        let mut case = Case::of("disk.io").with_word("op", op);
+        case = case.with_word("pattern", if random { "random" } else { "sequential" });
+        case = block.map_or(case.clone(), |block| case.with_size("block", block as u64));
+        case = case.with_count("depth", 1).with_count("threads", general.threads as u64);
+        let like = |metric| Ok(EquivalentCase::of(case.clone().with_word("cache", "direct"), metric));
+        let moved = mib.zip(seconds).map_or(0.0, |(mib, seconds)| mib * BYTES_PER_MIB * seconds.value());
+        let used = DiskUse { cached, writes: op == "write", moved, file_bytes, ..DiskUse::default() };
+        let account = rate.zip(block).map(|(rate, block)| Account::of(rate * block, Seconds::of(1.0)));
+        let bandwidth = mib.map(|mib| {
+            let (name, rate) = (format!("fileio: {op} bandwidth"), mib * BYTES_PER_MIB);
+            let figure = StatedFigure::new(&name, rate, Unit::BytePerSecond, like("throughput"));
+            StatedFigure { account, ..figure }
+        });
+        let iops = rate.map(|rate| {
+            StatedFigure::new(&format!("fileio: {op} IOPS"), rate, Unit::IoPerSecond, like("rate"))
+        });
+        let with_use = |figure: StatedFigure| StatedFigure { subject: Subject::Disk(used.clone()), ..figure };
+        figures.extend(bandwidth.into_iter().chain(iops).map(with_use));
+    }
+    Ok(figures)
 }
 
 #[cfg(test)]

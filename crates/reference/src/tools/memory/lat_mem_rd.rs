@@ -2,15 +2,13 @@
 //! random order. It prints lines of MiB (2²⁰ bytes) and nanoseconds to standard error. Each size
 //! takes 100 ms in any case, so a reading takes seconds.
 
-mod stated;
-
 use plimsoll_metal::buffer::Pages;
 use plimsoll_model::job::PointerChase;
 
 use crate::tools::bw_mem::{DIRECTORIES, environment};
 
+use crate::stated::prelude::*;
 use crate::tools::prelude::*;
-use stated::{read, recognises, starts};
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Bytes between loads: plimsoll's stride beyond the second-level cache, less below.
@@ -108,6 +106,36 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     Ok(reading)
 }
 
+const HEADING: &str = "\"stride=";
+
+fn recognises(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().starts_with(HEADING))
+}
+
+fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, recognises)
+}
+
+/// Reads results of lmbench's lat_mem_rd: a line with the stride, then MiB and nanoseconds.
+fn read(text: &str) -> Result<Stated, String> {
+    let mut stated = Stated::by(LAT_MEM_RD.name, None);
+    let table = text.lines().skip_while(|line| !line.trim_start().starts_with(HEADING)).skip(1);
+    let row = |line: &str| -> Option<(f64, f64)> {
+        let (mib, ns) = line.trim().split_once(char::is_whitespace)?;
+        Some((mib.parse().ok()?, ns.trim().parse().ok()?))
+    };
+    stated.figures = table
+        .map_while(row)
+        .map(|(mib, ns)| {
+            let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
+            let bytes = Quantity::new((mib * BYTES_PER_MIB).round(), Unit::Byte);
+            let figure = StatedFigure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no));
+            StatedFigure { absurd: BoundedEvent::Load.too_short(figure.value), ..figure }
+        })
+        .collect();
+    stated.unless_empty("its table has no line of MiB and nanoseconds")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,5 +153,17 @@ mod tests {
         assert_eq!(differs, Ok(vec!["it ran with size=16777216 instead of 536870912".to_owned()]));
         // No line is near enough.
         assert!(read(700).is_err());
+    }
+
+    #[test]
+    fn each_table_is_read_to_its_end() {
+        let text = "\"stride=128\n0.00049 1.250\n64.00000 95.500\n\nother 1\n";
+        let figures = read(text).unwrap().figures;
+        assert!(figures.len() == 2 && (figures[1].value - 95.5e-9).abs() < 1e-15, "{figures:?}");
+        assert_eq!(figures[1].name, "load of 64 MiB");
+        assert_eq!((LAT_MEM_RD.results.starts)(&text.repeat(3)).len(), 3);
+        assert!(read("\"stride=64\n").is_err());
+        let figures = read(&text.replace("1.250", "0.001")).unwrap().figures;
+        assert!(figures[0].absurd.is_some() && figures[1].absurd.is_none());
     }
 }

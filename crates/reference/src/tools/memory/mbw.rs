@@ -1,7 +1,6 @@
 //! mbw: copy bandwidth of the C library's memcpy, one thread. It counts a copied byte once.
 
-mod stated;
-
+use crate::stated::prelude::*;
 use crate::tools::prelude::*;
 use plimsoll_metal::stream::StreamOp;
 use plimsoll_model::job::MemoryStream;
@@ -23,7 +22,7 @@ pub(crate) const MBW: RefTool = RefTool {
     package: Package::Debian("mbw"),
     version_arguments: &["-h"],
     version_after: "mbw v",
-    results: ResultFormat::of_text("its text output", stated::recognises, stated::starts, stated::read),
+    results: ResultFormat::of_text("its text output", recognises, starts, read),
     pairing,
     invocation,
     parse,
@@ -60,6 +59,102 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     Ok(reading)
 }
 
+fn recognises(text: &str) -> bool {
+    text.lines().any(is_row)
+}
+
+/// Returns the byte offsets at which results start: the heading, or with `-q` the first row.
+fn starts(text: &str) -> Vec<usize> {
+    let mut is_inside = false;
+    line_starts(text, |line| {
+        let is_heading = line.starts_with("Long uses ") && line.contains("Allocating");
+        let is_start = is_heading || is_row(line) && !is_inside;
+        is_inside = is_heading || is_row(line) || is_inside && line.starts_with(['U', 'G']);
+        is_start
+    })
+}
+
+fn is_row(line: &str) -> bool {
+    line.contains("Method:") && line.contains("Elapsed:") && line.contains("MiB:") && line.contains("Copy:")
+}
+
+/// Reads results of mbw: a line per run of a method, and a line of means.
+fn read(text: &str) -> Result<Stated, String> {
+    let mut stated = Stated::by(MBW.name, None);
+    let rows = || text.split_inclusive('\n').filter(|line| is_row(line));
+    // With -a the means are not printed.
+    let means = rows().any(|line| line.starts_with("AVG"));
+    let wanted = rows().filter(|line| !means || line.starts_with("AVG"));
+    stated.figures = wanted.map(copied).collect::<Result<_, _>>()?;
+    if means {
+        let contradictions = other_means(rows());
+        stated.figures.iter_mut().zip(contradictions).for_each(|(figure, why)| figure.contradiction = why);
+    }
+    Ok(stated)
+}
+
+/// Returns, per row with a mean, why it contradicts the runs above with its method and size, if so.
+fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
+    let mut runs: Vec<(&str, f64)> = Vec::new();
+    let mut found = Vec::new();
+    let mut size = None;
+    for line in rows {
+        let Some((method, seconds)) = elapsed(line) else { continue };
+        let its = number_after(line, "MiB:").ok();
+        if its != size {
+            runs.clear();
+        }
+        size = its;
+        match line.starts_with("AVG") {
+            true => {
+                found.push(other_mean((method, seconds), &runs));
+                runs.retain(|(other, _)| *other != method);
+            }
+            false => runs.push((method, seconds)),
+        }
+    }
+    found
+}
+
+/// Parses method and seconds of a row; `None` for other lines.
+fn elapsed(line: &str) -> Option<(&str, f64)> {
+    Some((word_after(line, "Method:").ok()?, number_after(line, "Elapsed:").ok()?))
+}
+
+/// Returns why a mean time of a method is below or above all its `runs` (method, seconds), if so.
+fn other_mean((method, mean): (&str, f64), runs: &[(&str, f64)]) -> Option<String> {
+    /// Times are rounded to 10 µs.
+    const ROUNDED: f64 = 1.1e-5;
+    let times = runs.iter().filter(|(other, _)| *other == method).map(|(_, seconds)| *seconds);
+    let (least, most) = times
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), seconds| (least.min(seconds), most.max(seconds)));
+    let is_between = mean >= least - ROUNDED && mean <= most + ROUNDED;
+    (least <= most && !is_between)
+        .then(|| format!("its mean time is {mean} s, and its runs took {least} to {most} s"))
+}
+
+/// Parses the figure of a row. A copied byte counts as read and as written; MCBLOCK may copy one
+/// cached block repeatedly, so only its writes count.
+fn copied(line: &str) -> Result<StatedFigure, String> {
+    let method = word_after(line, "Method:")?;
+    let (op, times, note) = match method {
+        "MCBLOCK" => ("write", 1.0, "written"),
+        _ => ("copy", BOTH_WAYS, "read and written"),
+    };
+    let array = number_after(line, "MiB:")? * BYTES_PER_MIB as f64;
+    let rate = number_after(line, "Copy:")? * BYTES_PER_MIB as f64 * times;
+    let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", 1);
+    let name = format!("{} {method}, {note}", line.split_whitespace().next().unwrap_or_default());
+    let mut figure = StatedFigure::like(&name, rate, Unit::BytePerSecond, case, "bandwidth");
+    let elapsed = number_after(line, "Elapsed:")?;
+    let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
+    figure.account = (elapsed > 0.0).then(|| Account::of(array * times, seconds));
+    figure.absurd = (!elapsed.is_finite() || elapsed < 0.0).then(|| format!("its time is {elapsed} s"));
+    let footprint = Some(array * 2.0);
+    figure.subject = Subject::Memory(MemoryUse { footprint, array: Some(array), may_be_cache: false });
+    Ok(figure)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +166,23 @@ mod tests {
     fn arrays_of_another_size_are_told() {
         let case = "memory.bandwidth/op=copy/size=512M/threads=1".parse().unwrap();
         assert_eq!(parse(&case, &golden::body(SMALL)).unwrap().differs.len(), 1);
+    }
+
+    #[test]
+    fn the_means_are_read_and_without_them_every_run() {
+        let run = "0\tMethod: MEMCPY\tElapsed: 0.02000\tMiB: 256.00000\tCopy: 12800.000 MiB/s\n";
+        let both = format!("{run}{}", run.replacen('0', "AVG", 1));
+        for (text, count) in [(run.repeat(3), 3), (both, 1)] {
+            let figures = read(&text).unwrap().figures;
+            assert_eq!(figures.len(), count, "{text}");
+            assert_eq!(figures[0].value, 12800.0 * 2.0 * 1048576.0);
+            assert_eq!(figures[0].contradiction, None, "{text}");
+        }
+        let other = format!("{}{}", run.repeat(2), run.replacen('0', "AVG", 1).replace("0.02000", "0.00200"));
+        assert!(read(&other).unwrap().figures[0].contradiction.is_some());
+        let next = format!("{}{}", run.replacen('0', "AVG", 1), run.replace("0.02000", "0.08000"));
+        assert_eq!(read(&next).unwrap().figures[0].contradiction, None);
+        let block = read(&run.replace("MEMCPY", "MCBLOCK")).unwrap().figures.remove(0);
+        assert_eq!(block.value, 12800.0 * 1048576.0);
     }
 }

@@ -1,13 +1,10 @@
 //! STREAM (J. D. McCalpin), built by the user: its arrays have a fixed size. It prints the best
 //! rate, but plimsoll's samples are means, so the rate is computed from the mean time.
 
-mod stated;
-
+use crate::stated::prelude::*;
 use crate::tools::prelude::*;
 use plimsoll_metal::stream::StreamOp;
 use plimsoll_model::job::MemoryStream;
-use plimsoll_units::quantity::Unit;
-use stated::{read, recognises, starts};
 
 /// STREAM's kernels, as its table and hpcc name them.
 pub(crate) const STREAM_KERNELS: [(&str, StreamOp); 4] = [
@@ -114,6 +111,40 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let threads = number_after(text, "Number of Threads counted = ").unwrap_or(1.0);
     reading.compare(&fact::THREAD_COUNT, threads, case.threads() as f64, 0.0);
     Ok(reading)
+}
+
+fn recognises(text: &str) -> bool {
+    let has = |line: &str| text.contains(line);
+    has("\nTriad:") && (has("STREAM version") || has("Array size =") && has("Function"))
+}
+
+fn starts(text: &str) -> Vec<usize> {
+    line_starts(text, |line| line.starts_with("STREAM version"))
+}
+
+/// Reads the output of STREAM 5.8 to 5.10: best rate per kernel, and size of arrays.
+fn read(text: &str) -> Result<Stated, String> {
+    let mut stated = Stated::by(STREAM.name, STREAM.version(text).as_deref());
+    let elements = number_after(text, "Array size =").ok();
+    let word = number_after(text, "This system uses").unwrap_or(8.0);
+    let threads = ["Number of Threads counted =", "Number of Threads requested ="];
+    let threads = threads.iter().find_map(|label| number_after(text, label).ok()).unwrap_or(1.0);
+    let failed = text.contains("Failed Validation");
+    for (name, op) in STREAM_KERNELS {
+        // The last line may have lost its end.
+        let row = parse_row(&format!("{text}\n"), name, 1e6).map_err(|why| stated.trouble = Some(why));
+        let Ok((best, [_, least, _])) = row else { continue };
+        let case =
+            Case::of("memory.bandwidth").with_word("op", op.name()).with_count("threads", threads as u64);
+        let mut figure = StatedFigure::like(name, best, Unit::BytePerSecond, case, "bandwidth");
+        let array = elements.map(|elements| elements * word);
+        figure.account = array.map(|bytes| Account::of(bytes * op.arrays() as f64, least));
+        figure.void = failed.then(|| "its solution does not validate".to_owned());
+        let footprint = array.map(|bytes| bytes * 3.0);
+        figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });
+        stated.figures.push(figure);
+    }
+    stated.unless_empty("its table has no whole line")
 }
 
 #[cfg(test)]
