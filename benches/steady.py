@@ -1,6 +1,6 @@
 """plimsoll steady: how often it calls a quiet machine disturbed, whether it finds what is injected for half of a run, and what it costs.
 
-ROUNDS runs of each quiet command (200), INJECTED runs of each disturbance (100), PAIRS runs with and without it (200). PARTS names some of them: quiet, injected, cost. All take hours, so it runs only
+ROUNDS runs of each quiet command (200), INJECTED runs of each disturbance (100), PAIRS runs with and without it (200). PARTS names some of them (quiet, injected, cost), ONLY some disturbances by their first words. All take hours, so it runs only
 where it is named, on a machine that nobody else uses. A disturbance counts where it took at least 5 % of the command's time. Every process and control group is gone at the end."""
 
 import contextlib
@@ -22,6 +22,7 @@ RUNS = int(os.environ.get("ROUNDS", "200"))
 INJECTED = int(os.environ.get("INJECTED", "100"))
 PAIRS = int(os.environ.get("PAIRS", "200"))
 PARTS = os.environ.get("PARTS", "quiet,injected,cost").split(",")
+ONLY = tuple(os.environ.get("ONLY", "").split(","))
 SECONDS = 4.0
 START, LENGTH = 1.0, 2.0
 TOLERANCE = 0.5
@@ -117,6 +118,8 @@ def injected(commands, home):
         ("writer on the disk", "disk", ["disk"], writer),
         ("stop of the process group", "CPU", ["stop", "pause"], stop),
     ]:
+        if not name.startswith(ONLY):
+            continue
         alone = statistics.median(steady(commands[command], home)["runs"][0]["elapsed_s"] for _ in range(5))
         found = counted = 0
         for number in range(INJECTED):

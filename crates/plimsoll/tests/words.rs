@@ -66,7 +66,7 @@ fn found_in_literal(literal: &str) -> Vec<&'static str> {
     [of_these(FORBIDDEN, &text), of_these(IN_MESSAGES, &text)].concat()
 }
 
-/// What to write instead of these words; `None` without any.
+/// Returns what to write instead of these words; `None` without any.
 fn complaint(place: &str, text: &str, words: &[&str]) -> Option<String> {
     let instead = |word: &&str| {
         let mut all = FORBIDDEN.iter().chain(IN_MESSAGES);
