@@ -55,6 +55,17 @@ fn interrupted_by(signal: Signal) -> Duration {
 }
 
 #[test]
+fn a_killed_worker_costs_nothing_that_was_measured_before() {
+    let dir = scratch();
+    let mut run = follow(Command::new(PROGRAM), dir.path(), PLAN);
+    run.until_the_second_case();
+    signal(run.workers()[0], Signal::KILL);
+    let document = run.ended(4, "complete");
+    measured(&document["measurements"][0]);
+    assert_eq!(document["measurements"][1]["status"], "failed");
+}
+
+#[test]
 fn an_interrupt_keeps_what_is_finished_and_ends_with_130_in_two_seconds() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP].into_iter().filter(|signal| heeded(*signal)) {
         // On a busy machine one of several is quick enough.

@@ -181,7 +181,7 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
             let why = format!("{name}: --size sweep is not supported on {name}: write bytes, such as 1G");
             return Err(in_group(&group.places, "size", None, why));
         }
-        let more = benchmark.cases(machine, group).map_err(|e| wrong(benchmark, machine, group, &e))?;
+        let more = benchmark.cases(machine, group).map_err(|e| wrong(benchmark, machine, group, filters, &e))?;
         let is_meant = |case: &Case| filters.iter().any(|f| f.matches(case.id().as_str()));
         candidates.extend(more.into_iter().filter(|c| filters.is_empty() || is_meant(&c.case)));
     }
@@ -203,10 +203,16 @@ fn check_ignored_keys(group: &Group, cases: &[Candidate]) -> Result<(), UsageErr
 }
 
 /// Returns `why`, an error of `benchmark`, at its place in the plan: parameter and refused value.
-fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str) -> UsageError {
+fn wrong(
+    benchmark: &dyn Benchmark,
+    machine: &Machine,
+    group: &Group,
+    filters: &[Pattern],
+    why: &str,
+) -> UsageError {
     let named = why.trim_start_matches('-').split([':', ' ']).next().unwrap_or_default();
     let key = group.lists.get_key_value(named).map(|(key, _)| *key);
-    let elsewhere = key.and_then(|key| operation_of_another(benchmark, machine, group, key));
+    let elsewhere = key.and_then(|key| operation_of_another(benchmark, machine, group, filters, key));
     let elsewhere = match elsewhere {
         Some(Err(why)) if !group.places.known() => return other(why),
         Some(Ok(advice)) => advice,
@@ -234,6 +240,7 @@ fn operation_of_another(
     refusing: &dyn Benchmark,
     machine: &Machine,
     group: &Group,
+    filters: &[Pattern],
     key: &'static str,
 ) -> Option<Result<String, String>> {
     let typed = group.lists.get(key).filter(|_| key == "op")?;
@@ -272,6 +279,7 @@ fn operation_of_another(
         let (name, near) = operations.iter().find(|(_, operation)| *operation == near)?;
         let is_refused = siblings()
             .filter(|one| one.keys().contains(&key) && one.descriptor().by_default)
+            .filter(|one| filters.is_empty() || filters.iter().any(|f| f.may_match(one.name())))
             .any(|one| !takes(&one, &[Value::Word(near.to_owned())]));
         return (*name != refusing.name() || is_refused).then(|| {
             let shown = shown(&word);

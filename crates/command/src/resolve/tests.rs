@@ -412,6 +412,7 @@ fn what_belongs_to_another_command_is_answered_with_it() {
             "os --op getpid",
             "--op: plimsoll os has no operation 'getpid'; did you mean getppid, with --only os.syscall?",
         ),
+        ("os --only os.syscall --op getpid", "os.syscall: --op must be one of getppid"),
         ("disk --only disk.io,disk.fsync --depth 4", "--depth is not supported on disk.fsync"),
         ("disk --depth 5000", "disk.io: --depth must be between 1 and 1024: 5000 is not"),
         ("cpu --n 1000", "--n requires a benchmark that takes it: --only cpu.gemm"),

@@ -136,8 +136,9 @@ fn cycles_per_multiply(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     }
 }
 
-/// Times all `links` (chains) in turn, and shorter copies that give the constant overhead. Returns
-/// the links and the seconds per addition of each.
+/// Times all `links` (chains) in turn, and shorter copies that give the constant overhead; vector
+/// work needs `operands`, `step` is the timer's resolution in seconds. Returns the links and the
+/// seconds per addition of each, `None` below the overhead.
 fn timed_links(
     links: impl Iterator<Item = ChainLink>,
     operands: Option<&Vectors>,

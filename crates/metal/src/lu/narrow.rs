@@ -260,7 +260,8 @@ pub(crate) unsafe fn substitute<const FUSED: bool>(lower: &[f64], right: &mut [f
 }
 
 /// Subtracts the columns in `strip` (HEIGHT elements each) × `factors`, one per column, from the
-/// first HEIGHT elements of `result`. Safety: see [`step`].
+/// first HEIGHT elements of `result`; FUSED: by fused multiply-add. Safety: the processor has the
+/// instruction set.
 #[inline(always)]
 pub(crate) unsafe fn subtract<const FUSED: bool, const HEIGHT: usize>(
     strip: &[f64],

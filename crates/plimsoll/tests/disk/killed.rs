@@ -5,15 +5,28 @@ use std::os::unix::fs::MetadataExt;
 use rustix::process::Signal;
 
 use super::{in_own_mounts, names, possible};
-use crate::support::{Running, command, gone, scratch, with_code};
+use crate::support::{Running, command, gone, scratch, skip, with_code};
 
 #[test]
 fn killed_in_mid_run_nothing_stays_behind() {
+    ["buffered", "direct"].into_iter().for_each(killed);
+}
+
+fn killed(cache: &str) {
     let dir = scratch();
-    let line = "disk --op write --pattern random --block 4K --depth 4 --size 8M --cache buffered --quiet \
-                --samples 1000 --sample-time 20ms";
-    let mut run = Running::start(&mut command(line), dir.path());
-    (0..3).for_each(|_| run.until("sampled"));
+    let line = format!(
+        "disk --op write --pattern random --block 4K --depth 4 --size 8M --cache {cache} --quiet \
+         --samples 1000 --sample-time 20ms"
+    );
+    let mut run = Running::start(&mut command(&line), dir.path());
+    let mut sampled = 0;
+    while sampled < 3 {
+        let event = run.next_event().expect("the run ended before it was sampled three times");
+        if event["event"] == "skipped" {
+            return skip(&event.to_string());
+        }
+        sampled += u32::from(event["event"] == "sampled");
+    }
     let worker = run.workers()[0];
     // While it runs, its file is there and has no name.
     let descriptors = std::fs::read_dir(format!("/proc/{worker}/fd")).unwrap();

@@ -8,7 +8,7 @@ use super::devices::SIZE;
 use super::{
     DEVICES, Loop, Mounted, bytes_of, destroying, followed, holding, one_line, refused, run, set_free,
 };
-use crate::support::{list, possible, reason, scratch, skip, until};
+use crate::support::{list, possible, reason, scratch, skip};
 
 const MIB: u64 = 1 << 20;
 
@@ -197,11 +197,13 @@ fn a_file_is_found_on_an_overlay_with_layers_on_several_file_systems_that_cannot
 fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_renamed() {
     let dir = scratch();
     let Some(()) = possible(&["losetup", "mkfs.erofs", "python3"]) else { return };
-    let mut alone = None;
-    until("the end of all other uses of devices", || {
-        alone = DEVICES.try_write().ok();
-        alone.is_some()
-    });
+    // Without a deadline: the other tests may take long.
+    let _alone = loop {
+        match DEVICES.try_write() {
+            Ok(alone) => break alone,
+            Err(_) => std::thread::park_timeout(std::time::Duration::from_millis(2)),
+        }
+    };
     let (source, place) = (dir.path().join("source"), dir.path().join("mnt"));
     [&source, &place].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
     std::fs::write(source.join("file"), "precious").unwrap();

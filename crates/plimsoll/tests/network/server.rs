@@ -14,7 +14,7 @@ use super::Serving;
 use crate::disk;
 use crate::namespaces::first;
 use crate::support::{
-    PROGRAM, command, done, has, json, reason, repository, scratch, signal, start, ticks, until, warns,
+    PROGRAM, command, done, has, json, plimsoll, reason, repository, scratch, signal, start, ticks, until, warns,
     with_code, without_numbers,
 };
 
@@ -40,7 +40,9 @@ fn with_few_descriptors(flags: &[&str]) -> Serving {
 #[track_caller]
 fn measurements(key: &str, address: &str, line: &str, code: i32) -> Vec<serde_json::Value> {
     let line = format!("network --server {address} --store none --json - --quiet {line}");
-    disk::measurements(&command(&line).env("PLIMSOLL_KEY", key).output().unwrap(), code)
+    let dir = scratch();
+    let ran = plimsoll(dir.path()).args(line.split_whitespace()).env("PLIMSOLL_KEY", key).output().unwrap();
+    disk::measurements(&ran, code)
 }
 
 fn work(streams: u16) -> TcpOrder {

@@ -52,7 +52,8 @@ pub(super) fn start() -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(end_as(child.wait().or_environment()?)))
 }
 
-/// Finds the process for the observation `name`. Fails if there is one of this name already.
+/// Returns the process that a new observation `name` watches: that of `--below`, else the caller of
+/// plimsoll. Fails if it is not visible, or if an observation of this name was started before.
 pub(super) fn find_process(typed: &SteadyCommand, name: &str) -> Result<ObservedProcess, Failure> {
     let path = path(typed, "--start", name)?;
     if path.exists() {
