@@ -199,11 +199,8 @@ mod tests {
     fn each_width_takes_an_instruction_set_that_has_it() {
         let built = |isa: Isa| kernel::chained().any(|kernel| kernel.isa == isa);
         if built(Isa::Avx512) {
-            let all = ids(
-                Op::FMA,
-                Element::F64,
-                &[("chains", &["4"]), ("isa", &["avx2", "avx512"]), ("width", &["all"])],
-            );
+            let lists = [("chains", &["4"][..]), ("isa", &["avx2", "avx512"]), ("width", &["all"])];
+            let all = ids(Op::FMA, Element::F64, &lists);
             let wanted = ["avx512/width=512", "avx2/width=256", "avx2/width=128", "avx2/width=scalar"];
             assert_eq!(all, wanted.map(|kind| format!("fma/type=f64/isa={kind}/chains=4")));
             let full = ids(Op::ADD, Element::I8, &[("chains", &["1", "2"]), ("isa", &["sse2"])]);

@@ -184,30 +184,15 @@ mod tests {
         machine
     }
 
-    fn by_distance(
-        cpus: [usize; 2],
-        exchange: HandoverMethod,
-        _: Duration,
-    ) -> Result<Vec<f64>, HandoverError> {
-        let near = if exchange == HandoverMethod::Store { 20e-9 } else { 10e-9 };
-        let one_way = near * (cpus[1] - cpus[0]) as f64;
+    const BY_DISTANCE: Bounce = |cpus, _, _| {
+        let one_way = 10e-9 * (cpus[1] - cpus[0]) as f64;
         Ok(vec![one_way, 1e-3, one_way])
-    }
-
-    fn without_2(
-        cpus: [usize; 2],
-        exchange: HandoverMethod,
-        time: Duration,
-    ) -> Result<Vec<f64>, HandoverError> {
-        match cpus.contains(&2) {
-            true => Err(HandoverError::Stalled(cpus)),
-            false => by_distance(cpus, exchange, time),
-        }
-    }
-
-    fn miscounted(cpus: [usize; 2], _: HandoverMethod, _: Duration) -> Result<Vec<f64>, HandoverError> {
-        Err(HandoverError::Miscounted { cpus, turns: [7, 6] })
-    }
+    };
+    const WITHOUT_2: Bounce = |cpus, exchange, time| match cpus.contains(&2) {
+        true => Err(HandoverError::Stalled(cpus)),
+        false => BY_DISTANCE(cpus, exchange, time),
+    };
+    const MISCOUNTED: Bounce = |cpus, _, _| Err(HandoverError::Miscounted { cpus, turns: [7, 6] });
 
     fn pairs(allowed: &str, bounce: Bounce) -> Pairs {
         Pairs::new(&machine(allowed), HandoverMethod::CompareAndSwap, 1, bounce)
@@ -237,15 +222,12 @@ mod tests {
 
     #[test]
     fn each_pair_has_the_median_of_its_bursts_in_both_directions() {
-        let mut pairs = pairs("0-2", by_distance);
+        let mut pairs = pairs("0-2", BY_DISTANCE);
         let sample = pairs.sample(SampleAmount::Seconds(0.0)).unwrap();
         assert_eq!(sample.values["latency"], 10e-9);
-        let found: Vec<[f64; 3]> = sample
-            .matrix
-            .iter()
-            .map(|cell| [f64::from(cell.row), f64::from(cell.column), (cell.value * 1e9).round()])
-            .collect();
-        let expected = [[0.0, 1.0, 10.0], [1.0, 0.0, 10.0], [0.0, 2.0, 20.0], [2.0, 0.0, 20.0]];
+        let ns = |value: f64| (value * 1e9).round() as u32;
+        let found: Vec<_> = sample.matrix.iter().map(|at| [at.row, at.column, ns(at.value)]).collect();
+        let expected = [[0, 1, 10], [1, 0, 10], [0, 2, 20], [2, 0, 20]];
         assert_eq!(found[..4], expected);
         assert_eq!((found.len(), sample.work), (6, None));
         let facts = pairs.verify().unwrap();
@@ -254,20 +236,20 @@ mod tests {
 
     #[test]
     fn a_cpu_that_does_not_answer_costs_its_own_pairs() {
-        let mut some = pairs("0-3", without_2);
+        let mut some = pairs("0-3", WITHOUT_2);
         let sample = some.sample(SampleAmount::Seconds(0.1)).unwrap();
         assert!(sample.matrix.len() == 6 && sample.matrix.iter().all(|c| c.row != 2 && c.column != 2));
         let warnings = some.verify().unwrap().warnings;
         assert_eq!(warnings[0].code(), "pairs-stalled");
         assert!(warnings[0].to_string().contains("left out of a sample 3 times"), "{}", warnings[0]);
-        let none = pairs("1-2", without_2).sample(SampleAmount::Seconds(0.1)).unwrap_err();
+        let none = pairs("1-2", WITHOUT_2).sample(SampleAmount::Seconds(0.1)).unwrap_err();
         assert!(none.cause == FailureCause::Environment, "{none}");
         assert!(none.reason.contains("CPUs 1 and 2: no hand-over"), "{none}");
     }
 
     #[test]
     fn turns_that_do_not_add_up_void_the_measurement() {
-        let mut broken = pairs("0-1", miscounted);
+        let mut broken = pairs("0-1", MISCOUNTED);
         let cannot = broken.sample(SampleAmount::Seconds(0.1)).unwrap_err();
         assert_eq!(cannot.wrong.unwrap().got, "6 of 7 turns");
         assert_eq!(broken.verify().unwrap_err().cause, FailureCause::WrongAnswer);
@@ -275,7 +257,7 @@ mod tests {
 
     #[test]
     fn of_many_cpus_only_some_pairs_are_measured_and_that_is_said() {
-        let mut many = pairs("0-127", by_distance);
+        let mut many = pairs("0-127", BY_DISTANCE);
         let sample = many.sample(SampleAmount::Seconds(0.1)).unwrap();
         assert_eq!(sample.matrix.len(), 2 * pairs_of(64));
         let warnings = many.verify().unwrap().warnings;
@@ -285,7 +267,7 @@ mod tests {
 
     #[test]
     fn an_amount_of_work_is_refused() {
-        let refused = pairs("0-1", by_distance).sample(SampleAmount::Work(5)).unwrap_err();
+        let refused = pairs("0-1", BY_DISTANCE).sample(SampleAmount::Work(5)).unwrap_err();
         assert!(refused.reason.contains("--sample-time"), "{refused}");
     }
 

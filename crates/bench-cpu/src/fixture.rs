@@ -22,14 +22,10 @@ pub(crate) fn chip(vendor: &str, family: u32, model: u32) -> Machine {
     machine
 }
 
-pub(crate) fn prepared(
-    benchmark: &dyn Benchmark,
-    candidate: &Candidate,
-    machine: &Machine,
-) -> Box<dyn Prepared> {
+pub(crate) fn prepared(benchmark: &dyn Benchmark, case: &Candidate, machine: &Machine) -> Box<dyn Prepared> {
     let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
     let cx = Context { machine, options: &options, keep: &WorkerCache::default() };
-    benchmark.prepare(&candidate.case, &candidate.parsed, &cx).unwrap()
+    benchmark.prepare(&case.case, &case.parsed, &cx).unwrap()
 }
 
 /// Returns one sample for each core clock in Hz.

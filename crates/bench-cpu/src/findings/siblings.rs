@@ -51,10 +51,6 @@ mod tests {
     use plimsoll_model::sample::Sample;
     use plimsoll_model::view::testing::measured;
 
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
-
     fn bounced(op: &str, cells: &[(u32, u32, f64)], mark: Option<&str>) -> Measurement {
         let id = format!("cpu.core-to-core/op={op}");
         let mut made = measured(&id, Unit::Second, Better::Lower, &[1e-7]);
@@ -69,7 +65,8 @@ mod tests {
 
     #[test]
     fn pairs_as_near_as_siblings_are_named_once() {
-        let found = find(&[bounced("cas", &[(0, 1, 6.2), (0, 2, 104.0), (1, 2, 105.0)], Some("package"))]);
+        let near = [bounced("cas", &[(0, 1, 6.2), (0, 2, 104.0), (1, 2, 105.0)], Some("package"))];
+        let found = find(&RunView { measurements: &near });
         assert_eq!(found.len(), 1);
         let wanted = "CPUs 0 and 1 share one core: a cache line goes between them in 6.20 ns or less";
         assert_eq!(found[0].text, wanted);
@@ -77,7 +74,7 @@ mod tests {
         assert_eq!((pairs.len(), &pairs[0]["cpus"]), (1, &json!([0, 1])));
         assert!((pairs[0]["latency"].as_f64().unwrap() - 6.2e-9).abs() < 1e-15);
         let many: Vec<(u32, u32, f64)> = (0..6).map(|i| (i, i + 6, 5.0 + f64::from(i))).collect();
-        let found = find(&[bounced("cas", &many, None)]);
+        let found = find(&RunView { measurements: &[bounced("cas", &many, None)] });
         let named =
             "pairs of CPUs that share one core: 0 and 6, 1 and 7, 2 and 8, 3 and 9, and 2 more pairs. ";
         let text = &found[0].text;
@@ -91,6 +88,6 @@ mod tests {
             bounced("cas", &[(0, 1, 16.0)], None),
             bounced("store", &[(0, 1, 6.2)], None),
         ];
-        assert!(find(&silent).is_empty());
+        assert!(find(&RunView { measurements: &silent }).is_empty());
     }
 }

@@ -1,5 +1,3 @@
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use plimsoll_machine::Root;
 use plimsoll_machine::fixture::two_cores;
 use plimsoll_model::sample::{AtFault, FailureCause};
@@ -12,7 +10,7 @@ struct Counting {
     cpu: usize,
     wrong_on: Option<usize>,
     each: u64,
-    done: AtomicU64,
+    done: u64,
     answer: u64,
     is_known: bool,
 }
@@ -23,8 +21,8 @@ impl Burst for Counting {
     }
 
     fn run(&mut self, input: u64) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_wrong = self.wrong_on.is_none_or(|cpu| cpu == self.cpu) && done.is_multiple_of(self.each);
+        self.done += 1;
+        let is_wrong = self.wrong_on.is_none_or(|cpu| cpu == self.cpu) && self.done.is_multiple_of(self.each);
         self.answer = input + u64::from(is_wrong);
     }
 
@@ -33,12 +31,8 @@ impl Burst for Counting {
     }
 
     fn compare(&self, input: u64) -> Result<(), WrongBurst> {
-        match self.answer == input {
-            true => Ok(()),
-            false => {
-                Err(WrongBurst::new(self.answer.to_string(), input.to_string(), "the number".to_owned()))
-            }
-        }
+        let wrong = || WrongBurst::new(self.answer.to_string(), input.to_string(), "the number".to_owned());
+        (self.answer == input).then_some(()).ok_or_else(wrong)
     }
 
     fn confirm(&mut self, _: u64) -> bool {
@@ -47,9 +41,7 @@ impl Burst for Counting {
 }
 
 fn counting(wrong_on: Option<usize>, each: u64, is_known: bool) -> BurstMaker {
-    Box::new(move |cpu| {
-        Ok(Box::new(Counting { cpu, wrong_on, each, done: AtomicU64::new(0), answer: 0, is_known }))
-    })
+    Box::new(move |cpu| Ok(Box::new(Counting { cpu, wrong_on, each, done: 0, answer: 0, is_known })))
 }
 
 fn team(machine: &Machine, makers: Vec<BurstMaker>) -> ProofTeam {

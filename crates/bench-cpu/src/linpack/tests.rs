@@ -78,15 +78,11 @@ fn a_residual_that_is_not_small_voids_the_figure() {
 fn one_wrong_solution_among_right_ones_is_not_forgotten() {
     let machine = here();
     let one = Threads { count: 1, place: plimsoll_bench_api::ThreadOrder::Spread };
-    let mut team = Team::new(&one.cpus(&machine)).unwrap();
-    let lu =
-        Lu::new(SystemSize::new(gemm::best_isa(), CoreCaches::default(), 50, 24).unwrap(), &mut team, true)
-            .unwrap();
-    let sequence = Sequence::new();
+    let system = SystemSize::new(gemm::best_isa(), CoreCaches::default(), 50, 24).unwrap();
     for worst in [17.0, f64::NAN] {
         let mut team = Team::new(&one.cpus(&machine)).unwrap();
-        let lu = Lu::new(lu.system(), &mut team, true).unwrap();
-        let (sequence, kinds, facts) = (sequence.clone(), Vec::new(), Facts::default());
+        let lu = Lu::new(system, &mut team, true).unwrap();
+        let (sequence, kinds, facts) = (Sequence::new(), Vec::new(), Facts::default());
         let mut running = LinpackTeam { team, lu, sequence, worst, kinds, facts };
         running.sample(SampleAmount::Seconds(0.1)).unwrap();
         assert!(running.verify().is_err(), "{worst}");

@@ -237,20 +237,18 @@ mod tests {
         limits_of(limits, (machine, id, "rate"), &samples(clocks)).remove(0)
     }
 
-    fn x86_64(test: &str) -> bool {
+    /// Returns `machine` where the kernels are those of x86-64.
+    fn if_built(machine: Machine) -> Option<Machine> {
         let built = kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_some();
         if !built {
-            writeln!(std::io::stderr(), "SKIPPED {test}: its kernels are those of x86-64").unwrap();
+            writeln!(std::io::stderr(), "SKIPPED a limit of cpu.peak: needs kernels of x86-64").unwrap();
         }
-        built
+        built.then_some(machine)
     }
 
     #[test]
     fn the_limit_counts_units_lanes_clock_and_cores() {
-        if !x86_64("the_limit_counts_units_lanes_clock_and_cores") {
-            return;
-        }
-        let zen4 = machine(17);
+        let Some(zen4) = if_built(machine(17)) else { return };
         let clocks = [Some(3.0e9), Some(3.5e9), Some(3.2e9)];
         let one = limit(&zen4, "cpu.peak/op=fma/type=f64/isa=avx512/threads=1", &clocks);
         assert_eq!((one.value, one.source), (Some(16.0 * 3.2e9), LimitSource::Derived));
@@ -281,10 +279,7 @@ mod tests {
 
     #[test]
     fn cores_of_several_kinds_give_the_sum_each_at_its_own_clock() {
-        if !x86_64("cores_of_several_kinds_give_the_sum_each_at_its_own_clock") {
-            return;
-        }
-        let mut hybrid = chip("GenuineIntel", 6, 0x97);
+        let Some(mut hybrid) = if_built(chip("GenuineIntel", 6, 0x97)) else { return };
         hybrid.cpu.logical.clear();
         let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
         hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
@@ -300,11 +295,8 @@ mod tests {
 
     #[test]
     fn chains_bound_the_rate_until_units_times_latency_of_them_are_in_flight() {
-        if !x86_64("chains_bound_the_rate_until_units_times_latency_of_them_are_in_flight") {
-            return;
-        }
         // Zen 4: two 256-bit FMA per cycle or one of 512 bits, latency 4.
-        let zen4 = machine(17);
+        let Some(zen4) = if_built(machine(17)) else { return };
         let of = |kind: &str, chains: u32, threads: u32| {
             let id = format!("cpu.peak/op=fma/type=f64/{kind}/chains={chains}/threads={threads}");
             limit(&zen4, &id, &[Some(1.0)])
@@ -339,10 +331,7 @@ mod tests {
 
     #[test]
     fn siblings_and_threads_beyond_the_cpus_add_no_core() {
-        if !x86_64("siblings_and_threads_beyond_the_cpus_add_no_core") {
-            return;
-        }
-        let zen4 = machine(17);
+        let Some(zen4) = if_built(machine(17)) else { return };
         let on = |threads: u32| {
             let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}");
             limit(&zen4, &id, &[Some(3.0e9)]).value.unwrap() / 48.0e9
@@ -352,10 +341,7 @@ mod tests {
 
     #[test]
     fn siblings_that_a_hypervisor_hides_are_one_core_as_inferred() {
-        if !x86_64("siblings_that_a_hypervisor_hides_are_one_core_as_inferred") {
-            return;
-        }
-        let mut guest = machine(17);
+        let Some(mut guest) = if_built(machine(17)) else { return };
         for cpu in &mut guest.cpu.logical {
             (cpu.core, cpu.siblings) = (u32::try_from(cpu.id).ok(), CpuSet::single(cpu.id));
         }
@@ -382,10 +368,7 @@ mod tests {
 
     #[test]
     fn a_quota_scales_the_limit_where_it_gives_less_than_the_cores() {
-        if !x86_64("a_quota_scales_the_limit_where_it_gives_less_than_the_cores") {
-            return;
-        }
-        let mut zen4 = machine(17);
+        let Some(mut zen4) = if_built(machine(17)) else { return };
         let on = |machine: &Machine, threads: u32| {
             let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}");
             limit(machine, &id, &[Some(3.0e9)])
