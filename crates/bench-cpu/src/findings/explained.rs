@@ -143,8 +143,7 @@ mod tests {
     fn another_kernel_at_the_limit_explains_the_one_below() {
         let found = find(&[root("sse2", 1, 0.932), root("avx2", 1, 0.9971), root("avx512", 1, 0.999)]);
         assert_eq!(found.len(), 1);
-        let start =
-            "cpu sqrt f64: sse2 reaches 93.2 % of its limit, avx2 in the same run 99.7 % of its own. ";
+        let start = "cpu sqrt f64: sse2 reaches 93.2 % of its limit, avx2 in the same run 99.7 % of its own.";
         assert!(found[0].text.starts_with(start), "{}", found[0].text);
         assert_eq!(found[0].evidence["cases"][1], "cpu.peak/op=sqrt/type=f64/isa=avx2/threads=1");
     }

@@ -75,10 +75,9 @@ mod tests {
         assert!((pairs[0]["latency"].as_f64().unwrap() - 6.2e-9).abs() < 1e-15);
         let many: Vec<(u32, u32, f64)> = (0..6).map(|i| (i, i + 6, 5.0 + f64::from(i))).collect();
         let found = find(&RunView { measurements: &[bounced("cas", &many, None)] });
-        let named =
-            "pairs of CPUs that share one core: 0 and 6, 1 and 7, 2 and 8, 3 and 9, and 2 more pairs. ";
+        let list = "pairs of CPUs that share one core: 0 and 6, 1 and 7, 2 and 8, 3 and 9, and 2 more pairs.";
         let text = &found[0].text;
-        assert!(text.starts_with(named) && text.ends_with("10.0 ns or less"), "{text}");
+        assert!(text.starts_with(list) && text.ends_with("10.0 ns or less"), "{text}");
     }
 
     #[test]

@@ -35,8 +35,7 @@ mod tests {
         let id = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2";
         let more = [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into_iter().collect();
         let known = Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() };
-        let of =
-            |sample: &Sample, metric| limits_of(limits, (&machine, id, metric), std::slice::from_ref(sample));
+        let of = |one: &Sample, metric| limits_of(limits, (&machine, id, metric), std::slice::from_ref(one));
         let limit = &of(&known, "rate")[0];
         let got = (limit.value, limit.source, limit.inputs[1].value);
         assert_eq!(got, (Some(4e11), LimitSource::Derived, 2e11));

@@ -237,6 +237,12 @@ mod tests {
         limits_of(limits, (machine, id, "rate"), &samples(clocks)).remove(0)
     }
 
+    /// Returns the limit of FMA on this number of threads at 3 GHz.
+    fn on(machine: &Machine, threads: u32) -> Limit {
+        let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}");
+        limit(machine, &id, &[Some(3.0e9)])
+    }
+
     /// Returns `machine` where the kernels are those of x86-64.
     fn if_built(machine: Machine) -> Option<Machine> {
         let built = kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_some();
@@ -270,8 +276,7 @@ mod tests {
         let dot = value("dot", "i8", "avx512");
         assert_eq!(dot, (128.0, "dot products per cycle × lanes × 8 × clock × cores".to_owned()));
         let lacking = ["avx_vnni", "avx512_fp16", "amx_int8", "amx_bf16"];
-        let lacks =
-            |kernel: &&ComputeKernel| kernel.needs.is_some_and(|feature| lacking.contains(&feature.name));
+        let lacks = |kernel: &&ComputeKernel| kernel.needs.is_some_and(|need| lacking.contains(&need.name));
         for kernel in kernel::kernels().filter(|k| k.isa != Isa::Portable && !lacks(k)) {
             value(kernel.op.name(), kernel.element.name(), kernel.isa.name());
         }
@@ -310,11 +315,7 @@ mod tests {
         assert_eq!([1, 8].map(|n| rate("isa=avx2/width=scalar", n) / 2.0), [0.25, 2.0]);
         let apart = [1, 6, 12, 14].map(|n| rate("isa=sse2/width=128", n) / 4.0);
         assert_eq!(apart, [1.0 / 6.0, 1.0, 2.0, 2.0]);
-        let both = |chains: u32| {
-            let id =
-                format!("cpu.peak/op=fma/type=f64/isa=avx2/width=256/chains={chains}/affinity=0,2/threads=2");
-            limit(&zen4, &id, &[Some(1.0)]).value.unwrap() / 8.0
-        };
+        let both = |chains| of("isa=avx2/width=256/affinity=0,2", chains, 2).value.unwrap() / 8.0;
         assert_eq!([1, 4, 8].map(both), [0.5, 2.0, 2.0]);
         let few = of("isa=avx2/width=256", 3, 1);
         assert_eq!(few.formula, "chains ÷ latency × lanes × 2 × clock × cores");
@@ -332,11 +333,8 @@ mod tests {
     #[test]
     fn siblings_and_threads_beyond_the_cpus_add_no_core() {
         let Some(zen4) = if_built(machine(17)) else { return };
-        let on = |threads: u32| {
-            let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}");
-            limit(&zen4, &id, &[Some(3.0e9)]).value.unwrap() / 48.0e9
-        };
-        assert_eq!([1, 2, 3, 4, 9].map(on), [1.0, 2.0, 2.0, 2.0, 2.0]);
+        let cores = [1, 2, 3, 4, 9].map(|threads| on(&zen4, threads).value.unwrap() / 48.0e9);
+        assert_eq!(cores, [1.0, 2.0, 2.0, 2.0, 2.0]);
     }
 
     #[test]
@@ -345,18 +343,14 @@ mod tests {
         for cpu in &mut guest.cpu.logical {
             (cpu.core, cpu.siblings) = (u32::try_from(cpu.id).ok(), CpuSet::single(cpu.id));
         }
-        let on = |guest: &Machine, threads: u32| {
-            limit(guest, &format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}"), &[Some(3.0e9)])
-        };
         assert_eq!(on(&guest, 2).value, Some(2.0 * 48.0e9));
         guest.cpu.hidden_siblings = vec!["0-1".parse().unwrap()];
         assert_eq!((on(&guest, 1).source, on(&guest, 1).reason), (LimitSource::Derived, None));
         let both = on(&guest, 2);
         assert_eq!((both.value, both.source), (Some(48.0e9), LimitSource::Inferred));
-        let why = both.reason.unwrap_or_default();
         let wanted =
             "CPUs 0-1 count as one core: they shared it before the run, and the hypervisor hides that";
-        assert_eq!(why, wanted);
+        assert_eq!(both.reason.as_deref(), Some(wanted));
         let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2";
         let both = limits_of(limits, (&guest, id, "rate"), &samples(&[Some(3.0e9)]));
         assert_eq!(both.iter().map(|limit| limit.value).collect::<Vec<_>>(), [Some(48.0e9), Some(96.0e9)]);
@@ -369,10 +363,6 @@ mod tests {
     #[test]
     fn a_quota_scales_the_limit_where_it_gives_less_than_the_cores() {
         let Some(mut zen4) = if_built(machine(17)) else { return };
-        let on = |machine: &Machine, threads: u32| {
-            let id = format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={threads}");
-            limit(machine, &id, &[Some(3.0e9)])
-        };
         let quota = |quota_us| CpuQuota { quota_us, period_us: 100_000, group: "/half".to_owned() };
         zen4.cgroup.cpu_quota = Some(quota(50_000));
         let half = on(&zen4, 2);

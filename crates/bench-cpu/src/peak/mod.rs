@@ -261,9 +261,8 @@ mod tests {
         let first_text = first.to_string();
         for (scaling, each) in [("weak", 1_000_000_007_u64), ("strong", 500_000_004)] {
             let (work, place) = (["1000000007"], [first_text.as_str()]);
-            let lists =
-                [("type", &["f64"][..]), ("threads", &["2"]), ("work", &work), ("scaling", &[scaling])];
-            let fixed = group(&[&lists[..], &[("affinity", &place)]].concat());
+            let all = [("type", &["f64"][..]), ("threads", &["2"]), ("work", &work), ("scaling", &[scaling])];
+            let fixed = group(&[&all[..], &[("affinity", &place)]].concat());
             let candidate = Peak.cases(&machine, &fixed).unwrap().remove(0);
             let case = &candidate.case;
             let end = format!("affinity={first}/threads=2/work=1000000007/scaling={scaling}");
