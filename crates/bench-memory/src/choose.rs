@@ -146,10 +146,9 @@ mod tests {
             .unwrap();
             laps
         };
+        let most = ROUND_DISTANCES.len() + EXTRA_ROUNDS;
         for count in COUNTS {
-            assert!(
-                laps(count, 1e-3, 2.0).values().all(|laps| *laps == ROUND_DISTANCES.len() + EXTRA_ROUNDS)
-            );
+            assert!(laps(count, 1e-3, 2.0).values().all(|laps| *laps == most));
             assert!(laps(count, 1e-3, 2000.0).values().all(|laps| *laps == ROUND_DISTANCES.len()));
         }
     }

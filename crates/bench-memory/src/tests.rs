@@ -3,7 +3,7 @@ use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
 use crate::fixture::{GIB, KIB, MIB, group, in_context, machine, this_machine, without_memory_on};
 use plimsoll_bench_api::buffer::{PAGES, record_pages, reserve};
-use plimsoll_bench_api::{Benchmark, Candidate, Parsed, Prepared};
+use plimsoll_bench_api::{Benchmark, Candidate, Parsed, PreparedCase};
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_metal::buffer::Resident;
 use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
@@ -19,11 +19,7 @@ fn refused(candidates: &[Candidate]) -> Vec<&CannotMeasure> {
     candidates.iter().filter_map(|candidate| candidate.feasible.as_ref().err()).collect()
 }
 
-fn prepared(
-    benchmark: &dyn Benchmark,
-    case: &Case,
-    machine: &Machine,
-) -> Result<Box<dyn Prepared>, CannotMeasure> {
+fn prepared(benchmark: &dyn Benchmark, case: &Case, machine: &Machine) -> PreparedCase {
     in_context(machine, |cx| benchmark.prepare(case, &parsed(case), cx))
 }
 
@@ -153,9 +149,8 @@ fn default_cases_can_be_measured_on_any_machine() {
 fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() {
     let mut machine = machine("firecracker-zen4");
     machine.memory.available_bytes = Some(GIB);
-    let candidates =
-        Bandwidth.cases(&machine, &group(&[("size", &["300M"]), ("threads", &["2", "3"])])).unwrap();
-    let refused = refused(&candidates);
+    let found = Bandwidth.cases(&machine, &group(&[("size", &["300M"]), ("threads", &["2", "3"])])).unwrap();
+    let refused = refused(&found);
     assert_eq!(refused.len(), 3, "three operations, with three threads each");
     let wanted = "needs 3 × 300 MiB of memory, and only 896 MiB can be used: 1 GiB are available, of which 128 MiB stay free; \
                   use a smaller --size or fewer --threads";

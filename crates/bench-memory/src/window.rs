@@ -54,15 +54,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn span(from_us: u64, to_us: u64, off_cpu: f64) -> impl Fn(Instant) -> ThreadSpan {
-        let us = Duration::from_micros;
-        move |now| ThreadSpan { start: now + us(from_us), end: now + us(to_us), off_cpu }
-    }
-
-    fn of(spans: &[&dyn Fn(Instant) -> ThreadSpan], alone: bool) -> Lap {
+    /// Returns spans with these starts and ends in µs and shares off the CPU.
+    fn spans(all: &[(u64, u64, f64)]) -> Vec<ThreadSpan> {
         let now = Instant::now();
-        let spans: Vec<ThreadSpan> = spans.iter().map(|span| span(now)).collect();
-        Lap::of(1, &spans, alone).unwrap()
+        let at = |us| now + Duration::from_micros(us);
+        all.iter().map(|&(from, to, off_cpu)| ThreadSpan { start: at(from), end: at(to), off_cpu }).collect()
     }
 
     #[test]
@@ -74,7 +70,7 @@ mod tests {
 
     #[test]
     fn threads_that_begin_together_do_not_disturb_it() {
-        let both = of(&[&span(0, 5_000, 0.0), &span(1, 7_000, 0.3)], true);
+        let both = Lap::of(1, &spans(&[(0, 5_000, 0.0), (1, 7_000, 0.3)]), true).unwrap();
         assert_eq!(both.off_cpu, 0.3);
         assert!((both.seconds - 7e-3).abs() < 1e-9, "{both:?}");
         assert_eq!(Lap::of(1, &[], true), None);
@@ -82,11 +78,11 @@ mod tests {
 
     #[test]
     fn who_begins_late_lengthens_the_window_and_disturbs_it() {
-        let spans: [&dyn Fn(Instant) -> ThreadSpan; 2] = [&span(0, 5_000, 0.0), &span(4_000, 11_000, 0.0)];
-        let late = of(&spans, true);
+        let spans = spans(&[(0, 5_000, 0.0), (4_000, 11_000, 0.0)]);
+        let late = Lap::of(1, &spans, true).unwrap();
         assert!((late.seconds - 11e-3).abs() < 1e-9, "{late:?}");
         assert!((late.disturbed - 4.0 / 11.0).abs() < 1e-9 && late.off_cpu == 0.0, "{late:?}");
-        let sharing = of(&spans, false);
+        let sharing = Lap::of(1, &spans, false).unwrap();
         assert!((sharing.seconds - 11e-3).abs() < 1e-9 && sharing.disturbed == 0.0, "{sharing:?}");
     }
 
@@ -95,9 +91,8 @@ mod tests {
         fn a_window_is_no_shorter_than_any_part_of_it(
             parts in prop::collection::vec((0_u64..5_000, 1_u64..5_000, 0.0_f64..1.0), 1..9), alone: bool
         ) {
-            let now = Instant::now();
-            let spans: Vec<ThreadSpan> =
-                parts.iter().map(|(from, length, off)| span(*from, from + length, *off)(now)).collect();
+            let all: Vec<_> = parts.iter().map(|(from, length, off)| (*from, from + length, *off)).collect();
+            let spans = spans(&all);
             let window = Lap::of(1, &spans, alone).unwrap();
             for span in &spans {
                 prop_assert!(window.seconds >= (span.end - span.start).as_secs_f64());

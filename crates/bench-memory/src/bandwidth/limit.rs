@@ -156,6 +156,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
 mod tests {
     use super::*;
     use crate::fixture::{KIB, MIB, clocked, limits_of, machine, reason};
+    use plimsoll_machine::cpu::CoreKind;
     use plimsoll_model::case::Case;
 
     fn ask(machine: &Machine, case: &Case, metric: &str, samples: &[Sample]) -> Limit {
@@ -165,10 +166,8 @@ mod tests {
     }
 
     fn moved(program: f64, bus: f64) -> Sample {
-        Sample {
-            values: [("bandwidth".to_owned(), program), ("bus_bandwidth".to_owned(), bus)].into(),
-            ..Sample::default()
-        }
+        let values = [("bandwidth".to_owned(), program), ("bus_bandwidth".to_owned(), bus)].into();
+        Sample { values, ..Sample::default() }
     }
 
     fn copy(size: u64, threads: u64) -> Case {
@@ -269,13 +268,8 @@ mod tests {
         let mut machine = machine("firecracker-zen4");
         (machine.cpu.family, machine.cpu.model) = (Some(250), Some(0));
         machine.cpu.flags.remove("hypervisor");
-        let loads = |bits, measured| Capability {
-            cpu: 0,
-            ability: Ability::Loads,
-            isa: "avx2".to_owned(),
-            bits,
-            measured,
-        };
+        let (ability, isa) = (Ability::Loads, || "avx2".to_owned());
+        let loads = |bits, measured| Capability { cpu: 0, ability, isa: isa(), bits, measured };
         machine.cpu.capabilities = vec![loads(128, 2.99), loads(256, 1.98), loads(512, 0.7)];
         let samples = [clocked(Some(3e9))];
         let case = Case::of("memory.bandwidth").with_word("op", "read").with_count("threads", 1);
@@ -284,10 +278,7 @@ mod tests {
         let from = &first.inputs[0].from;
         assert!(from.starts_with("measured capability: 1.980 loads of 256 bits"), "{from}");
         reason(ask(&machine, &case.clone().with_size("size", 512 * KIB), "bandwidth", &samples));
-        let kind = |name: &str, cpus: &str| plimsoll_machine::cpu::CoreKind {
-            name: name.to_owned(),
-            cpus: cpus.parse().unwrap_or_default(),
-        };
+        let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
         machine.cpu.kinds = vec![kind("big", "0"), kind("small", "1")];
         reason(ask(&machine, &case.with_size("size", 16 * KIB), "bandwidth", &samples));
     }

@@ -279,14 +279,8 @@ mod tests {
             let (op, block) = (meant(case, "op", BLOCK_OPS), case.number("block").unwrap_or(SMALL));
             let fixed = fixed_blocks(case, op, block).unwrap_or(None);
             let variant = case.word("variant").unwrap_or(BEST_VARIANT).to_owned();
-            Self {
-                op,
-                order: meant(case, "pattern", PATTERNS),
-                block,
-                variant,
-                fixed,
-                site: MemorySite::of(case),
-            }
+            let (order, site) = (meant(case, "pattern", PATTERNS), MemorySite::of(case));
+            Self { op, order, block, variant, fixed, site }
         }
     }
 
@@ -328,13 +322,8 @@ mod tests {
     fn published_experiments_are_command_lines() {
         let blocks = ["1", "8", "1K", "8K", "1M", "8M", "10M", "80M"];
         let threads = ["1", "2", "4", "8"];
-        let all = ids(&[
-            ("block", &blocks),
-            ("threads", &threads),
-            ("volume", &["100G"]),
-            ("scaling", &["strong"]),
-            ("size", &["1G"]),
-        ]);
+        let fixed = [("volume", &["100G"][..]), ("scaling", &["strong"]), ("size", &["1G"])];
+        let all = ids(&[&fixed[..], &[("block", &blocks), ("threads", &threads)]].concat());
         assert_eq!(all.len(), 3 * 2 * blocks.len() * threads.len());
         let end = "block=1/size=1G/pages=thp/threads=1/volume=100G/scaling=strong";
         assert!(all[0].ends_with(end), "{}", all[0]);

@@ -155,10 +155,7 @@ mod tests {
     #[test]
     fn it_is_silent_where_memory_is_the_limit_or_something_is_not_known() {
         let latency = || chased("512M", 100e-9);
-        assert!(
-            find(&[moved(1, "512M", 32e9), moved(2, "512M", 36e9), latency()]).is_empty(),
-            "memory is full"
-        );
+        assert!(find(&[moved(1, "512M", 32e9), moved(2, "512M", 36e9), latency()]).is_empty(), "full");
         assert!(find(&[moved(1, "512M", 32e9), moved(2, "512M", 60e9)]).is_empty(), "no latency");
         assert!(find(&[moved(1, "512M", 32e9), moved(2, "512M", 60e9), chased("16K", 1e-9)]).is_empty());
         assert!(find(&[moved(1, "512M", 380e9), moved(2, "512M", 700e9), latency()]).is_empty(), "near");

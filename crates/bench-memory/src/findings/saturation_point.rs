@@ -88,32 +88,25 @@ mod tests {
     use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::measured;
 
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
-
-    fn loaded(points: &[(f64, f64)]) -> Measurement {
+    /// Returns a measurement with these points, in GB/s and ns.
+    fn loaded(points: &[(i32, i32)]) -> Measurement {
         let id = "memory.loaded-latency/op=read/size=512M/threads=2";
         let mut made = measured(id, Unit::Second, Better::Lower, &[1e-7]);
-        let point = |&(bandwidth, latency): &(f64, f64)| -> CurvePoint {
-            [("bandwidth".to_owned(), bandwidth * 1e9), ("latency".to_owned(), latency * 1e-9)].into()
+        let point = |&(bandwidth, latency): &(i32, i32)| -> CurvePoint {
+            let (bandwidth, latency) = (f64::from(bandwidth) * 1e9, f64::from(latency) * 1e-9);
+            [("bandwidth".to_owned(), bandwidth), ("latency".to_owned(), latency)].into()
         };
         made.metrics[0].curve = Some(points.iter().map(point).collect());
         made
     }
 
+    fn found(points: &[(i32, i32)]) -> Vec<PlainFinding> {
+        find(&RunView { measurements: &[loaded(points)] })
+    }
+
     #[test]
     fn the_knee_is_where_latency_begins_to_cost_more_than_bandwidth_gains() {
-        let curve = [
-            (0.0, 100.0),
-            (5.0, 101.0),
-            (10.0, 103.0),
-            (20.0, 110.0),
-            (30.0, 120.0),
-            (35.0, 180.0),
-            (37.0, 300.0),
-        ];
-        let found = find(&[loaded(&curve)]);
+        let found = found(&[(0, 100), (5, 101), (10, 103), (20, 110), (30, 120), (35, 180), (37, 300)]);
         assert_eq!(
             found[0].text,
             "memory latency under load: saturation point at 30.0 GB/s, where the latency is 120 ns (100 ns without load). The highest \
@@ -125,8 +118,7 @@ mod tests {
 
     #[test]
     fn a_flat_curve_has_no_knee_and_says_so() {
-        let curve = [(0.0, 140.0), (5.0, 139.0), (10.0, 141.0), (20.0, 143.0), (37.0, 150.0)];
-        let found = find(&[loaded(&curve)]);
+        let found = found(&[(0, 140), (5, 139), (10, 141), (20, 143), (37, 150)]);
         assert_eq!(
             found[0].text,
             "memory latency under load: no saturation point up to 37.0 GB/s, the highest bandwidth of 1 loading thread: the latency stays within \
@@ -137,12 +129,11 @@ mod tests {
 
     #[test]
     fn what_is_no_curve_from_no_load_on_says_nothing() {
-        assert!(find(&[loaded(&[(0.0, 100.0), (5.0, 101.0), (10.0, 300.0)])]).is_empty(), "too few");
-        let loaded_first = [(1.0, 100.0), (5.0, 101.0), (10.0, 103.0), (20.0, 110.0), (30.0, 120.0)];
-        assert!(find(&[loaded(&loaded_first)]).is_empty());
-        assert!(find(&[loaded(&[(0.0, 100.0); 6])]).is_empty(), "no load at all");
-        let mut other = loaded(&[(0.0, 100.0); 6]);
+        assert!(found(&[(0, 100), (5, 101), (10, 300)]).is_empty(), "too few");
+        assert!(found(&[(1, 100), (5, 101), (10, 103), (20, 110), (30, 120)]).is_empty());
+        assert!(found(&[(0, 100); 6]).is_empty(), "no load at all");
+        let mut other = loaded(&[(0, 100); 6]);
         other.metrics[0].curve = None;
-        assert!(find(&[other]).is_empty());
+        assert!(find(&RunView { measurements: &[other] }).is_empty());
     }
 }

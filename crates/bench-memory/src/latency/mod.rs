@@ -307,8 +307,7 @@ mod tests {
         let level = |number, bytes| MemoryLevel { number, bytes };
         let caches = [level(1, 32 << 10), level(2, 1 << 20), level(3, 32 << 20)];
         let stride = |caches: &[MemoryLevel], size| layout(caches, size).0;
-        let strides =
-            [16 << 10, 32 << 10, 33 << 10, 1 << 20, 16 << 20, 1 << 30].map(|size| stride(&caches, size));
+        let strides = [16 << 10, 32 << 10, 33 << 10, 1 << 20, 16 << 20, 1 << 30].map(|n| stride(&caches, n));
         assert_eq!(strides, [64, 64, 128, 128, 256, 256]);
         assert_eq!(stride(&[], 16 << 10), 256);
         assert_eq!(stride(&[level(1, 32 << 10), level(3, 32 << 20)], 512 << 10), 256);
