@@ -401,8 +401,7 @@ mod tests {
     #[test]
     fn blocks_and_threads_that_make_no_sense_are_refused() {
         let machine = Machine::discover(&Root::live());
-        let cases =
-            |key: &str, value: Value| DiskFsync.cases(&machine, &Group::default().with(key, vec![value]));
+        let cases = |key: &str, value| DiskFsync.cases(&machine, &Group::default().with(key, vec![value]));
         assert!(cases("block", Value::Size(0)).is_err());
         assert!(cases("block", Value::Size(SEGMENT + 1)).is_err());
         assert_eq!(cases("block", Value::Size(1)).map(|all| all.len()), Ok(1));

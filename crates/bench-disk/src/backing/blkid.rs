@@ -217,7 +217,7 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("image");
+        let at = dir.path().join("image");
         let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         let mut tried = 0;
         for (command, name) in [
@@ -230,11 +230,10 @@ mod tests {
             ("echo label: dos | sfdisk -q", "type dos"),
             ("echo label: gpt | sfdisk -q", "type gpt"),
         ] {
-            let file =
-                File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+            let file = File::options().read(true).write(true).create(true).truncate(true).open(&at).unwrap();
             file.set_len(400 << 20).unwrap();
             let script = format!("{command} \"$0\" >/dev/null 2>&1");
-            let made = Command::new("sh").args(["-c", &script]).arg(&path).env("PATH", &search).status();
+            let made = Command::new("sh").args(["-c", &script]).arg(&at).env("PATH", &search).status();
             if made.is_ok_and(|status| status.success()) {
                 let found = contents(&file, 400 << 20).unwrap();
                 assert!(found.as_ref().is_some_and(|found| found.contains(name)), "{command}: {found:?}");
@@ -250,14 +249,7 @@ mod tests {
             return;
         }
         let mut noise = vec![0; 1 << 20];
-        // xorshift64 (Marsaglia 2003).
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        for word in noise.chunks_exact_mut(8) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_le_bytes());
-        }
+        crate::load::TestData::new(1, "fill").fill(&mut noise, 0);
         assert_eq!(contents(&image(32 << 20, 0, &noise), 32 << 20).unwrap(), None);
     }
 

@@ -222,13 +222,9 @@ mod tests {
     }
 
     fn facts(available: u64, file_size_limit: Option<u64>) -> DirFacts {
-        DirFacts {
-            path: "/data/test".into(),
-            mount: "/data".into(),
-            file_system: FileSystemKind::from_magic(0xef53),
-            available,
-            file_size_limit,
-        }
+        let (path, mount) = ("/data/test".into(), "/data".into());
+        let file_system = FileSystemKind::from_magic(0xef53);
+        DirFacts { path, mount, file_system, available, file_size_limit }
     }
 
     #[test]

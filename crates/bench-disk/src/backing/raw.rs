@@ -145,10 +145,6 @@ pub fn check_permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeas
 mod tests {
     use super::*;
 
-    fn target(device: &str) -> RawTarget {
-        RawTarget { device: device.into(), consent: None }
-    }
-
     #[test]
     fn consent_names_device_and_serial() {
         let consent = Consent::parse("/dev/disk/by-path/pci-0000:00:1f.2-ata-1:S3Z8 ").expect("right");
@@ -185,9 +181,8 @@ mod tests {
     fn without_consent_only_reading_is_permitted_and_some_need_a_file() {
         use plimsoll_model::sample::FailureCause;
         let case = |op: &str| Case::of("disk.io").with_word("op", op);
-        let mut target = target("/dev/sdx");
-        let cause =
-            |target: &RawTarget, case: &Case| check_permitted(target, case).err().map(|why| why.cause);
+        let mut target = RawTarget { device: "/dev/sdx".into(), consent: None };
+        let cause = |target: &RawTarget, case: &Case| check_permitted(target, case).err().map(|e| e.cause);
         assert_eq!(cause(&target, &case("read")), None);
         for op in ["write", "mixed", "trim"] {
             assert_eq!(cause(&target, &case(op)), Some(FailureCause::Unsafe));

@@ -54,11 +54,8 @@ mod tests {
             machine.storage.as_mut().unwrap().disks[0].kind = kind;
             measurement.metrics.truncate(1);
             let first = measurement.metrics[0].clone();
-            measurement.metrics.push(MetricResult {
-                name: AWAIT.to_owned(),
-                samples: vec![1e-4; reported],
-                ..first
-            });
+            let (name, samples) = (AWAIT.to_owned(), vec![1e-4; reported]);
+            measurement.metrics.push(MetricResult { name, samples, ..first });
             is_alone(&measurement, &machine)
         };
         assert!(holds(DiskKind::Sata, samples) && !holds(DiskKind::Usb, samples));
@@ -72,12 +69,8 @@ mod tests {
         let disk = |name: &str, model: &str| {
             let mut disk = plimsoll_model::fixture::machine().storage.unwrap().disks.remove(0);
             (disk.name, disk.model, disk.kind) = (name.to_owned(), Some(model.to_owned()), DiskKind::Nvme);
-            let link = DeviceLink::Pcie {
-                transfers_per_s: 8_000_000_000,
-                lanes: 4,
-                max_transfers_per_s: None,
-                max_lanes: None,
-            };
+            let (transfers_per_s, lanes, max_lanes) = (8_000_000_000, 4, None);
+            let link = DeviceLink::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes };
             Disk { link: Some(link), ..disk }
         };
         let own = disk("nvme0n1", "SAMSUNG MZQL21T9HCJR");

@@ -146,12 +146,10 @@ mod tests {
     const BYTES: u64 = 4_096_000;
 
     fn rate(case: &str, unit: Unit, device: &str) -> Option<f64> {
-        let mut machine = Machine::discover(&Root::live());
-        let number = "254:0".parse().ok();
-        machine.storage = Some(Storage { number, ..Storage::default() });
-        let of = || IoLimit { device: device.to_owned(), ..IoLimit::default() };
-        let bytes = IoLimit { read_bytes: Some(BYTES), ..of() };
-        machine.cgroup.io = vec![bytes, IoLimit { reads: Some(500), ..of() }];
+        let storage = Storage { number: "254:0".parse().ok(), ..Storage::default() };
+        let mut machine = machine(storage, &[(device, 500)]);
+        let (device, read_bytes) = (device.to_owned(), Some(BYTES));
+        machine.cgroup.io.push(IoLimit { device, read_bytes, ..IoLimit::default() });
         let mut measurement = plimsoll_model::view::testing::peak(1, 1.0);
         measurement.case = case.parse().unwrap();
         measurement.metrics[0].unit = unit;
@@ -190,12 +188,11 @@ mod tests {
     fn machine(storage: Storage, limits: &[(&str, u64)]) -> Machine {
         let mut machine = Machine::discover(&Root::live());
         machine.storage = Some(storage);
-        let limit = |(device, reads): &(&str, u64)| IoLimit {
-            device: (*device).to_owned(),
-            reads: Some(*reads),
-            ..IoLimit::default()
-        };
-        machine.cgroup.io = limits.iter().map(limit).collect();
+        machine.cgroup.io.clear();
+        for (device, reads) in limits {
+            let (device, reads) = ((*device).to_owned(), Some(*reads));
+            machine.cgroup.io.push(IoLimit { device, reads, ..IoLimit::default() });
+        }
         machine
     }
 

@@ -56,19 +56,15 @@ fn refusals(text: &str) -> Vec<String> {
 
 #[test]
 fn a_job_of_a_cloud_provider_is_a_case() {
-    for (lines, case) in [
-        (
-            "rw=randread\nbs=4k\niodepth=32\nioengine=libaio\ndirect=1\nnumjobs=4\nsize=1g\ntime_based\nruntime=60\nramp_time=5\ngroup_reporting",
-            "block=4K cache=direct depth=32 engine=libaio op=read pattern=random size=4G threads=4 30 samples of 2s after 5s",
-        ),
-        (
-            "rw=randrw\nrwmixread=70\nbs=16k\nioengine=io_uring\ndirect=1\nfilename=/mnt/x/test\nnumjobs=2\nsize=1g\nruntime=10\ntime_based",
-            "block=16K cache=direct depth=1 engine=io_uring layout=shared op=mixed pattern=random read-share=70 size=1G threads=2 \
-             30 samples of 333333us",
-        ),
-    ] {
-        assert_eq!(one(lines), case);
-    }
+    let tail = "direct=1\nsize=1g\ntime_based";
+    let reads = "rw=randread\nbs=4k\niodepth=32\nioengine=libaio\nnumjobs=4\nruntime=60\nramp_time=5";
+    let case = "block=4K cache=direct depth=32 engine=libaio op=read pattern=random size=4G threads=4 30 \
+                samples of 2s after 5s";
+    assert_eq!(one(&format!("{reads}\ngroup_reporting\n{tail}")), case);
+    let mix = "rw=randrw\nrwmixread=70\nbs=16k\nioengine=io_uring\nnumjobs=2\nruntime=10";
+    let case = "block=16K cache=direct depth=1 engine=io_uring layout=shared op=mixed pattern=random \
+                read-share=70 size=1G threads=2 30 samples of 333333us";
+    assert_eq!(one(&format!("{mix}\nfilename=/mnt/x/test\n{tail}")), case);
 }
 
 #[test]
@@ -215,19 +211,17 @@ fn the_first_job_that_writes_is_known_with_its_line() {
 #[test]
 fn values_that_fio_drops_a_job_for_are_refused() {
     for (lines, reported) in [
-        ("size=0", "job.fio:2: size must be at least 1 byte: '0' is not"),
-        ("size=0k", "job.fio:2: size must be at least 1 byte: '0k' is not"),
-        ("direct=true", "job.fio:2: direct must be 0 or 1 (fio knows no words for them): 'true' is not"),
-        ("group_reporting=yes", "job.fio:2: group_reporting must be a number, 0 for off: 'yes' is not"),
-        (
-            "invalidate=off",
-            "job.fio:2: invalidate must be 0 or 1 (fio knows no words for them): 'off' is not",
-        ),
-        ("hipri=on", "job.fio:2: hipri must be a number, 0 for off: 'on' is not"),
-        ("direct=2", "job.fio:2: direct must be 0 or 1 (fio knows no words for them): '2' is not"),
+        ("size=0", "size must be at least 1 byte: '0' is not"),
+        ("size=0k", "size must be at least 1 byte: '0k' is not"),
+        ("direct=true", "direct must be 0 or 1 (fio knows no words for them): 'true' is not"),
+        ("group_reporting=yes", "group_reporting must be a number, 0 for off: 'yes' is not"),
+        ("invalidate=off", "invalidate must be 0 or 1 (fio knows no words for them): 'off' is not"),
+        ("hipri=on", "hipri must be a number, 0 for off: 'on' is not"),
+        ("direct=2", "direct must be 0 or 1 (fio knows no words for them): '2' is not"),
     ] {
         let size = if lines.starts_with("size") { "" } else { "size=1g\n" };
-        assert_eq!(refusals(&format!("[a]\n{lines}\nrw=read\n{size}")), [reported]);
+        let wrong = format!("job.fio:2: {reported}");
+        assert_eq!(refusals(&format!("[a]\n{lines}\nrw=read\n{size}")), [wrong]);
     }
     assert!(one("rw=read\nsize=1g\ndirect=0x1\ngroup_reporting=0\nthread").contains("cache=direct"));
     // fio 3.33 accepts any number for a boolean without a maximum.
@@ -247,16 +241,15 @@ fn parts_of_a_file_are_those_of_the_jobs() {
 
 #[test]
 fn jobs_at_offsets_of_one_file_have_their_own_parts() {
-    let global =
-        "[global]\nrw=read\ndirect=1\nioengine=libaio\nfilename=x\nsize=32m\nruntime=1\ntime_based\n";
-    let both = |first: &str, second: &str| read(&format!("{global}[a]\n{first}\n[b]\n{second}\n"));
+    let head = "[global]\nrw=read\ndirect=1\nioengine=libaio\nfilename=x\nsize=32m\nruntime=1\ntime_based\n";
+    let both = |first: &str, second: &str| read(&format!("{head}[a]\n{first}\n[b]\n{second}\n"));
     let halves = both("offset=0", "offset=32m").unwrap();
     assert_eq!(halves.plan.groups.len(), 1);
     let parted = stated(&halves.plan.groups[0]);
     assert!(parted.contains("size=64M threads=2") && !parted.contains("layout"), "{parted}");
     assert!(stated(&both("offset=1g", "offset=0").unwrap().plan.groups[0]).contains("size=64M"));
     assert!(stated(&both("offset=8m", "offset=8m").unwrap().plan.groups[0]).contains("layout=shared"));
-    let third = format!("{global}[a]\n[b]\noffset=32m\n[c]\noffset=64m\n");
+    let third = format!("{head}[a]\n[b]\noffset=32m\n[c]\noffset=64m\n");
     assert!(stated(&read(&third).unwrap().plan.groups[0]).contains("size=96M threads=3"));
     for (first, second) in [("", "offset=16m"), ("", "offset=50%"), ("numjobs=2", "offset=32m")] {
         let wrong = both(first, second).unwrap_err();
@@ -496,18 +489,8 @@ fn a_hostile_text_is_refused_in_bounds() {
     let many = "[a]\nsize=1g\n".repeat(2000);
     let grows = format!("[a]\nsize={}\n", "${SIZE}".repeat(4000));
     let deep = format!("[global]\n{}[a]\n", "bs=4k\n".repeat(30_000));
-    for text in [
-        long.as_str(),
-        &many,
-        &grows,
-        &deep,
-        "[",
-        "[]",
-        "=",
-        "[a]\n=\n",
-        "[a]\nbssplit=4k/100:8k/0:/\n",
-        "include x",
-    ] {
+    let short = ["[", "[]", "=", "[a]\n=\n", "[a]\nbssplit=4k/100:8k/0:/\n", "include x"];
+    for text in [long.as_str(), &many, &grows, &deep].into_iter().chain(short) {
         for unsupported in [Unsupported::Refused, Unsupported::Ignored] {
             if let Err(all) = parse("job.fio", text, &Made, unsupported) {
                 assert!(!all.is_empty() && all.iter().all(|why| why.len() < 2000 && !why.contains('\u{1b}')));

@@ -81,13 +81,8 @@ mod tests {
     use plimsoll_model::warning::Warn;
 
     fn sample(transfers: u64, thread_seconds: f64) -> Reached {
-        Reached {
-            depth: 1.0,
-            rate: transfers as f64 / thread_seconds,
-            transfers,
-            thread_seconds,
-            flushed: false,
-        }
+        let rate = transfers as f64 / thread_seconds;
+        Reached { depth: 1.0, rate, transfers, thread_seconds, flushed: false }
     }
 
     fn at_depth(depth: f64, transfers: u64, flushed: bool) -> Reached {
@@ -119,8 +114,7 @@ mod tests {
         assert!(said.is_some_and(|text| text.contains("longer")));
         let never = reported("/sync=every:1000000", ring, at_depth(9.0, 1000, false)).expect("a warning");
         assert!(never.contains("the device"), "{never}");
-        let alone =
-            reported("/sync=every:16", DiskEngine::Psync, at_depth(2.0, 1000, true)).expect("a warning");
+        let alone = reported("/sync=every:16", DiskEngine::Psync, at_depth(2.0, 1000, true)).expect("one");
         assert!(alone.contains("psync does one transfer at a time"), "{alone}");
     }
 

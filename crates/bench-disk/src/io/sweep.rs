@@ -159,18 +159,13 @@ mod tests {
 
     #[test]
     fn the_knee_is_the_least_in_flight_near_the_highest_rate() {
-        let at = |threads: f64, depth: f64, rate: f64| {
+        let at = |(threads, depth, rate): (f64, f64, f64)| {
             let pairs =
                 [("threads", threads), ("depth", depth), ("rate", rate), ("latency", threads * depth / rate)];
             pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<CurvePoint>()
         };
-        let curve = [
-            at(1.0, 1.0, 10.0),
-            at(1.0, 2.0, 20.0),
-            at(1.0, 4.0, 38.0),
-            at(1.0, 8.0, 39.0),
-            at(2.0, 2.0, 38.5),
-        ];
+        let all = [(1.0, 1.0, 10.0), (1.0, 2.0, 20.0), (1.0, 4.0, 38.0), (1.0, 8.0, 39.0), (2.0, 2.0, 38.5)];
+        let curve = all.map(at);
         let saturation = saturation(&curve).expect("a knee");
         assert_eq!((saturation["threads"], saturation["depth"]), (2.0, 2.0));
         assert!(super::saturation(&[]).is_none());

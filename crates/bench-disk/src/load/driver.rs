@@ -213,13 +213,8 @@ mod tests {
     }
 
     impl Rig {
-        fn amount(&mut self, transfers: u64) -> Result<&TransferTally, DriverError> {
-            self.driver.start_count(Portion::Transfers { transfers, cap_ns: CAP_NS });
-            self.driver.wait_count()
-        }
-
-        fn interval(&mut self, ns: u64) -> Result<&TransferTally, DriverError> {
-            self.driver.start_count(Portion::Time(ns));
+        fn count(&mut self, portion: Portion) -> Result<&TransferTally, DriverError> {
+            self.driver.start_count(portion);
             self.driver.wait_count()
         }
     }
@@ -227,25 +222,27 @@ mod tests {
     #[test]
     fn it_counts_stops_checks_and_goes_on() {
         let mut rig = rig();
-        assert_eq!(rig.amount(10).expect("count").transfers, 10);
+        let tally = rig.count(Portion::Transfers { transfers: 10, cap_ns: CAP_NS }).expect("count");
+        assert_eq!(tally.transfers, 10);
         for _ in 0..3 {
-            let tally = rig.interval(1_000_000).expect("count");
+            let tally = rig.count(Portion::Time(1_000_000)).expect("count");
             assert!(tally.transfers > 0 && tally.elapsed() >= 1e-3);
             rig.driver.ask(DriverCommand::Stop).expect("stop");
             rig.driver.ask(DriverCommand::Check).expect("check");
         }
-        assert_eq!(rig.amount(3).expect("count").transfers, 3);
+        let tally = rig.count(Portion::Transfers { transfers: 3, cap_ns: CAP_NS }).expect("count");
+        assert_eq!(tally.transfers, 3);
     }
 
     #[test]
     fn a_failure_between_two_questions_is_told_at_the_next_and_then_it_has_ended() {
         let mut rig = rig();
-        rig.interval(1).expect("count");
+        rig.count(Portion::Time(1)).expect("count");
         rig.file.set_len(0).expect("cut");
-        let error = rig.interval(60_000_000_000).map(|_| ()).expect_err("nothing left to read");
+        let error = rig.count(Portion::Time(60_000_000_000)).map(|_| ()).expect_err("nothing left to read");
         assert!(error.to_string().contains("moved only 0 B of it"), "{error}");
         assert!(matches!(rig.driver.ask(DriverCommand::Stop), Err(DriverError::Ended)));
-        assert!(matches!(rig.interval(1), Err(DriverError::Ended)));
+        assert!(matches!(rig.count(Portion::Time(1)), Err(DriverError::Ended)));
     }
 
     #[test]

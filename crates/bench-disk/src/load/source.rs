@@ -118,10 +118,6 @@ mod tests {
         TransferSource::new(operation, WriteThrough::No, blocks, walk)
     }
 
-    fn mixed(text: &str) -> BlockSizes {
-        parse_sizes(text).unwrap()
-    }
-
     fn near(count: u64, of: u64, share: f64) -> bool {
         let expected = of as f64 * share;
         (count as f64 - expected).abs() < 5.0 * (expected * (1.0 - share)).sqrt()
@@ -129,7 +125,8 @@ mod tests {
 
     #[test]
     fn blocks_come_by_weight_and_operations_by_share() {
-        let mut source = source(DiskOperation::Mixed { read_share: 70 }, mixed("4K@60+64K@30+512@10"));
+        let blocks = parse_sizes("4K@60+64K@30+512@10").unwrap();
+        let mut source = source(DiskOperation::Mixed { read_share: 70 }, blocks);
         let mut counts: HashMap<(RequestKind, usize), u64> = HashMap::new();
         for _ in 0..100_000 {
             let next = source.draw();
@@ -167,9 +164,9 @@ mod tests {
 
     #[test]
     fn a_mix_has_a_unit_that_divides_all_its_blocks() {
-        assert_eq!(mixed("4K@1+6K@1").unit(), 2048);
-        assert_eq!(mixed("4K@1+6K@1").largest(), 6144);
-        assert_eq!(mixed("4K@1+1@1").unit(), 1);
-        assert_eq!(BlockSizes::One(12288).unit(), 12288);
+        for (text, unit, most) in [("4K@1+6K@1", 2048, 6144), ("4K@1+1@1", 1, 4096), ("12K", 12288, 12288)] {
+            let blocks = parse_sizes(text).unwrap();
+            assert_eq!((blocks.unit(), blocks.largest()), (unit, most), "{text}");
+        }
     }
 }

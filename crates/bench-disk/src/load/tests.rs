@@ -172,12 +172,8 @@ fn rig_of(depth: usize, blocks: u64, case: Case<'_>) -> Rig {
     let mut bytes = vec![0; blocks as usize * BLOCK];
     TestData::new(1, "fill").fill(&mut bytes, 0);
     let other = vec![0; bytes.len()];
-    let extent = WalkExtent {
-        start: 0,
-        bytes: bytes.len() as u64,
-        unit: case.blocks.unit(),
-        largest: case.blocks.largest(),
-    };
+    let (unit, largest) = (case.blocks.unit(), case.blocks.largest());
+    let extent = WalkExtent { start: 0, bytes: bytes.len() as u64, unit, largest };
     let files = Rc::new(RefCell::new([bytes, other]));
     let engine = Scripted::new(depth, BLOCK, &files, case.script);
     let (deepest, asked) = (Rc::clone(&engine.deepest), Rc::clone(&engine.asked));
@@ -358,8 +354,7 @@ fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
     let mut rig = rig_of(8, 16, case);
     rig.load.refill(8).expect("queue");
     rig.load.reap(WaitEnd::Endless, TallyMode::Yes).expect("run");
-    let offsets =
-        |requests: &mut dyn Iterator<Item = &Request>| requests.map(|request| request.offset).collect();
+    let offsets = |all: &mut dyn Iterator<Item = &Request>| all.map(|request| request.offset).collect();
     let read: Vec<u64> = offsets(&mut rig.load.engine.done().iter().map(|completion| &completion.request));
     let written: Vec<u64> = offsets(&mut rig.load.engine.queued.iter());
     assert_eq!((written.len(), written), (2, read));

@@ -63,15 +63,12 @@ mod tests {
 
     #[test]
     fn trims_must_get_through_file_system_and_device() {
-        let storage = |options: &[&str]| Storage {
-            file_system: Some(MountedFileSystem {
-                options: options.iter().map(|option| (*option).to_owned()).collect(),
-                ..mounted("ext4")
-            }),
-            device: Some("vda".to_owned()),
-            ..Storage::default()
+        let why = |options: &[&str], most| {
+            let options = options.iter().map(|option| (*option).to_owned()).collect();
+            let file_system = Some(MountedFileSystem { options, ..mounted("ext4") });
+            let storage = Storage { file_system, device: Some("vda".to_owned()), ..Storage::default() };
+            refusal(&storage, most).unwrap_or_default()
         };
-        let why = |options: &[&str], most| refusal(&storage(options), most).unwrap_or_default();
         assert_eq!(why(&["rw", "discard"], Some(1 << 30)), "");
         assert_eq!(why(&["rw", "discard=async"], None), "");
         assert!(why(&["rw", "discard"], Some(0)).contains("discard_max_bytes"));
@@ -81,8 +78,7 @@ mod tests {
 
     #[test]
     fn a_device_must_take_trims_of_that_size() {
-        let why =
-            |unit, most, granularity| device_refusal("/dev/x", unit, most, granularity).unwrap_or_default();
+        let why = |unit, most, step| device_refusal("/dev/x", unit, most, step).unwrap_or_default();
         assert_eq!(why(4096, Some(1 << 30), Some(4096)), "");
         assert_eq!(why(4096, None, None), "");
         assert_eq!(why(4096, Some(1 << 30), Some(0)), "");

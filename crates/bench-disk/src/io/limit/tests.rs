@@ -33,15 +33,14 @@ fn of(machine: &Machine, case: &Case, metric: &str) -> Limit {
 
 #[test]
 fn an_nvme_disk_is_bound_by_its_pcie_link() {
-    let machine =
-        machine(Medium::Device, &[], vec![disk("nvme0n1", DiskKind::Nvme, pcie(16_000_000_000, 4))]);
-    let limit = of(&machine, &case(4096, "direct"), "throughput");
+    let here = machine(Medium::Device, &[], vec![disk("nvme0n1", DiskKind::Nvme, pcie(16_000_000_000, 4))]);
+    let limit = of(&here, &case(4096, "direct"), "throughput");
     // 16 GT/s × 4 × 128/130 ÷ 8: 7.877 GB/s, the published figure of PCIe 4.0 x4.
     assert!((limit.value.expect("known") / 1e9 - 7.877).abs() < 0.001);
     assert_eq!((limit.kind, limit.source), (LimitKind::Ceiling, LimitSource::Derived));
     let product = limit.inputs.iter().map(|input| input.value).product::<f64>() / 8.0;
     assert!((product / limit.value.expect("known") - 1.0).abs() < 1e-12, "the inputs give the value");
-    let rate = of(&machine, &case(4096, "direct"), "rate");
+    let rate = of(&here, &case(4096, "direct"), "rate");
     assert!((rate.value.expect("known") * 4096.0 / limit.value.expect("known") - 1.0).abs() < 1e-12);
     assert!(rate.formula.ends_with("÷ block"), "{}", rate.formula);
 }
@@ -66,8 +65,7 @@ fn what_a_hypervisor_says_of_a_link_bounds_nothing() {
     let limit = of(&guest, &case(1 << 20, "direct"), "throughput");
     assert!(limit.value.is_none() && limit.reason.is_some_and(|why| why.contains("hypervisor makes up")));
     // A drive may be passed through: a figure above its link refutes it.
-    let mut guest =
-        machine(Medium::Device, &[], vec![disk("nvme0n1", DiskKind::Nvme, pcie(2_500_000_000, 1))]);
+    let mut guest = machine(Medium::Device, &[], vec![disk("nvme0", DiskKind::Nvme, pcie(2_500_000_000, 1))]);
     assert!(of(&guest, &case(4096, "direct"), "throughput").fact.is_none());
     guest.virtualisation.is_virtual = Some(true);
     assert!(of(&guest, &case(4096, "direct"), "throughput").fact.is_some());

@@ -34,8 +34,7 @@ proptest! {
     #[test]
     fn a_huge_permutation_is_one_to_one(n in 1_u64 << 32..u64::MAX, key: u64, first: u64) {
         let permutation = Permutation::new(n, key);
-        let images: HashSet<u64> =
-            (0..500).map(|i| permutation.apply(first.wrapping_add(i) % n)).collect();
+        let images: HashSet<u64> = (0..500).map(|i| permutation.apply(first.wrapping_add(i) % n)).collect();
         let indices: HashSet<u64> = (0..500).map(|i| first.wrapping_add(i) % n).collect();
         prop_assert_eq!(images.len(), indices.len());
         prop_assert!(images.iter().all(|image| *image < n));
@@ -179,8 +178,7 @@ fn seeds_and_purposes_give_different_walks() {
 #[test]
 fn the_mixer_is_the_published_one() {
     let step = 0x9E37_79B9_7F4A_7C15_u64;
-    let sequence: Vec<u64> =
-        (0..3_u64).map(|i| mix(1_234_567_u64.wrapping_add(step.wrapping_mul(i)))).collect();
+    let sequence = [0, 1, 2].map(|i| mix(1_234_567_u64.wrapping_add(step.wrapping_mul(i))));
     assert_eq!(sequence, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
 }
 
