@@ -61,10 +61,6 @@ mod tests {
     use plimsoll_model::view::testing::measured;
     use plimsoll_units::quantity::Unit;
 
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
-
     fn stream(direction: &str, conditions: &[(&str, f64)]) -> Measurement {
         let id = format!("network.tcp/message=64K/streams=1/direction={direction}");
         let mut measurement = measured(&id, Unit::BitPerSecond, Better::Higher, &[3e10]);
@@ -74,7 +70,7 @@ mod tests {
     }
 
     fn shown_between(measurement: Measurement) -> Option<String> {
-        let found = find(&[measurement]);
+        let found = find(&RunView { measurements: &[measurement] });
         found.first().and_then(|f| f.text.split(": the bottleneck is ").nth(1).map(str::to_owned))
     }
 

@@ -89,9 +89,7 @@ mod tests {
 
     /// Conditions with the given fields (names as in the document).
     fn more(named: &[(&str, f64)]) -> Conditions {
-        let named: serde_json::Map<_, _> =
-            named.iter().map(|(name, x)| ((*name).to_owned(), (*x).into())).collect();
-        serde_json::from_value(named.into()).unwrap()
+        serde_json::from_value(named.iter().copied().collect()).unwrap()
     }
 
     fn codes(conditions: Conditions, second: Loss, crowded: bool) -> Vec<String> {

@@ -51,18 +51,12 @@ mod tests {
     #[test]
     fn each_counter_has_its_warning() {
         assert!(codes(&HealthCounters::default(), true).is_empty());
+        let (cores, packages) = ([("0:1".to_owned(), 3)].into(), [("0".to_owned(), 5)].into());
+        let port = Interface { name: "eth0".to_owned(), rx_errors: 1, ..Interface::default() };
         let change = HealthCounters {
-            throttled: Some(Throttled {
-                cores: [("0:1".to_owned(), 3)].into(),
-                packages: [("0".to_owned(), 5)].into(),
-            }),
+            throttled: Some(Throttled { cores, packages }),
             controllers: vec![Controller { name: "mc1".to_owned(), corrected: 2, uncorrected: 1 }],
-            interfaces: vec![Interface {
-                name: "eth0".to_owned(),
-                rx_errors: 1,
-                rx_dropped: 21,
-                ..Interface::default()
-            }],
+            interfaces: vec![Interface { rx_dropped: 21, ..port }],
             ..HealthCounters::default()
         };
         let memory = ["thermal-throttling", "memory-errors-uncorrected", "memory-errors-corrected"];

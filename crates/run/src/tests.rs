@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use plimsoll_bench::Candidate;
+use plimsoll_bench::{Candidate, PreparedCase};
 use plimsoll_machine::health::Throttled;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::fixture;
@@ -73,25 +73,15 @@ struct MockCase {
 }
 
 impl Station for Mock {
-    fn prepare(
-        &mut self,
-        candidate: &Candidate,
-        _: Option<f64>,
-        machine: Option<&Machine>,
-    ) -> Result<Box<dyn Prepared>, CannotMeasure> {
-        if let Some(machine) = machine {
-            let wrong = machine.cpu.allowed.iter().any(|cpu| self.script.wrong_on.contains(&cpu));
-            self.log.alive.set(self.log.alive.get() + 1);
-            let script = Script { wrong, ..self.script.clone() };
-            return Ok(Box::new(MockCase { script, taken: 0, log: Rc::clone(&self.log) }));
-        }
+    fn prepare(&mut self, candidate: &Candidate, _: Option<f64>, machine: Option<&Machine>) -> PreparedCase {
         let set_up = self.script.set_up.get(candidate.case.threads() - 1).copied().unwrap_or(0.0);
         self.log.now.set(self.log.now.get() + set_up);
-        if let Some(cannot) = &self.script.refuse {
-            return Err(cannot.clone());
-        }
+        self.script.refuse.clone().map_or(Ok(()), Err)?;
         self.log.alive.set(self.log.alive.get() + 1);
-        Ok(Box::new(MockCase { script: self.script.clone(), taken: 0, log: Rc::clone(&self.log) }))
+        let repeats = |at: &Machine| at.cpu.allowed.iter().any(|cpu| self.script.wrong_on.contains(&cpu));
+        let wrong = machine.map_or(self.script.wrong, repeats);
+        let script = Script { wrong, ..self.script.clone() };
+        Ok(Box::new(MockCase { script, taken: 0, log: Rc::clone(&self.log) }))
     }
 
     fn reference_seconds(&self, planned: &Planned) -> f64 {
@@ -214,15 +204,10 @@ struct Finished {
 }
 
 fn planned(case: Case, samples: Option<u32>, sample_time: f64) -> Planned {
-    Planned {
-        candidate: Candidate::new(case, Ok(())),
-        sampling: Sampling { samples, sample_time, precision: 0.01, warm_up: None },
-        against: plimsoll_reference::Against::NoTool,
-        budget: None,
-        job: Vec::new(),
-        group: 0,
-        repeat: 0,
-    }
+    let candidate = Candidate::new(case, Ok(()));
+    let sampling = Sampling { samples, sample_time, precision: 0.01, warm_up: None };
+    let against = plimsoll_reference::Against::NoTool;
+    Planned { candidate, sampling, against, budget: None, job: Vec::new(), group: 0, repeat: 0 }
 }
 
 fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: usize) -> Finished {
@@ -325,9 +310,8 @@ fn a_case_that_ends_after_its_budget_says_so() {
     let reported = |set_up: f64, samples, budget, cases| -> Vec<String> {
         let script = Script { set_up: vec![set_up], ..Script::steady() };
         let made = run_with(script, samples, budget, cases).measurements;
-        let of =
-            |m: &Measurement| m.warnings.iter().find(|w| w.code == "budget-exceeded").map(|w| w.text.clone());
-        made.iter().filter_map(of).collect()
+        let exceeded = made.iter().flat_map(|m| &m.warnings).filter(|w| w.code == "budget-exceeded");
+        exceeded.map(|w| w.text.clone()).collect()
     };
     let late = reported(9.0, None, Some(2.0), 1);
     assert!(late[0].starts_with("budget exceeded: the case took 9."), "{late:?}");

@@ -57,14 +57,10 @@ mod tests {
         let conditions = Conditions { steal: Some(steal), ..Conditions::default() };
         let note = Note { code: "few-samples".to_owned(), text: "no CI".to_owned() };
         let lasting = Note { code: "cpus-moved".to_owned(), text: format!("at {at}") };
-        Outcome {
-            case: "null/threads=1".parse().unwrap(),
-            repeat: 0,
-            samples: vec![Sample { at, elapsed: 0.1, conditions, ..Sample::default() }],
-            facts: Facts { warnings: vec![note, lasting], ..Facts::default() },
-            tool_results: Vec::new(),
-            ended: None,
-        }
+        let case = "null/threads=1".parse().unwrap();
+        let samples = vec![Sample { at, elapsed: 0.1, conditions, ..Sample::default() }];
+        let facts = Facts { warnings: vec![note, lasting], ..Facts::default() };
+        Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended: None }
     }
 
     fn codes(outcome: &Outcome) -> Vec<String> {

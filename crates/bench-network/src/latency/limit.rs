@@ -103,14 +103,9 @@ mod tests {
         let case = case("icmp", 1);
         let buckets = vec![(20_000, 3), (50_000, 9)];
         let histograms = vec![Histogram { metric: "rtt".to_owned(), buckets }];
-        Outcome {
-            case: server.map_or(case.clone(), |name| case.with_word("server", name)),
-            repeat: 0,
-            samples: vec![Sample { histograms, ..Sample::default() }],
-            facts: Facts::default(),
-            tool_results: Vec::new(),
-            ended: None,
-        }
+        let case = server.map_or(case.clone(), |name| case.with_word("server", name));
+        let samples = vec![Sample { histograms, ..Sample::default() }];
+        Outcome { case, repeat: 0, samples, facts: Facts::default(), tool_results: Vec::new(), ended: None }
     }
 
     fn ask(case: &Case, metric: &str, outcomes: &[Outcome], speed: Option<f64>) -> Limit {

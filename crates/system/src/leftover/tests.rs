@@ -65,7 +65,7 @@ fn a_maker_that_ends_takes_its_entry_out() {
 
 #[test]
 fn what_was_not_made_by_plimsoll_stays() {
-    let stays = |change: &dyn Fn(&Path)| {
+    let stays = |why: &str, change: &dyn Fn(&Path)| {
         let place = place();
         let path = place.left();
         let precious = place.parent.join("precious");
@@ -75,37 +75,31 @@ fn what_was_not_made_by_plimsoll_stays() {
         let reaped = place.registry.remove_abandoned();
         assert_eq!(reaped.removed, Vec::<String>::new());
         assert_eq!(reaped.left.len(), 1, "{reaped:?}");
-        assert!(precious.join("data").exists());
-        reaped.left[0].why.clone()
+        assert!(reaped.left[0].why.contains(why) && precious.join("data").exists(), "{reaped:?}");
     };
     let not_ours = "something else than plimsoll made is there now";
-    let another = stays(&|path| {
+    stays(not_ours, &|path| {
         fs::rename(path, path.with_file_name("aside")).unwrap();
         fs::create_dir(path).unwrap();
         fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
     });
-    assert_eq!(another, not_ours);
-    let link = stays(&|path| {
+    stays(not_ours, &|path| {
         fs::rename(path, path.with_file_name("aside")).unwrap();
         symlink(path.with_file_name("precious"), path).unwrap();
     });
-    assert_eq!(link, not_ours);
-    let open_to_others = stays(&|path| fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap());
-    assert_eq!(open_to_others, not_ours);
-    let parent = stays(&|path| {
+    stays(not_ours, &|path| fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap());
+    stays("cannot be reached", &|path| {
         let parent = path.parent().unwrap();
         fs::rename(parent, parent.with_file_name("moved")).unwrap();
         symlink("moved", parent).unwrap();
     });
-    assert!(parent.contains("cannot be reached"), "{parent}");
-    let other = stays(&|path| {
+    stays("another directory is at its path", &|path| {
         let parent = path.parent().unwrap();
         fs::rename(parent, parent.with_file_name("moved")).unwrap();
         fs::create_dir(parent).unwrap();
         fs::create_dir(parent.join("precious")).unwrap();
         fs::write(parent.join("precious/data"), "x").unwrap();
     });
-    assert!(other.contains("another directory is at its path"), "{other}");
 }
 
 #[test]

@@ -44,10 +44,8 @@ impl Link {
         let arriving = arrivals[half..].iter().sum::<f64>() / (step * half as f64);
         let goodput = (offered * seconds - lost) / (seconds + waiting / self.capacity);
         let growth = Trend::fit(&delays[half..].iter().step_by(4).copied().collect::<Vec<_>>());
-        Ok((
-            RateTrial { offered, each: offered, goodput, loss: lost / (offered * seconds), arriving, growth },
-            (),
-        ))
+        let loss = lost / (offered * seconds);
+        Ok((RateTrial { offered, each: offered, goodput, loss, arriving, growth }, ()))
     }
 
     fn search(&mut self, seconds: f64) -> RateSearch<()> {
@@ -109,11 +107,8 @@ fn jitter_neither_halves_the_rate_nor_makes_it_a_figure() {
 #[test]
 fn what_was_too_much_is_told_as_it_was() {
     let with = |losses: &[f64]| {
-        let trial = |loss: &f64| {
-            let trial =
-                RateTrial { offered: 1.0, each: 1.0, goodput: 1.0, loss: *loss, arriving: 1.0, growth: None };
-            (trial, ())
-        };
+        let one = RateTrial { offered: 1.0, each: 1.0, goodput: 1.0, loss: 0.0, arriving: 1.0, growth: None };
+        let trial = |loss: &f64| (RateTrial { loss: *loss, ..one }, ());
         RateSearch { tried: losses.iter().map(trial).collect(), best: None, proved: false, unfinished: false }
             .too_much()
     };
