@@ -111,21 +111,17 @@ mod tests {
     use super::*;
     use plimsoll_machine::Root;
 
-    fn bare() -> Machine {
-        Machine { storage: None, ..Machine::discover(&Root::live()) }
-    }
-
-    fn ids(group: &Group) -> Vec<String> {
-        let candidates = DiskSaturation.cases(&bare(), group).expect("cases");
-        candidates.iter().map(|candidate| candidate.case.to_string()).collect()
+    fn cases(group: &Group) -> Vec<Candidate> {
+        let bare = Machine { storage: None, ..Machine::discover(&Root::live()) };
+        DiskSaturation.cases(&bare, group).expect("cases")
     }
 
     #[test]
     fn one_case_without_a_depth_that_can_be_made_one_of_disk_io() {
-        let ids = ids(&Group::default());
+        let cases = cases(&Group::default());
+        let ids: Vec<String> = cases.iter().map(|candidate| candidate.case.to_string()).collect();
         assert_eq!(ids, ["disk.knee/op=read/pattern=random/block=4K/engine=io_uring/cache=direct"]);
-        let job: DiskTransfers =
-            DiskSaturation.cases(&bare(), &Group::default()).expect("cases")[0].parsed.read().expect("a job");
+        let job: DiskTransfers = cases[0].parsed.read().expect("a job");
         let job = with_queue(&job, 2);
         assert_eq!((job.depth, job.threads), (MAX_SEARCH_DEPTH, 2));
     }
@@ -133,8 +129,8 @@ mod tests {
     #[test]
     fn what_is_typed_is_swept() {
         let group = Group::default().with("block", vec![Value::Size(4096), Value::Size(65536)]);
-        assert_eq!(ids(&group).len(), 2);
+        assert_eq!(cases(&group).len(), 2);
         let group = Group::default().with("read-share", vec![Value::Count(50)]);
-        assert!(ids(&group)[0].starts_with("disk.knee/op=mixed/read-share=50/"));
+        assert!(cases(&group)[0].case.to_string().starts_with("disk.knee/op=mixed/read-share=50/"));
     }
 }

@@ -60,8 +60,6 @@ mod tests {
 
     use super::*;
 
-    const RATE: Metric = Metric::new("rate", Unit::IoPerSecond, Better::Higher);
-
     fn taken(values: &[f64]) -> CaseSamples {
         let samples = (0..values.len()).map(|i| Sample { at: i as f64, ..Sample::default() }).collect();
         CaseSamples { samples, headline: values.to_vec(), ..CaseSamples::default() }
@@ -69,7 +67,8 @@ mod tests {
 
     fn reported(values: &[f64], ending: Ending) -> (CaseSamples, Vec<String>) {
         let mut taken = taken(values);
-        taken.keep_last_rounds(ending, RATE, Seed::new(1, "case", "rate"));
+        let rate = Metric::new("rate", Unit::IoPerSecond, Better::Higher);
+        taken.keep_last_rounds(ending, rate, Seed::new(1, "case", "rate"));
         let codes = taken.facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();
         (taken, codes)
     }

@@ -220,15 +220,10 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
     let maker = Maker { machine: &machine, node: "here", seed: 7, user_limits: &user_limits, margin: 0.03 };
     let one = |n| planned(Case::of("null").with_count("threads", n as u64), samples, 0.1);
     let planned: Vec<Planned> = (1..=cases).map(one).collect();
-    let ran = Harness {
-        station: &mut Mock { script, log: Rc::clone(&log) },
-        clock: &mut MockClock(Rc::clone(&log)),
-        emit: &mut |e| events.push(e),
-        maker,
-        budget,
-        reference_s: 0.0,
-    }
-    .run("run", &planned, Vec::new());
+    let (station, clock) = (&mut Mock { script, log: Rc::clone(&log) }, &mut MockClock(Rc::clone(&log)));
+    let emit = &mut |event: RunEvent| events.push(event);
+    let mut harness = Harness { station, clock, emit, maker, budget, reference_s: 0.0 };
+    let ran = harness.run("run", &planned, Vec::new());
     let measurements = ran.measurements(maker);
     assert_eq!(log.alive.get(), 0, "every prepared case is torn down");
     Finished { ran, measurements, events, log }

@@ -171,10 +171,6 @@ mod tests {
         path.to_owned()
     }
 
-    fn stranger() -> Trust {
-        Trust { user: 65_533, owners: BTreeSet::from([65_533]) }
-    }
-
     #[test]
     fn a_program_in_directories_of_its_own_is_trusted_also_below_a_sticky_one() {
         let dir = tempfile::tempdir().unwrap();
@@ -258,7 +254,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         mode(dir.path(), 0o1777);
         let tool = program(&directory(&dir.path().join("own"), 0o755).join("tool"), "\x7fELF");
-        let why = stranger().program(&tool).unwrap_err();
+        let stranger = Trust { user: 65_533, owners: BTreeSet::from([65_533]) };
+        let why = stranger.program(&tool).unwrap_err();
         assert!(why.contains("belongs to another user"), "{why}");
         if rustix::process::geteuid().is_root() {
             mode(dir.path(), 0o755);

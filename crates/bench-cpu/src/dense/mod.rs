@@ -159,13 +159,11 @@ mod tests {
         machine
     }
 
-    const WANTED: OrderTarget =
-        OrderTarget { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 9.0 };
-
     #[test]
     fn the_default_order_follows_cpus_memory_and_budget() {
+        let wanted = OrderTarget { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 9.0 };
         let order = |cpus, available, group: &Group| {
-            default_order(&machine(cpus, available), group, Isa::Avx512, WANTED)
+            default_order(&machine(cpus, available), group, Isa::Avx512, wanted)
         };
         let open = Group::default();
         assert_eq!(order("0-1", 24 << 30, &open), 7200);

@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    fn device_check_of(tree: &str, on: &Storage, cache: PageCacheMode) -> (Fixture, TempDir, DeviceCheck) {
+    fn device_check(tree: &str, on: &Storage, cache: PageCacheMode) -> (Fixture, TempDir, DeviceCheck) {
         let fixture = Fixture::unpack(tree).expect("a tree");
         let (mut file, dir) = test_file(1 << 20);
         if cache == PageCacheMode::Direct {
@@ -199,10 +199,6 @@ mod tests {
         }
         let check = DeviceCheck::new(Root::at(fixture.dir.path()), Some(on), file, 1 << 20);
         (fixture, dir, check)
-    }
-
-    fn device_check(looped: bool, cache: PageCacheMode) -> (Fixture, TempDir, DeviceCheck) {
-        device_check_of(TREE, &storage(looped), cache)
     }
 
     fn judged(check: &DeviceCheck, claimed: DirectionBytes) -> Facts {
@@ -225,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_device_that_moved_all_of_it_and_more_is_believed() {
-        let (fixture, _dir, check) = device_check(false, PageCacheMode::Direct);
+        let (fixture, _dir, check) = device_check(TREE, &storage(false), PageCacheMode::Direct);
         move_bytes(&fixture, "8:0", 2 << 20, 0);
         let reported = judged(&check, READ);
         assert_eq!((reported.invalid, reported.warnings.len()), (None, 0));
@@ -235,7 +231,7 @@ mod tests {
 
     #[test]
     fn bytes_that_no_device_moved_came_from_a_cache() {
-        let (fixture, _dir, check) = device_check(false, PageCacheMode::Direct);
+        let (fixture, _dir, check) = device_check(TREE, &storage(false), PageCacheMode::Direct);
         move_bytes(&fixture, "8:0", 1 << 19, 1 << 30);
         let invalid = judged(&check, READ).invalid.expect("half of it is missing");
         assert_eq!(invalid, "page cache or host cache: sda moved 50.0 % of the 1 MiB that were counted");
@@ -245,7 +241,7 @@ mod tests {
 
     #[test]
     fn buffered_transfers_claim_nothing_of_a_device() {
-        let (_fixture, _dir, check) = device_check(false, PageCacheMode::Buffered);
+        let (_fixture, _dir, check) = device_check(TREE, &storage(false), PageCacheMode::Buffered);
         let reported = judged(&check, READ);
         assert_eq!((reported.invalid, reported.warnings), (None, vec![]));
         assert_eq!(reported.achieved.names(), ["page_cache"]);
@@ -253,7 +249,7 @@ mod tests {
 
     #[test]
     fn behind_a_loop_device_the_cache_below_is_told_and_the_loop_itself_must_have_moved_it() {
-        let (fixture, _dir, check) = device_check(true, PageCacheMode::Direct);
+        let (fixture, _dir, check) = device_check(TREE, &storage(true), PageCacheMode::Direct);
         move_bytes(&fixture, "7:1", 1 << 20, 0);
         let reported = judged(&check, READ);
         assert_eq!(reported.invalid, None);
@@ -269,7 +265,7 @@ mod tests {
             |minor| Member { name: format!("loop{minor}"), number: Some(DeviceNumber { major: 7, minor }) };
         let storage = Storage { members: vec![member(1), member(2)], ..storage(true) };
         let tree = format!("{TREE}sys/dev/block/7:2/stat = {}", stat(0, 0));
-        let (fixture, _dir, check) = device_check_of(&tree, &storage, PageCacheMode::Direct);
+        let (fixture, _dir, check) = device_check(&tree, &storage, PageCacheMode::Direct);
         move_bytes(&fixture, "7:1", 1 << 19, 0);
         let invalid = judged(&check, READ).invalid.expect("half of it is missing");
         assert!(invalid.contains("loop1 + loop2 moved 50.0 %"), "{invalid}");
@@ -282,7 +278,7 @@ mod tests {
         for counters in
             ["", "sys/dev/block/8:0/stat = what is this\n", "sys/dev/block/8:0/queue/iostats = 0\n"]
         {
-            let (_fixture, _dir, check) = device_check_of(counters, &storage(false), PageCacheMode::Direct);
+            let (_fixture, _dir, check) = device_check(counters, &storage(false), PageCacheMode::Direct);
             assert_eq!(judged(&check, READ).invalid, None, "{counters}");
             opened_again(&check.file).write_all_at(&vec![1; 1 << 20], 0).expect("write");
             let reported = judged(&check, READ);

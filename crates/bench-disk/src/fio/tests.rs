@@ -259,10 +259,9 @@ fn jobs_at_offsets_of_one_file_have_their_own_parts() {
 
 #[test]
 fn a_job_that_begins_when_those_before_it_have_ended_waits_for_them() {
+    let head = "[global]\ndirect=1\nsize=64m\n";
     let jobs = |first: &str, second: &str| {
-        read(&format!(
-            "[global]\ndirect=1\nsize=64m\n[a]\nrw=randread\n{first}\n[b]\nrw=randwrite\n{second}\n"
-        ))
+        read(&format!("{head}[a]\nrw=randread\n{first}\n[b]\nrw=randwrite\n{second}\n"))
     };
     let timed = "runtime=5\ntime_based";
     let groups = |first: &str, second: &str| jobs(first, second).map(|file| file.plan.groups.len());
@@ -278,8 +277,7 @@ fn a_job_that_begins_when_those_before_it_have_ended_waits_for_them() {
     let all = "[global]\ndirect=1\nsize=64m\nstartdelay=2\n[a]\n[b]\n";
     assert!(stated(&read(all).unwrap().plan.groups[0]).contains("threads=2"));
     // fio counts a delay from its own start, not from that of the group.
-    let later =
-        format!("[global]\ndirect=1\nsize=64m\n{timed}\n[a]\n[b]\nstonewall\n[c]\nrw=write\nstartdelay=7\n");
+    let later = format!("{head}{timed}\n[a]\n[b]\nstonewall\n[c]\nrw=write\nstartdelay=7\n");
     assert!(refusals(&later)[0].contains("[c] may run at the same time as [b]"));
 }
 
@@ -382,11 +380,8 @@ fn a_job_file_is_known_by_its_content() {
 
 #[test]
 fn rates_targets_and_distributions() {
-    let of = |lines: &str| {
-        one(&format!(
-            "rw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth=64\nsize=1g\nruntime=6\ntime_based\n{lines}"
-        ))
-    };
+    let job = "rw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth=64\nsize=1g\nruntime=6\ntime_based";
+    let of = |lines: &str| one(&format!("{job}\n{lines}"));
     assert!(of("rate_iops=1000\nnumjobs=2").contains("arrivals=even"));
     assert!(of("rate_iops=1000\nnumjobs=2").contains("rate=2000"));
     assert!(of("rate=4m\nrate_process=poisson").contains("arrivals=poisson"));
@@ -448,9 +443,8 @@ fn jobs_and_transfers_in_flight_are_at_least_one() {
 
 #[test]
 fn a_plan_of_a_job_file_is_read_back_as_the_same() {
-    let file = ignoring(
-        "[global]\nsize=1g\ndirect=1\n[a/b: \"c\"]\nrw=randread\nthinktime=5\nramp_time=2\nruntime=9\ntime_based\n",
-    );
+    let job = "[a/b: \"c\"]\nrw=randread\nthinktime=5\nramp_time=2\nruntime=9\ntime_based\n";
+    let file = ignoring(&format!("[global]\nsize=1g\ndirect=1\n{job}"));
     let text = plan::write::text(&file.plan);
     let again = plan::file::parse("p", &text).unwrap();
     let plain = |group: &Group| Group { places: PlanPositions::default(), ..group.clone() };

@@ -90,9 +90,7 @@ mod tests {
     }
 
     fn reported(tail: &str, kind: DiskEngine, seen: Reached) -> Option<String> {
-        let case = format!(
-            "disk.io/op=write/pattern=random/block=4K/depth=8/threads=2/engine=io_uring/cache=direct{tail}"
-        );
+        let case = format!("disk.io/op=write/block=4K/depth=8/threads=2{tail}");
         let job = crate::job::checked(&case.parse().expect("an id")).expect("a job");
         depth_missed(&job, kind, &[seen]).map(|warning| {
             assert_eq!(warning.code(), "depth-not-reached");

@@ -198,10 +198,6 @@ mod tests {
         }
     }
 
-    fn probe(depth: u64, percentile_ns: u64) -> Probe {
-        Probe { depth, rate: 1.0, latency: 1e-9, percentile_ns }
-    }
-
     proptest! {
         #[test]
         fn one_disturbed_probe_decides_nothing(most in 1_u64..300, bound in 0_u64..400, disturbed in 0_usize..40) {
@@ -209,7 +205,8 @@ mod tests {
             let found = search_largest(most, |depth| {
                 let one = probe_confirmed(bound, || {
                     made += 1;
-                    Ok::<_, ()>(probe(depth, if made == disturbed + 1 { u64::MAX } else { depth }))
+                    let percentile_ns = if made == disturbed + 1 { u64::MAX } else { depth };
+                    Ok::<_, ()>(Probe { depth, rate: 1.0, latency: 1e-9, percentile_ns })
                 })?;
                 Ok::<_, ()>(one.percentile_ns <= bound)
             });

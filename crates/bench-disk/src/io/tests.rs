@@ -143,9 +143,7 @@ fn what_is_not_typed_follows_from_what_is() {
 #[test]
 fn each_thread_has_a_start_a_second_at_least() {
     let of = |rate, threads| {
-        let id = format!(
-            "disk.io/op=read/pattern=random/block=4K/depth=1/threads={threads}/rate={rate}/engine=psync/cache=direct"
-        );
+        let id = format!("disk.io/block=4K/threads={threads}/rate={rate}/engine=psync");
         checked(&id.parse().expect("an id")).map(|_| ())
     };
     assert_eq!(of(64, 64), Ok(()));
@@ -321,9 +319,7 @@ fn a_direct_case_after_a_buffered_one_finds_no_page_of_it() {
     let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("temporary directory");
     let bench = Bench::at(dir.path());
     let share = |cache: &str| {
-        let id = format!(
-            "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=psync/cache={cache}"
-        );
+        let id = format!("disk.io/block=4K/size=16M/engine=psync/cache={cache}");
         let mut prepared = bench.prepare(&id.parse().expect("an id")).ok()?;
         prepared.sample(SampleAmount::Work(3)).expect("sample");
         prepared.verify().expect("right").achieved.get(&PAGE_CACHE)
@@ -357,9 +353,7 @@ fn every_operation_pattern_and_engine_counts_and_is_right() {
     }
     for engine in ["psync", "mmap", "io_uring+sqpoll"] {
         for sync in ["each", "every:3", "end"] {
-            let id = format!(
-                "op=write/pattern=random/block=4K/depth=1/size=4M/threads=1/engine={engine}/cache=buffered/sync={sync}"
-            );
+            let id = format!("op=write/block=4K/size=4M/engine={engine}/cache=buffered/sync={sync}");
             let (sample, _) = measured(&id, SampleAmount::Work(7));
             assert_eq!(sample.values.contains_key("sync"), sync != "each", "{id}");
         }

@@ -10,12 +10,6 @@ fn names(dir: &Path) -> usize {
     std::fs::read_dir(dir).expect("list").count()
 }
 
-fn directory() -> (tempfile::TempDir, DirFacts) {
-    let dir = tempfile::tempdir().expect("temporary directory");
-    let facts = check_dir(dir.path()).expect("usable");
-    (dir, facts)
-}
-
 #[test]
 fn a_test_file_has_no_name_and_takes_no_space_once_dropped() {
     let (file, dir) = test_file(1 << 20);
@@ -32,7 +26,7 @@ fn a_test_file_has_no_name_and_takes_no_space_once_dropped() {
 
 #[test]
 fn a_link_put_into_the_path_after_it_was_looked_at_is_refused() {
-    let (dir, _) = directory();
+    let dir = tempfile::tempdir().expect("temporary directory");
     let (place, victim) = (dir.path().join("place"), dir.path().join("victim"));
     std::fs::create_dir(&place).expect("create");
     std::fs::create_dir(&victim).expect("create");
@@ -119,7 +113,7 @@ fn opened(dir: &Path) -> OwnedFd {
 
 #[test]
 fn without_nameless_files_the_name_is_gone_before_the_first_byte() {
-    let (dir, _) = directory();
+    let dir = tempfile::tempdir().expect("temporary directory");
     let registry = Registry::at(&dir.path().join("entries"));
     let file = open_named(&opened(dir.path()), PageCacheMode::Buffered, &registry).expect("create");
     assert_eq!((names(&dir.path().join("entries")), names(dir.path())), (0, 1));
@@ -131,7 +125,8 @@ fn without_nameless_files_the_name_is_gone_before_the_first_byte() {
 #[test]
 fn where_everybody_may_rename_a_name_is_refused_and_with_the_sticky_bit_it_is_not() {
     use std::os::unix::fs::PermissionsExt;
-    let (dir, facts) = directory();
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let facts = check_dir(dir.path()).expect("usable");
     for (mode, is_refused) in [(0o777, true), (0o1777, false), (0o755, false)] {
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).expect("chmod");
         let refused = check_sticky_bit(&opened(dir.path()), &facts);
@@ -144,7 +139,7 @@ fn where_everybody_may_rename_a_name_is_refused_and_with_the_sticky_bit_it_is_no
 /// unchanged. If this user is root, the racer is another user.
 #[test]
 fn a_racer_with_links_gains_nothing() {
-    let (dir, _) = directory();
+    let dir = tempfile::tempdir().expect("temporary directory");
     let opened = opened(dir.path());
     let base = tempfile::tempdir().expect("temporary directory");
     let victim = base.path().join("victim");
