@@ -275,8 +275,7 @@ mod tests {
     fn the_pairs_of_this_machine_are_measured() {
         let machine = here();
         if enough(&machine).is_err() {
-            writeln!(std::io::stderr(), "SKIPPED the_pairs_of_this_machine_are_measured: needs two CPUs")
-                .unwrap();
+            writeln!(std::io::stderr(), "SKIPPED the pairs of this machine: needs two CPUs").unwrap();
             return;
         }
         for candidate in CoreToCore.cases(&machine, &Group::default()).unwrap() {

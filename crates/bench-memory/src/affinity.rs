@@ -179,10 +179,9 @@ mod tests {
     #[test]
     fn reserved_pages_are_those_of_the_node() {
         let fixture = Fixture::open("epyc-7543-nps4").unwrap();
-        for (node, free) in [(0, "7\n"), (1, "0\n")] {
-            let file =
-                format!("sys/devices/system/node/node{node}/hugepages/hugepages-1048576kB/free_hugepages");
-            fixture.write(&file, free.as_bytes()).unwrap();
+        for (n, free) in [(0, "7\n"), (1, "0\n")] {
+            let at = format!("sys/devices/system/node/node{n}/hugepages/hugepages-1048576kB/free_hugepages");
+            fixture.write(&at, free.as_bytes()).unwrap();
         }
         fixture.write("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", b"7\n").unwrap();
         let mut machine = fixture.machine();

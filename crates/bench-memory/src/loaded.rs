@@ -433,8 +433,7 @@ mod tests {
     fn a_sample_is_a_curve_from_no_load_to_the_most() {
         let machine = this_machine();
         if possible(&machine, 2).is_err() {
-            let skipped = "SKIPPED a_sample_is_a_curve_from_no_load_to_the_most: needs two CPUs";
-            writeln!(std::io::stderr(), "{skipped}").unwrap();
+            writeln!(std::io::stderr(), "SKIPPED the curve of latency under load: needs two CPUs").unwrap();
             return;
         }
         for (op, draws) in BLOCK_OPS {

@@ -395,8 +395,7 @@ mod tests {
         let machine = this_machine();
         if with_cpus(&machine).is_empty() || with_memory(&machine).is_empty() {
             use std::io::Write;
-            writeln!(std::io::stderr(), "SKIPPED the_pairs_of_this_machine: the kernel shows no NUMA node")
-                .unwrap();
+            writeln!(std::io::stderr(), "SKIPPED the pairs of NUMA nodes: the kernel shows none").unwrap();
             return;
         }
         for (op, latency) in NUMA_OPS {

@@ -431,8 +431,7 @@ fn memory_of_a_node_is_taken_from_it() {
         || machine.memory.nodes.iter().all(|node| node.id != 0)
     {
         use std::io::Write;
-        writeln!(std::io::stderr(), "SKIPPED memory_of_a_node_is_taken_from_it: no node 0 with memory")
-            .unwrap();
+        writeln!(std::io::stderr(), "SKIPPED the memory of a node: no node 0 with memory").unwrap();
         return;
     }
     for id in [

@@ -130,11 +130,10 @@ mod tests {
     fn the_curve_is_flat_where_latency_times_throughput_chains_are_in_flight() {
         let found = find(&curve(&[1, 2, 4, 6, 8, 12, 16], 4.0, 2.0));
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            found[0].text,
-            "cpu fma f64 avx512: saturation point at 8 independent chains of instructions: with more, the rate stays within 3 % of \
-             32.0 GFLOP/s. A latency of 4.00 cycles × 2.00 instructions per cycle = 8.00 in flight (Little's law)"
-        );
+        let wanted = "cpu fma f64 avx512: saturation point at 8 independent chains of instructions: with \
+                      more, the rate stays within 3 % of 32.0 GFLOP/s. A latency of 4.00 cycles × 2.00 \
+                      instructions per cycle = 8.00 in flight (Little's law)";
+        assert_eq!(found[0].text, wanted);
         assert_eq!(found[0].evidence["saturation_point"], 8);
         assert_eq!(found[0].evidence["in_flight"], 8.0);
         assert_eq!(found[0].evidence["curve"].as_array().unwrap().len(), 7);

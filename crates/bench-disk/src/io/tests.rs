@@ -387,7 +387,7 @@ fn an_open_loop_reports_the_rate_that_it_reached() {
 fn a_search_ends_where_the_engine_does() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let tail = "depth=8/size=1M/threads=1/engine=psync/cache=buffered/latency-target=p99:60s";
-    let case = format!("disk.io/op=read/pattern=random/block=4K/{tail}").parse().expect("an id");
+    let case: Case = format!("disk.io/op=read/pattern=random/block=4K/{tail}").parse().expect("an id");
     let mut prepared = Bench::at(dir.path()).prepare(&case).expect("prepare");
     prepared.sample(SampleAmount::Seconds(0.001)).expect("search");
     let sample = prepared.sample(SampleAmount::Seconds(0.001)).expect("sample");

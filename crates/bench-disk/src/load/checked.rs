@@ -101,9 +101,8 @@ mod tests {
         let blocks = BlockSizes::One(BLOCK as u64);
         let walk = BlockWalk::new(BlockOrder::Random, extent, 1);
         let source = TransferSource::new(operation, WriteThrough::No, blocks, walk);
-        let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
-        let manner =
-            LoadOptions { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..LoadOptions::default() };
+        let ledger = Some(Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small"));
+        let manner = LoadOptions { ledger, files: vec![Arc::clone(&file)], ..LoadOptions::default() };
         let load = create_load(engine, source, TestData::new(1, "case"), manner, TransferTally::default());
         Rig { load, plain, _dir: dir }
     }

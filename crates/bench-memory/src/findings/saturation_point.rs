@@ -107,11 +107,10 @@ mod tests {
     #[test]
     fn the_knee_is_where_latency_begins_to_cost_more_than_bandwidth_gains() {
         let found = found(&[(0, 100), (5, 101), (10, 103), (20, 110), (30, 120), (35, 180), (37, 300)]);
-        assert_eq!(
-            found[0].text,
-            "memory latency under load: saturation point at 30.0 GB/s, where the latency is 120 ns (100 ns without load). The highest \
-             bandwidth of 1 loading thread is 37.0 GB/s, with a latency of 300 ns"
-        );
+        let wanted = "memory latency under load: saturation point at 30.0 GB/s, where the latency is 120 ns \
+                      (100 ns without load). The highest bandwidth of 1 loading thread is 37.0 GB/s, with a \
+                      latency of 300 ns";
+        assert_eq!(found[0].text, wanted);
         assert_eq!(found[0].evidence["saturation_point"]["bandwidth"], 30e9);
         assert_eq!(found[0].evidence["curve"].as_array().unwrap().len(), 7);
     }
@@ -119,11 +118,9 @@ mod tests {
     #[test]
     fn a_flat_curve_has_no_knee_and_says_so() {
         let found = found(&[(0, 140), (5, 139), (10, 141), (20, 143), (37, 150)]);
-        assert_eq!(
-            found[0].text,
-            "memory latency under load: no saturation point up to 37.0 GB/s, the highest bandwidth of 1 loading thread: the latency stays within \
-             10 % of the 140 ns without load"
-        );
+        let wanted = "memory latency under load: no saturation point up to 37.0 GB/s, the highest bandwidth \
+                      of 1 loading thread: the latency stays within 10 % of the 140 ns without load";
+        assert_eq!(found[0].text, wanted);
         assert!(found[0].evidence["saturation_point"].is_null());
     }
 
