@@ -386,15 +386,14 @@ mod tests {
     use super::super::golden;
     use super::*;
 
-    const DEEP: &str = include_str!("../../tests/fixtures/peers/fio-3.33-randread-32.json");
-
     fn case(id: &str) -> Case {
         format!("disk.io/{id}/size=64M/threads=1/engine=io_uring/cache=direct").parse().unwrap()
     }
 
     #[test]
     fn a_queue_that_was_not_deep_enough_is_told() {
-        let reading = parse(&case("op=read/pattern=random/block=4K/depth=8"), &golden::body(DEEP)).unwrap();
+        let deep = golden::body("fio-3.33-randread-32.json");
+        let reading = parse(&case("op=read/pattern=random/block=4K/depth=8"), &deep).unwrap();
         assert_eq!(reading.differs.len(), 1);
     }
 

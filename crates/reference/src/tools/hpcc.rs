@@ -247,8 +247,7 @@ mod tests {
     use super::super::golden;
     use super::*;
 
-    const TWO: &str = include_str!("../../tests/fixtures/peers/hpcc-1.5.0-two-processes.txt");
-    const RECORDED: &str = include_str!("../../tests/fixtures/peers/hpcc-1.5.0-1000.txt");
+    const RECORDED: &str = "hpcc-1.5.0-1000.txt";
 
     #[test]
     fn its_matrix_is_chosen_so_that_its_arrays_are_as_long_as_ours() {
@@ -261,7 +260,7 @@ mod tests {
     #[test]
     fn for_several_threads_it_has_a_process_for_each_and_their_sum_counts() {
         let case: Case = "memory.bandwidth/op=copy/size=10666656/threads=2".parse().unwrap();
-        let text = golden::body(TWO);
+        let text = golden::body("hpcc-1.5.0-two-processes.txt");
         let reading = parse(&case, &text).unwrap();
         assert_eq!(reading.differs, Vec::<String>::new());
         assert_eq!(reading.achieved.get(&fact::PART).as_deref(), Some("StarSTREAM Copy"));

@@ -267,39 +267,18 @@ mod tests {
     use super::super::golden;
     use super::*;
 
-    const WITHOUT: &str = include_str!("../../tests/fixtures/peers/iozone-3.489-random-4k.txt");
-
-    const STREAMS: &str = include_str!("../../tests/fixtures/peers/iozone-3.489-i0-i6-i7.txt");
-
-    /// Each test alone: title of its table, output, and the figure's index in the line of columns.
-    const ALONE: [(&str, &str, usize); 6] = [
-        ("Re-writer report", include_str!("../../tests/fixtures/peers/iozone-3.489-i0.txt"), 1),
-        ("Reader report", include_str!("../../tests/fixtures/peers/iozone-3.489-i1.txt"), 2),
-        ("Random read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i2.txt"), 2),
-        ("Backward read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i3.txt"), 2),
-        ("Record rewrite report", include_str!("../../tests/fixtures/peers/iozone-3.489-i4.txt"), 2),
-        ("Stride read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i5.txt"), 2),
-    ];
-
-    /// The figures in the line of columns.
-    fn columns(text: &str) -> Vec<f64> {
-        let head = text.lines().position(|line| line.trim_start().starts_with("kB  reclen")).unwrap();
-        let row = text.lines().nth(head + 1).unwrap().split_whitespace().skip(2);
-        row.map(|word| word.parse().unwrap()).collect()
-    }
-
     #[test]
     fn every_test_alone_is_read_from_its_own_table() {
-        for (report, recorded, at) in ALONE {
-            let text = golden::body(recorded);
-            let figure = in_report(&text, 64, report).expect(report);
-            assert_eq!(figure.kib_per_second, columns(&text)[at], "{report}");
-            assert_eq!(figure.file_kib, 4096);
+        let titles = ["Re-writer", "Reader", "Random read", "Backward read", "Record rewrite", "Stride read"];
+        for (number, title) in titles.into_iter().enumerate() {
+            let text = golden::body(&format!("iozone-3.489-i{number}.txt"));
+            let report = format!("{title} report");
+            assert_eq!(in_report(&text, 64, &report).map(|figure| figure.file_kib), Some(4096), "{report}");
             for other in TESTS.iter().map(|test| test.report).filter(|other| *other != report) {
                 let elsewhere = in_report(&text, 64, other);
                 assert!(elsewhere.is_none() || ["Re-writer report", "Random write report"].contains(&other));
             }
-            assert!(in_report(&text, 4, report).is_none(), "no such record");
+            assert!(in_report(&text, 4, &report).is_none(), "no such record");
         }
     }
 
@@ -310,15 +289,16 @@ mod tests {
             let id = "disk.io/pattern=sequential/depth=1/engine=psync";
             format!("{id}/op={op}/cache={cache}/block={block}/threads={threads}").parse().unwrap()
         };
-        for (text, case, name, kib) in [
-            (ALONE[0].1, of("write direct", "64K", 1), "write", 515_744.0),
-            (ALONE[1].1, of("read direct", "64K", 1), "reread", 329_654.0),
-            (STREAMS, of("write buffered", "64K", 1), "fwrite", 126_156.0),
-            (STREAMS, of("read buffered", "64K", 1), "freread", 17_910_197.0),
+        for (tests, case, name, kib) in [
+            ("i0", of("write direct", "64K", 1), "write", 515_744.0),
+            ("i1", of("read direct", "64K", 1), "reread", 329_654.0),
+            ("i0-i6-i7", of("write buffered", "64K", 1), "fwrite", 126_156.0),
+            ("i0-i6-i7", of("read buffered", "64K", 1), "freread", 17_910_197.0),
         ] {
             let stated = passes(&case);
             assert_eq!(stated.iter().map(|pass| pass.name).collect::<Vec<_>>(), [name]);
-            let reading = parse(&case, &golden::body(text)).unwrap();
+            let text = golden::body(&format!("iozone-3.489-{tests}.txt"));
+            let reading = parse(&case, &text).unwrap();
             let records = case.number("block").unwrap() as f64 / 1024.0;
             let found: Vec<_> = reading.passes.iter().map(|(name, (value, _))| (*name, *value)).collect();
             assert_eq!(found, [(name, kib / records)]);
@@ -346,9 +326,10 @@ mod tests {
     #[test]
     fn columns_without_tables_are_no_figure() {
         let case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync".parse().unwrap();
-        let why = parse(&case, &golden::body(WITHOUT)).unwrap_err();
+        let text = golden::body("iozone-3.489-random-4k.txt");
+        let why = parse(&case, &text).unwrap_err();
         assert!(why.contains("no random read of records of 4 kB"), "{why}");
-        let operations = golden::body(WITHOUT).replace("Output is in kBytes/sec", "Output is in ops/sec");
+        let operations = text.replace("Output is in kBytes/sec", "Output is in ops/sec");
         assert!(parse(&case, &operations).unwrap_err().contains("not in kBytes/sec"));
     }
 

@@ -188,8 +188,6 @@ mod tests {
     use super::super::golden;
     use super::*;
 
-    const SUMS: &str = include_str!("../../tests/fixtures/peers/osu-documented-allreduce.txt");
-
     fn words(tool: &RefTool, case: &str) -> String {
         golden::invoked(tool, case, false).arguments.join(" ")
     }
@@ -215,7 +213,7 @@ mod tests {
     #[test]
     fn another_type_of_number_is_told() {
         let case = "mpi.allreduce/type=f32/message=8".parse().unwrap();
-        let text = golden::body(SUMS);
+        let text = golden::body("osu-documented-allreduce.txt");
         assert_eq!((ALLREDUCE.parse)(&case, &text).unwrap().differs, Vec::<String>::new());
         let other = text.replace("MPI_FLOAT", "MPI_CHAR");
         assert_eq!((ALLREDUCE.parse)(&case, &other).unwrap().differs, ["it summed MPI_CHAR"]);

@@ -200,18 +200,17 @@ mod tests {
     use super::super::golden;
     use super::*;
 
-    const SMALL: &str = include_str!("../../tests/fixtures/peers/ping-20221126-56.txt");
+    const SMALL: &str = "ping-20221126-56.txt";
 
     fn case(message: u64) -> Case {
         Case::of("network.latency").with_word("protocol", "icmp").with_size("message", message)
     }
 
-    /// Written from documentation, not recorded.
-    const OTHERS: &str = include_str!("../../tests/fixtures/peers/ping-others-documented.txt");
-
     #[test]
     fn the_statistics_of_other_versions_are_read() {
-        let all: Vec<&str> = OTHERS.split("\n== ").skip(1).collect();
+        // Written from documentation, not recorded.
+        let others = golden::body("ping-others-documented.txt");
+        let all: Vec<&str> = others.split("\n== ").skip(1).collect();
         assert_eq!(all.len(), 6);
         for text in all {
             let (about, text) = text.split_once('\n').unwrap();

@@ -170,7 +170,7 @@ mod tests {
         let id = |message: u8| format!("network.latency/protocol=tcp/message={message}");
         let definition = |message| golden::definition(&SOCKPERF, &id(message));
         assert_eq!((definition(1), definition(14)), (Match::Related, Match::Exact));
-        let text = golden::body(include_str!("../../tests/fixtures/peers/sockperf-3.7-tcp-14.txt"));
+        let text = golden::body("sockperf-3.7-tcp-14.txt");
         assert_eq!(parse(&id(1).parse().unwrap(), &text).unwrap().differs, ["its messages had 14 bytes"]);
     }
 

@@ -158,15 +158,6 @@ fn copied(line: &str) -> Result<StatedFigure, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::golden;
-
-    const SMALL: &str = include_str!("../../../tests/fixtures/peers/mbw-1.2.2-small.txt");
-
-    #[test]
-    fn arrays_of_another_size_are_told() {
-        let case = "memory.bandwidth/op=copy/size=512M/threads=1".parse().unwrap();
-        assert_eq!(parse(&case, &golden::body(SMALL)).unwrap().differs.len(), 1);
-    }
 
     #[test]
     fn the_means_are_read_and_without_them_every_run() {

@@ -1,5 +1,7 @@
 //! Recorded output of every tool, whole and damaged.
 
+use std::path::Path;
+
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::Case;
@@ -12,20 +14,15 @@ use crate::{Invocation, InvocationInput, Match, RefTool, ToolFigure, find};
 /// Recorded output of a tool for a case.
 struct Recording {
     tool: &'static str,
+    file: &'static str,
     case: &'static str,
-    text: &'static str,
     /// The figure in plimsoll's unit.
     value: f64,
 }
 
 macro_rules! recordings {
     ($($tool:literal, $file:literal, $case:literal, $value:expr;)*) => {
-        &[$(Recording {
-            tool: $tool,
-            case: $case,
-            text: include_str!(concat!("../../../tests/fixtures/peers/", $file)),
-            value: $value,
-        }),*]
+        &[$(Recording { tool: $tool, file: $file, case: $case, value: $value }),*]
     };
 }
 
@@ -125,9 +122,15 @@ const RECORDINGS: &[Recording] = recordings![
     "osu_barrier", "osu-documented-barrier-7.txt", "mpi.barrier", 4.91e-6;
 ];
 
-/// A recording without its first two lines, which contain tool and version, and command.
-pub(super) fn body(recording: &str) -> String {
-    recording.split_inclusive('\n').skip(2).collect()
+/// Returns a recording; its first two lines contain tool and version, and command.
+fn whole(file: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peers");
+    std::fs::read_to_string(folder.join(file)).unwrap()
+}
+
+/// Returns a recording without its first two lines.
+pub(super) fn body(file: &str) -> String {
+    whole(file).split_inclusive('\n').skip(2).collect()
 }
 
 /// Returns how the tool is called for the case `id` on a machine with two CPUs.
@@ -158,7 +161,7 @@ fn heard() -> impl Iterator<Item = Heard> {
     RECORDINGS.iter().map(|recording| {
         let ref_tool = find(recording.tool).expect("a tool of that name");
         let case: Case = recording.case.parse().expect(recording.case);
-        let text = body(recording.text);
+        let text = body(recording.file);
         let about = format!("{} beside {}", recording.tool, recording.case);
         let good = (ref_tool.parse)(&case, &text).unwrap_or_else(|why| panic!("{about}: {why}"));
         Heard { ref_tool, case, text, good, about }
@@ -173,6 +176,29 @@ fn every_recording_gives_its_figure_and_what_was_asked_without_a_contradiction()
         assert!(differs.is_empty(), "{}: {:?}", heard.about, heard.good);
         assert_eq!(account.contradicts(*value, unit(&heard), LONG), None, "{}", heard.about);
     }
+}
+
+#[test]
+fn what_a_recording_did_otherwise_than_its_case_is_told() {
+    let differs = |file: &str, case: &str| {
+        let recording = RECORDINGS.iter().find(|recording| recording.file == file).unwrap();
+        let parse = find(recording.tool).unwrap().parse;
+        parse(&case.parse().unwrap(), &body(file)).unwrap().differs.join(", ")
+    };
+    let likwid = differs("likwid-5.2.2-copy_mem_avx512.txt", "memory.bandwidth/op=copy/size=1G/threads=4");
+    assert!(likwid.starts_with("it ran with threads=1 instead of 4, it ran with size=64000000 "), "{likwid}");
+    for (file, threads, wanted) in [
+        ("stream-5.10-2threads.txt", 1, "it ran with threads=2 instead of 1"),
+        ("stream-5.10-serial.txt", 2, "it ran with threads=1 instead of 2"),
+        ("mbw-1.2.2-small.txt", 1, "its arrays had 1 MiB"),
+    ] {
+        let case = format!("memory.bandwidth/op=copy/size=1G/threads={threads}");
+        assert_eq!(differs(file, &case), wanted, "{file}");
+    }
+    let area = differs("lmbench-3.0-a9-lat_mem_rd-random-16m.txt", "memory.latency/size=512M");
+    assert_eq!(area, "it ran with size=16777216 instead of 536870912");
+    let iperf3 = differs("iperf3-3.12-tcp-1.json", "network.tcp/message=8/streams=8");
+    assert_eq!(iperf3, "it ran with message=131072 instead of 8, it ran with streams=1 instead of 8");
 }
 
 fn unit(heard: &Heard) -> Unit {
@@ -220,7 +246,8 @@ fn every_tool_has_two_recordings_with_their_heads() {
         let own: Vec<_> = RECORDINGS.iter().filter(|r| r.tool == ref_tool.name).collect();
         assert!(own.len() >= 2, "{}", ref_tool.name);
         for recording in own {
-            let mut lines = recording.text.lines();
+            let text = whole(recording.file);
+            let mut lines = text.lines();
             assert!(lines.next().is_some_and(|l| l.starts_with("# ")), "{}", recording.case);
             assert!(lines.next().is_some_and(|l| l.starts_with("# command: ")), "{}", recording.case);
         }
