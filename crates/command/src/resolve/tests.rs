@@ -40,98 +40,44 @@ fn shows_and_reads_back(words: &[String], machine: &Machine) -> bool {
     true
 }
 
-/// Options of a subsystem with values.
-type Flags = &'static [(&'static str, &'static [&'static str])];
-
-/// Options with values that their benchmarks know; combinations may be refused.
-const FLAGS: &[(&str, Flags)] = &[
-    (
-        "cpu",
-        &[
-            ("op", &["fma", "add", "mix", "dot"]),
-            ("type", &["f64", "i8", "i32", "bf16"]),
-            ("isa", &["best", "sse2", "avx512"]),
-            ("work", &["1e9", "18446744073709551615"]),
-            ("scaling", &["weak", "strong"]),
-            ("threads", &["1", "2", "8"]),
-        ],
-    ),
-    (
-        "memory",
-        &[
-            ("op", &["read", "write", "read-write", "copy"]),
-            ("size", &["64K", "1G", "sweep"]),
-            ("block", &["8", "1K", "8M"]),
-            ("pattern", &["sequential", "random"]),
-            ("volume", &["100G", "1234567"]),
-            ("scaling", &["strong"]),
-            ("delay", &["0ns", "0ns,1us"]),
-        ],
-    ),
-    (
-        "disk",
-        &[
-            ("op", &["read", "write", "mixed", "copy"]),
-            ("block", &["1", "4K", "4K@60+64K@40", "100M"]),
-            ("pattern", &["random", "zipf:0.9"]),
-            ("depth", &["1", "32"]),
-            ("sync", &["none", "every:32"]),
-            ("rate", &["5000", "1.5M"]),
-            ("latency-target", &["p99=2ms"]),
-            ("size", &["1G", "1000000007"]),
-            ("verify", &["on", "off"]),
-        ],
-    ),
-    (
-        "network",
-        &[
-            ("message", &["1", "64K", "65507"]),
-            ("streams", &["1", "8"]),
-            ("direction", &["up", "both"]),
-            ("protocol", &["tcp", "udp", "icmp"]),
-            ("server", &["host.example:5001", "[::1]:7"]),
-            ("omit", &["1s", "1500us"]),
-            ("timeout", &["20ms"]),
-        ],
-    ),
+/// Subsystems, and options with values, between `|`, that their benchmarks know; combinations may be
+/// refused.
+const FLAGS: [&str; 4] = [
+    "cpu op=fma|add|mix|dot type=f64|i8|i32|bf16 isa=best|sse2|avx512 work=1e9|18446744073709551615 \
+     scaling=weak|strong threads=1|2|8",
+    "memory op=read|write|read-write|copy size=64K|1G|sweep block=8|1K|8M pattern=sequential|random \
+     volume=100G|1234567 scaling=strong delay=0ns|0ns,1us",
+    "disk op=read|write|mixed|copy block=1|4K|4K@60+64K@40|100M pattern=random|zipf:0.9 depth=1|32 \
+     sync=none|every:32 rate=5000|1.5M latency-target=p99=2ms size=1G|1000000007 verify=on|off",
+    "network message=1|64K|65507 streams=1|8 direction=up|both protocol=tcp|udp|icmp \
+     server=host.example:5001|[::1]:7 omit=1s|1500us timeout=20ms",
 ];
 
-const COMMON: &[&[&str]] = &[
-    &["--samples", "3"],
-    &["--precision", "0.3%"],
-    &["--budget", "90s"],
-    &["--sample-time", "1500us"],
-    &["--seed", "9007199254740991"],
-    &["--repeat", "3"],
-    &["--scale", "0.001"],
-    &["--against", "installed"],
-    &["--against", "fio,stream"],
-    &["--margin", "2%"],
-    &["--threads", "1,4"],
-];
+/// Options of every command; the first two are mutually exclusive.
+const COMMON: &str = "samples=3 precision=0.3% budget=90s sample-time=1500us seed=9007199254740991 repeat=3 \
+    scale=0.001 against=installed against=fio,stream margin=2% threads=1,4";
 
 prop_compose! {
     fn command_lines()(
         subsystem in 0..FLAGS.len(),
         picks in proptest::collection::vec((0..16_usize, 1..7_usize), 0..4),
-        common in proptest::collection::btree_set(0..COMMON.len(), 0..4),
+        common in proptest::sample::subsequence(COMMON.split(' ').collect::<Vec<_>>(), 0..4),
         only in proptest::option::of(0..4_usize),
     ) -> Vec<String> {
-        let (name, flags) = FLAGS[subsystem];
+        let (name, flags) = FLAGS[subsystem].split_once(' ').unwrap();
+        let flags: Vec<_> = flags.split(' ').map(|flag| flag.split_once('=').unwrap()).collect();
         let mut words = vec![name.to_owned()];
         let mut used = std::collections::BTreeSet::new();
         for (flag, mask) in picks {
             let (flag, values) = flags[flag % flags.len()];
             let chosen: Vec<&str> =
-                values.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, v)| *v).collect();
+                values.split('|').enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, v)| v).collect();
             if !chosen.is_empty() && used.insert(flag) {
                 words.push(format!("--{flag}={}", chosen.join(",")));
             }
         }
-        // The first two are mutually exclusive.
-        for at in common.iter().copied().filter(|at| *at != 1 || !common.contains(&0)) {
-            words.extend(COMMON[at].iter().map(|word| (*word).to_owned()));
-        }
+        let is_taken = |option: &&&str| **option != "precision=0.3%" || !common.contains(&"samples=3");
+        words.extend(common.iter().filter(is_taken).map(|option| format!("--{option}")));
         if let Some(only) = only {
             let globs = [name.to_owned(), "*/threads=1*".to_owned(), format!("{name}.*"), "memory.block".to_owned()];
             words.extend(["--only".to_owned(), globs[only].clone()]);
@@ -259,90 +205,23 @@ fn typed_flags_go_before_the_plan_and_groups_before_the_whole() {
 }
 
 /// A value of each parameter that no default case has; some benchmarks need another one.
-const PROBES: &[(&str, &str)] = &[
-    ("cpu.core-to-core op", "store"),
-    ("cpu.crypto op", "sha256"),
-    ("cpu.crypto block", "8K"),
-    ("memory.block op", "read-write"),
-    ("memory.block pattern", "random"),
-    ("memory.block block", "4K"),
-    ("memory.numa op", "read"),
-    ("memory op", "copy"),
-    ("memory size", "1M"),
-    ("disk op", "write"),
-    ("os.syscall op", "read"),
-    ("os.switch op", "futex"),
-    ("os.wake op", "exact"),
-    ("os.process op", "spawn"),
-    ("os.fault op", "mmap"),
-    ("os.file op", "stat"),
-    ("between", "processes"),
-    ("distance", "cache"),
-    ("threshold", "20us"),
-    ("op", "add"),
-    ("read-share", "40"),
-    ("type", "f32"),
-    ("n", "500"),
-    ("nb", "64"),
-    ("p", "1"),
-    ("q", "1"),
-    ("isa", "portable"),
-    ("width", "scalar"),
-    ("chains", "2"),
-    ("pattern", "zipf:0.9"),
-    ("size", "2G"),
-    ("block", "8K"),
-    ("variant", "portable"),
-    ("pages", "4k"),
-    ("disk layout", "shared"),
-    ("layout", "shared"),
-    ("align", "8K"),
-    ("chases", "2"),
-    ("group", "64K"),
-    ("node", "0"),
-    ("delay", "1us"),
-    ("depth", "3"),
-    ("engine", "psync"),
-    ("cache", "buffered"),
-    ("verify", "on"),
-    ("steady", "on"),
-    ("sync", "each"),
-    ("network.udp rate", "1000000"),
-    ("rate", "1000"),
-    ("latency-target", "p99:2ms"),
-    ("arrivals", "even"),
-    ("protocol", "udp"),
-    ("message", "1000"),
-    ("direction", "down"),
-    ("streams", "2"),
-    ("server", "host:7000"),
-    ("omit", "1s"),
-    ("zerocopy", "on"),
-    ("discard", "on"),
-    ("nodelay", "on"),
-    ("congestion", "reno"),
-    ("window", "64K"),
-    ("mss", "1000"),
-    ("dscp", "8"),
-    ("bind", "127.0.0.1"),
-    ("search", "lossless"),
-    ("mode", "poll"),
-    ("timeout", "500ms"),
-    ("interval", "10ms"),
-    ("load", "up"),
-    ("threads", "2"),
-    ("affinity", "0"),
-    ("work", "1000000000"),
-    ("volume", "1G"),
-    ("count", "1000"),
-    ("scaling", "strong"),
-];
+const PROBES: &str = "cpu.core-to-core/op=store cpu.crypto/op=sha256 cpu.crypto/block=8K \
+    memory.block/op=read-write memory.block/pattern=random memory.block/block=4K memory.numa/op=read \
+    memory/op=copy memory/size=1M disk/op=write os.syscall/op=read os.switch/op=futex os.wake/op=exact \
+    os.process/op=spawn os.fault/op=mmap os.file/op=stat between=processes distance=cache threshold=20us \
+    op=add read-share=40 type=f32 n=500 nb=64 p=1 q=1 isa=portable width=scalar chains=2 pattern=zipf:0.9 \
+    size=2G block=8K variant=portable pages=4k layout=shared align=8K chases=2 group=64K node=0 delay=1us \
+    depth=3 engine=psync cache=buffered verify=on steady=on sync=each network.udp/rate=1000000 rate=1000 \
+    latency-target=p99:2ms arrivals=even protocol=udp message=1000 direction=down streams=2 \
+    server=host:7000 omit=1s zerocopy=on discard=on nodelay=on congestion=reno window=64K mss=1000 dscp=8 \
+    bind=127.0.0.1 search=lossless mode=poll timeout=500ms interval=10ms load=up threads=2 affinity=0 \
+    work=1000000000 volume=1G count=1000 scaling=strong";
 
 fn probe(benchmark: &str, key: &str) -> &'static str {
     let subsystem = subsystem_of(benchmark);
-    let names = [format!("{benchmark} {key}"), format!("{subsystem} {key}"), key.to_owned()];
-    let found = names.iter().find_map(|name| PROBES.iter().find(|(known, _)| known == name));
-    found.unwrap_or_else(|| panic!("no value to try of {key}")).1
+    let names = [format!("{benchmark}/{key}"), format!("{subsystem}/{key}"), key.to_owned()];
+    let of = |name: &String| PROBES.split(' ').find_map(|probe| probe.strip_prefix(name)?.strip_prefix('='));
+    names.iter().find_map(of).unwrap_or_else(|| panic!("no value to try of {key}"))
 }
 
 /// Every accepted parameter, alone or paired with any other, is in a case.
