@@ -148,7 +148,18 @@ fn it_ends_when_it_is_told_to() {
     assert_eq!(trips.sent, 0);
 }
 
-fn echo_udp() -> (UdpSocket, Arc<AtomicBool>) {
+/// Checks that messages of these sizes come back in both ways to wait.
+fn assert_all_come_back(mut path: impl TripPath, sizes: &[usize], trips: u64) {
+    for (size, wait) in sizes.iter().flat_map(|size| [(*size, WaitMode::Block), (*size, WaitMode::Poll)]) {
+        let manner = RoundTripOptions { wait, ..manner(trips, Duration::from_secs(20)) };
+        let made = round_trips(&mut path, &mut Payload::new(vec![7; size]), 5, manner, &NEVER).unwrap();
+        let counts = (made.sent, made.lost, made.late, made.wrong);
+        assert_eq!(counts, (trips, 0, 0, 0), "{size} {wait:?}");
+    }
+}
+
+#[test]
+fn udp_messages_of_all_sizes_come_back_in_both_modes() {
     let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
     near.connect(far.local_addr().unwrap()).unwrap();
     far.connect(near.local_addr().unwrap()).unwrap();
@@ -163,20 +174,7 @@ fn echo_udp() -> (UdpSocket, Arc<AtomicBool>) {
             }
         }
     });
-    (near, stop)
-}
-
-#[test]
-fn udp_messages_of_all_sizes_come_back_in_both_modes() {
-    let (near, stop) = echo_udp();
-    for size in [1, 1024, 8192, 65_507] {
-        for wait in [WaitMode::Block, WaitMode::Poll] {
-            let manner = RoundTripOptions { wait, ..manner(20, Duration::from_secs(20)) };
-            let trips = round_trips(&mut UdpPath(&near), &mut Payload::new(vec![7; size]), 5, manner, &NEVER)
-                .unwrap();
-            assert_eq!((trips.sent, trips.lost, trips.wrong), (20, 0, 0), "{size} {wait:?}");
-        }
-    }
+    assert_all_come_back(UdpPath(&near), &[1, 1024, 8192, 65_507], 20);
     stop.store(true, Ordering::Relaxed);
 }
 
@@ -186,15 +184,8 @@ fn tcp_messages_of_all_sizes_come_back_in_both_modes() {
     let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (far, _) = listener.accept().unwrap();
     std::thread::spawn(move || io::copy(&mut &far, &mut &far));
-    for size in [1, 1024, 65_536, 1 << 20] {
-        for wait in [WaitMode::Block, WaitMode::Poll] {
-            // The echo server returns data in pieces: both directions are never full at once.
-            let manner = RoundTripOptions { wait, ..manner(5, Duration::from_secs(20)) };
-            let mut path = TcpPath::new(&near).unwrap();
-            let trips = round_trips(&mut path, &mut Payload::new(vec![7; size]), 5, manner, &NEVER).unwrap();
-            assert_eq!((trips.sent, trips.lost, trips.wrong), (5, 0, 0), "{size} {wait:?}");
-        }
-    }
+    // The echo server returns data in pieces: both directions are never full at once.
+    assert_all_come_back(TcpPath::new(&near).unwrap(), &[1, 1024, 65_536, 1 << 20], 5);
 }
 
 #[test]
@@ -209,12 +200,7 @@ fn a_new_connection_for_each_message() {
             stream.write_all(&message).unwrap();
         }
     });
-    for wait in [WaitMode::Block, WaitMode::Poll] {
-        let manner = RoundTripOptions { wait, ..manner(20, Duration::from_secs(20)) };
-        let mut path = ConnectPath::new(address);
-        let trips = round_trips(&mut path, &mut Payload::new(vec![7; 100]), 0, manner, &NEVER).unwrap();
-        assert_eq!((trips.sent, trips.lost, trips.late, trips.wrong), (20, 0, 0, 0), "{wait:?}");
-    }
+    assert_all_come_back(ConnectPath::new(address), &[100], 20);
 }
 
 #[test]
