@@ -351,29 +351,25 @@ mod tests {
         super::find(&RunView { measurements })
     }
 
-    struct One {
-        value: f64,
-        point: SamplePoint,
-    }
-
-    /// 600 samples, one per second from second 40; `slow` changes those after the first 212.
-    fn run(better: Better, slow: impl Fn(&mut One)) -> Measurement {
+    /// 600 samples, one per second from second 40. Of those after the first 212, values, clocks and
+    /// delivered rates are multiplied by `factors`, and `slow` changes the rest.
+    fn run(better: Better, factors: [f64; 3], slow: impl Fn(&mut SamplePoint)) -> Measurement {
         let place = |i: usize| 1.0 + 0.001 * ((i * 7919 % 101) as f64 / 50.0 - 1.0);
         let points = (0..600).map(|i| {
-            let point = SamplePoint {
+            let [value, clock, delivered] = if i < 212 { [1.0; 3] } else { factors };
+            let mut point = SamplePoint {
                 t: 40.0 + i as f64,
-                clock_hz: Some(3.7e9 * place(i + 31)),
+                clock_hz: Some(clock * (3.7e9 * place(i + 31))),
                 steal: Some(0.01 * place(i)),
                 excluded: Some(0.02),
                 throttled: Some(0.0),
                 waited: None,
-                delivered: Some(98.0 * place(i + 7)),
+                delivered: Some(delivered * (98.0 * place(i + 7))),
             };
-            let mut one = One { value: 100.0 * place(i), point };
             if i >= 212 {
-                slow(&mut one);
+                slow(&mut point);
             }
-            (one.value, one.point)
+            (value * (100.0 * place(i)), point)
         });
         let (unit, id) = (Unit::FlopPerSecond, "cpu.peak/op=fma/threads=2");
         let mut made = measured(id, unit, better, &[1.0]);
@@ -392,68 +388,60 @@ mod tests {
         (text, found.evidence)
     }
 
-    /// A change of the samples, its text, and the code of its cause.
-    type ChangeRow = (fn(&mut One), &'static str, &'static str);
+    /// Factors and another change of the samples, the text, and the code of the cause.
+    type ChangeRow = ([f64; 3], fn(&mut SamplePoint), &'static str, &'static str);
 
     #[test]
     fn each_change_is_told_with_the_cause_that_the_samples_show() {
         let rows: [ChangeRow; 7] = [
             (
-                |p| (p.value, p.point.steal) = (0.62 * p.value, Some(0.61)),
+                [0.62, 1.0, 1.0],
+                |p| p.steal = Some(0.61),
                 "the rate fell by 38 % after 212 s. Likely cause: CPU credits, or other guests of the host (clock unchanged, steal 1.0 % of the time before and 61 % after)",
                 "steal",
             ),
             (
-                |p| {
-                    (p.value, p.point.steal) = (0.784 * p.value, Some(0.3));
-                    p.point.clock_hz = p.point.clock_hz.map(|hz| 0.784 * hz);
-                },
+                [0.784, 0.784, 1.0],
+                |p| p.steal = Some(0.3),
                 "the rate fell by 22 % after 212 s. Likely cause: the CPU clock (from 3.70 to 2.90 GHz)",
                 "clock",
             ),
             (
-                |p| {
-                    p.point.delivered = p.point.delivered.map(|rate| 0.5 * rate);
-                    (p.point.throttled, p.point.excluded) = (Some(0.51), Some(0.5));
-                },
+                [1.0, 1.0, 0.5],
+                |p| (p.throttled, p.excluded) = (Some(0.51), Some(0.5)),
                 "the delivered rate fell by 50 % after 212 s. Likely cause: the CPU quota (clock unchanged, throttled 0 % of the time before and 51 % after)",
                 "quota",
             ),
             // A change of both is a finding about the value.
             (
-                |p| {
-                    p.value *= 0.5;
-                    p.point.delivered = p.point.delivered.map(|rate| 0.49 * rate);
-                },
+                [0.5, 1.0, 0.49],
+                |_| (),
                 "the rate fell by 50 % after 212 s. Cause unknown: measure again. Also seen: clock unchanged",
                 "not-seen",
             ),
             // Interruptions without steal or quota.
             (
-                |p| {
-                    p.point.delivered = p.point.delivered.map(|rate| 0.5 * rate);
-                    p.point.excluded = Some(0.5);
-                },
+                [1.0, 1.0, 0.5],
+                |p| p.excluded = Some(0.5),
                 "the delivered rate fell by 50 % after 212 s. Likely cause: other programs on this machine, or a hypervisor that does not report steal (clock unchanged, threads interrupted 2.0 % of the time before and 50 % after)",
                 "interrupted",
             ),
             // A small loss of time is reported, but not as the cause.
             (
-                |p| {
-                    (p.value, p.point.steal) = (0.5 * p.value, Some(0.1));
-                    p.point.clock_hz = p.point.clock_hz.map(|hz| 0.95 * hz);
-                },
+                [0.5, 0.95, 1.0],
+                |p| p.steal = Some(0.1),
                 "the rate fell by 50 % after 212 s. Cause unknown: measure again. Also seen: clock from 3.70 to 3.51 GHz, steal 1.0 % of the time before and 10 % after",
                 "not-seen",
             ),
             (
-                |p| (p.value, p.point.steal) = (2.0 * p.value, Some(0.0)),
+                [2.0, 1.0, 1.0],
+                |p| p.steal = Some(0.0),
                 "the rate rose by 100 % after 212 s. Cause unknown: measure again. Also seen: clock unchanged",
                 "not-seen",
             ),
         ];
-        for (change, text, cause) in rows {
-            let (stated, evidence) = reported(&run(Better::Higher, change));
+        for (factors, change, text, cause) in rows {
+            let (stated, evidence) = reported(&run(Better::Higher, factors, change));
             assert_eq!((stated.as_str(), &evidence["cause"]), (text, &json!(cause)));
             assert_eq!((&evidence["after_s"], &evidence["changes"]), (&json!(212.0), &json!(1)));
             assert_eq!(evidence["before"]["samples"], json!([0, 212]));
@@ -463,10 +451,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_fell_because_of_heat_says_so() {
-        let mut hot = run(Better::Higher, |p| {
-            p.value *= 0.784;
-            p.point.clock_hz = p.point.clock_hz.map(|hz| 0.784 * hz);
-        });
+        let mut hot = run(Better::Higher, [0.784, 0.784, 1.0], |_| ());
         hot.warnings.push(Note { code: Warning::TOO_HOT.to_owned(), text: String::new() });
         let (text, evidence) = reported(&hot);
         let end = "GHz); the processor slowed itself down during the case because it was too hot";
@@ -477,10 +462,8 @@ mod tests {
     #[test]
     fn threads_without_a_cpu_are_other_programs_and_with_one_the_host() {
         let waiting = |share: f64| {
-            let mut made = run(Better::Higher, |p| {
-                p.point.delivered = p.point.delivered.map(|rate| 0.5 * rate);
-                (p.point.excluded, p.point.waited) = (Some(0.5), Some(share));
-            });
+            let change = |p: &mut SamplePoint| (p.excluded, p.waited) = (Some(0.5), Some(share));
+            let mut made = run(Better::Higher, [1.0, 1.0, 0.5], change);
             made.metrics[0].series[..212].iter_mut().for_each(|p| p.waited = Some(0.0));
             reported(&made).0
         };
@@ -489,18 +472,15 @@ mod tests {
         let host = waiting(0.01);
         let cause = "Likely cause: a hypervisor that takes CPU time and does not report it as steal (";
         assert!(host.contains(cause), "{host}");
-        let (value, _) = reported(&run(Better::Higher, |p| {
-            (p.value, p.point.excluded) = (0.5 * p.value, Some(0.5));
-        }));
+        let (value, _) = reported(&run(Better::Higher, [0.5, 1.0, 1.0], |p| p.excluded = Some(0.5)));
         assert!(value.ends_with("Cause unknown: measure again. Also seen: clock unchanged, threads interrupted 2.0 % of the time before and 50 % after"), "{value}");
     }
 
     #[test]
     fn a_quota_beside_other_programs_is_the_cause_of_what_it_added() {
         // A quota of 0.3 CPUs was set while other programs took 45 % of the CPU (from a watch).
-        let mut made = run(Better::Higher, |p| {
-            p.point.delivered = p.point.delivered.map(|rate| 0.287 * rate);
-            (p.point.excluded, p.point.throttled, p.point.waited) = (Some(0.852), Some(0.312), Some(0.831));
+        let mut made = run(Better::Higher, [1.0, 1.0, 0.287], |p| {
+            (p.excluded, p.throttled, p.waited) = (Some(0.852), Some(0.312), Some(0.831));
         });
         let before = made.metrics[0].series[..212].iter_mut();
         before.for_each(|p| (p.excluded, p.waited) = (Some(0.474), Some(0.45)));
@@ -512,7 +492,7 @@ mod tests {
 
     #[test]
     fn a_loss_counts_by_what_it_takes_of_the_rest() {
-        let mut busy = run(Better::Higher, |p| p.point.delivered = p.point.delivered.map(|rate| 0.7 * rate));
+        let mut busy = run(Better::Higher, [1.0, 1.0, 0.7], |_| ());
         for (index, point) in busy.metrics[0].series.iter_mut().enumerate() {
             point.excluded = Some(if index < 212 { 0.38 } else { 0.52 });
         }
@@ -523,7 +503,7 @@ mod tests {
 
     #[test]
     fn a_rise_has_its_cause_before_it() {
-        let mut freed = run(Better::Higher, |p| p.value *= 2.0);
+        let mut freed = run(Better::Higher, [2.0, 1.0, 1.0], |_| ());
         for (index, point) in freed.metrics[0].series.iter_mut().enumerate() {
             point.steal = Some(if index < 212 { 0.52 } else { 0.01 });
         }
@@ -533,17 +513,14 @@ mod tests {
 
     #[test]
     fn a_latency_that_rises_is_a_loss_of_speed() {
-        let (text, _) = reported(&run(Better::Lower, |p| {
-            p.value *= 1.25;
-            p.point.clock_hz = p.point.clock_hz.map(|hz| 0.8 * hz);
-        }));
+        let (text, _) = reported(&run(Better::Lower, [1.25, 0.8, 1.0], |_| ()));
         let told = "the rate rose by 25 % after 212 s. Likely cause: the CPU clock (from 3.70 to 2.96 GHz)";
         assert_eq!(text, told);
     }
 
     #[test]
     fn cpus_that_were_moved_are_the_cause_where_no_other_is_seen() {
-        let mut moved = run(Better::Higher, |p| p.value *= 0.5);
+        let mut moved = run(Better::Higher, [0.5, 1.0, 1.0], |_| ());
         moved.warnings.push(Note { code: Warning::CPUS_MOVED.to_owned(), text: String::new() });
         let (text, evidence) = reported(&moved);
         let told = "the rate fell by 50 % after 212 s. Likely cause: the hypervisor moved the vCPUs (clock unchanged)";
@@ -553,9 +530,9 @@ mod tests {
 
     #[test]
     fn it_is_silent_where_nothing_changed_or_little_or_too_few_know() {
-        let steady = run(Better::Higher, |_| ());
-        let faint = run(Better::Higher, |p| p.value *= 0.96);
-        let drop = || run(Better::Higher, |p| p.value *= 0.5);
+        let steady = run(Better::Higher, [1.0; 3], |_| ());
+        let faint = run(Better::Higher, [0.96, 1.0, 1.0], |_| ());
+        let drop = || run(Better::Higher, [0.5, 1.0, 1.0], |_| ());
         let mut short = drop();
         short.metrics[0].series = short.metrics[0].series[200..229].to_vec();
         let mut invalid = drop();
@@ -569,7 +546,7 @@ mod tests {
 
     #[test]
     fn nothing_known_beside_the_value_is_no_obstacle() {
-        let mut bare = run(Better::Higher, |p| p.value *= 0.5);
+        let mut bare = run(Better::Higher, [0.5, 1.0, 1.0], |_| ());
         for point in &mut bare.metrics[0].series {
             *point = SamplePoint { t: point.t, ..SamplePoint::default() };
         }
