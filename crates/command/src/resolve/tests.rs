@@ -271,10 +271,8 @@ fn what_belongs_to_another_command_is_answered_with_it() {
         let (what, common) = typed(&words);
         described(&what, &common)
     };
-    assert_eq!(
-        stated("cpu --only memory.latency"),
-        "--only memory.latency is not supported on plimsoll cpu: it belongs to plimsoll memory; write plimsoll memory --only memory.latency"
-    );
+    let belongs = "--only memory.latency is not supported on plimsoll cpu: it belongs to plimsoll memory; write plimsoll memory --only memory.latency";
+    assert_eq!(stated("cpu --only memory.latency"), belongs);
     assert!(stated("cpu --only memory").contains("write plimsoll memory --only memory"));
     assert!(stated("network --only mpi.latency").ends_with(" cases"), "MPI has no command of its own");
     // A glob on its cases also selects a benchmark that does not run by default.

@@ -158,10 +158,8 @@ mod tests {
     #[test]
     fn prices_are_read_with_their_unit() {
         let read = |text: &str| prices(&words(text), &["a", "./b.json"]);
-        assert_eq!(
-            read("a=0.0416/h,./b.json=0.09/h").unwrap(),
-            Some(Prices { values: vec![0.0416, 0.09], unit: "price/h".to_owned() })
-        );
+        let both = Prices { values: vec![0.0416, 0.09], unit: "price/h".to_owned() };
+        assert_eq!(read("a=0.0416/h,./b.json=0.09/h").unwrap(), Some(both));
         assert_eq!(read("./b.json=$30/month,a=$20/month").unwrap().unwrap().unit, "$/month");
         for (wrong, why) in [
             ("a=1/h", "./b.json has none"),
@@ -197,12 +195,8 @@ mod tests {
         assert!(line.contains("no price is in ") && line.contains(&typed[0]), "{line}");
         let line = prices(&words("a=1/h,b,c=2/h"), &["a", "b,c"]).unwrap_err().line;
         assert!(line.ends_with("may be in a file, one a line"), "{line}");
-        assert!(
-            prices(&["/nowhere".to_owned()], &["a", "b"])
-                .unwrap_err()
-                .line
-                .contains("give NAME=PRICE or a file")
-        );
+        let line = prices(&["/nowhere".to_owned()], &["a", "b"]).unwrap_err().line;
+        assert!(line.contains("give NAME=PRICE or a file"), "{line}");
     }
 
     #[test]

@@ -141,15 +141,13 @@ mod tests {
         ];
         let texts: Vec<String> =
             merged_findings(of_each, 3).into_iter().map(|finding| finding.text).collect();
-        assert_eq!(
-            texts,
-            [
-                "2 of 3 machines, such as n1: scales {\"case\":\"a\"}",
-                "n1: changed {}",
-                "n2: scales {\"case\":\"b\"}",
-                "n2: changed {}",
-                "n3: changed {}",
-            ]
-        );
+        let told = [
+            "2 of 3 machines, such as n1: scales {\"case\":\"a\"}",
+            "n1: changed {}",
+            "n2: scales {\"case\":\"b\"}",
+            "n2: changed {}",
+            "n3: changed {}",
+        ];
+        assert_eq!(texts, told);
     }
 }

@@ -353,10 +353,8 @@ mod tests {
         let found = pairs(&made, NAMES, &paths);
         assert_eq!(found.len(), 1, "{found:?}");
         let describe = &found[0];
-        assert_eq!(
-            (describe.code.as_str(), &describe.evidence["node"], &describe.evidence["direction"]),
-            ("slow-node", &"d".into(), &"sending".into())
-        );
+        let told = (describe.code.as_str(), &describe.evidence["node"], &describe.evidence["direction"]);
+        assert_eq!(told, ("slow-node", &"d".into(), &"sending".into()));
         assert!(describe.text.starts_with("d is slow sending: "), "{}", describe.text);
         let ends = "95 % below the median of all 12 measurements. Likely cause: a shaper (queueing discipline) limits its \
                     interface to 10.0 Mbit/s, the others' to 200 Mbit/s";

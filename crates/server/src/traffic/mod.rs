@@ -385,11 +385,9 @@ mod tests {
             drop(pinned);
             assert_eq!(affinity::allowed().unwrap(), before);
         }
-        assert!(
-            [PinnedCpus::default(), PinnedCpus(vec![affinity::MAX_CPUS - 1]), PinnedCpus(vec![usize::MAX])]
-                .iter()
-                .all(|cpus| cpus.pin(3).is_none())
-        );
+        for cpus in [Vec::new(), vec![affinity::MAX_CPUS - 1], vec![usize::MAX]] {
+            assert!(PinnedCpus(cpus).pin(3).is_none());
+        }
         assert_eq!(PinnedCpus(vec![4, 7]).starting_at(3), PinnedCpus(vec![7, 4]));
         assert_eq!(PinnedCpus::default().starting_at(3), PinnedCpus::default());
     }

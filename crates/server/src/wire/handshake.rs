@@ -129,10 +129,8 @@ mod tests {
         let answer = respond(&key, &message_of_version(&key, 1)).unwrap();
         assert_eq!(answer.transport.unwrap_err(), HandshakeError::Version(1));
         let reported = HandshakeError::Version(1).to_string();
-        assert!(
-            reported.contains(&format!("version 1, and this plimsoll uses version {PROTOCOL_VERSION}")),
-            "{reported}"
-        );
+        let both = format!("version 1, and this plimsoll uses version {PROTOCOL_VERSION}");
+        assert!(reported.contains(&both), "{reported}");
     }
 
     proptest! {

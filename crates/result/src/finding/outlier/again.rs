@@ -347,14 +347,12 @@ mod tests {
         slow.own.conditions.throttled = Some(0.5);
         apply_retests(&mut all, &[tried(once, [101.0, 100.0]), slow]);
         let texts: Vec<&str> = all.findings.iter().map(|finding| finding.text.as_str()).collect();
-        assert_eq!(
-            texts,
-            [
-                "n3: cpu fma f64 avx2: 50.0 FLOP/s, 50 % below the median of 6 machines. Measured again alone: 52.0 FLOP/s, 50 % \
+        let told = [
+            "n3: cpu fma f64 avx2: 50.0 FLOP/s, 50 % below the median of 6 machines. Measured again alone: 52.0 FLOP/s, 50 % \
              below n0. Likely cause: throttled by the CPU quota 50 % of the time. Chance is not ruled out: measure it again",
-                "1 figure stood out at first, and does not when measured again alone: 1 of n5",
-            ]
-        );
+            "1 figure stood out at first, and does not when measured again alone: 1 of n5",
+        ];
+        assert_eq!(texts, told);
         assert!(all.findings.iter().all(|finding| finding.code == NOT_CONFIRMED));
         assert_eq!(all.findings[0].evidence["again"]["control"], "n0");
         assert_eq!(all.findings[1].evidence["figures"][0]["node"], "n5");

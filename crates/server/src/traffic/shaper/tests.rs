@@ -67,10 +67,8 @@ fn the_bucket_that_all_packets_pass_is_found_and_no_other() {
 fn other_disciplines_that_shape_are_read() {
     let root = |kind: &[u8], options: &[u8]| shaping(&[message(3, 0x1_0000, ROOT, kind, options)]);
     let wide = |kind, rate: u64| with(kind, &rate.to_ne_bytes());
-    assert_eq!(
-        root(b"tbf\0", &[wide(4, 1_000_000_000_000), tbf(u32::MAX)].concat()).out,
-        Some(8_000_000_000_000)
-    );
+    let both = [wide(4, 1_000_000_000_000), tbf(u32::MAX)].concat();
+    assert_eq!(root(b"tbf\0", &both).out, Some(8_000_000_000_000));
     assert_eq!(root(b"cake\0", &wide(2, 25_000_000)).out, Some(200_000_000));
     assert_eq!(root(b"cake\0", &wide(2, 0)).out, None);
     assert_eq!(root(b"fq\0", &with(7, &12_500_000_u32.to_ne_bytes())).each_out, Some(100_000_000));

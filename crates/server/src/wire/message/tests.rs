@@ -84,9 +84,8 @@ fn a_course_and_a_shaping_that_cannot_be_are_refused() {
         Message::parse(&Message::Done(Box::new(EndReport { received, ..EndReport::default() })).to_json())
     };
     let good = ArrivalTimeline { width: 1 << 20, bytes: vec![1; 3], delays: vec![None, Some(5), None] };
-    assert!(
-        udp(good.clone()).is_ok() && tcp(good.clone()).is_ok() && udp(ArrivalTimeline::default()).is_ok()
-    );
+    assert!(udp(good.clone()).is_ok() && tcp(good.clone()).is_ok());
+    assert!(udp(ArrivalTimeline::default()).is_ok());
     for bad in [
         ArrivalTimeline { width: 0, ..good.clone() },
         ArrivalTimeline { width: u64::MAX, ..good.clone() },

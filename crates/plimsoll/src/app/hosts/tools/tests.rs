@@ -44,11 +44,9 @@ fn a_budget_bounds_the_order_and_the_estimate_follows() {
     assert_eq!((made.case.number("p"), made.case.number("q"), made.case.threads()), (Some(1), Some(2), 2));
     let named = HplSystem::of(&planned("cpu.hpl/n=2000/nb=64", None), &machines, None).unwrap();
     assert_eq!(named.case.id().as_str(), "cpu.hpl/n=2000/nb=64/p=1/q=2/threads=2");
-    assert!(
-        named
-            .estimate("xhpl")
-            .starts_with("cpu.hpl by xhpl: order 2000 on 2 machines, 1 × 2 processes of 2 threads")
-    );
+    let estimate = named.estimate("xhpl");
+    let start = "cpu.hpl by xhpl: order 2000 on 2 machines, 1 × 2 processes of 2 threads";
+    assert!(estimate.starts_with(start), "{estimate}");
     let tall = HplSystem::of(&planned("cpu.hpl/n=2000/nb=64/p=2/q=1", None), &machines, None).unwrap();
     assert_eq!((tall.case.number("p"), tall.case.number("q")), (Some(2), Some(1)));
     for wrong in ["cpu.hpl/n=2000/nb=64/p=2/q=2", "cpu.hpl/n=2000/nb=64/p=2"] {
@@ -68,10 +66,8 @@ fn a_launcher_of_mpi_gets_the_names_of_the_machines() {
     let words = words_of_mpirun(&names).join(" ");
     assert!(words.starts_with("-n 2 -H n1:1,n2.example:1 --bind-to none"), "{words}");
     let words = words_of_srun(&names).join(" ");
-    assert!(
-        words.starts_with("--nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=n1,n2.example "),
-        "{words}"
-    );
+    let start = "--nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=n1,n2.example ";
+    assert!(words.starts_with(start), "{words}");
     assert_eq!(addresses(&[&one, &host("root@n2")]).unwrap_err().cause, FailureCause::NotHere);
     let search =
         ProgramSearch::new("/usr/bin".as_ref(), Default::default(), plimsoll_reference::Trust::here());

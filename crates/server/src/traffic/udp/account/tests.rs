@@ -81,9 +81,8 @@ proptest! {
             account.arrive(&bytes, turn as u64);
         }
         let tally = closed(account, u64::MAX);
-        prop_assert_eq!(
-            tally.received + tally.duplicates + tally.stale + tally.foreign, datagrams.len() as u64
-        );
+        let counted = tally.received + tally.duplicates + tally.stale + tally.foreign;
+        prop_assert_eq!(counted, datagrams.len() as u64);
     }
 
     #[test]
