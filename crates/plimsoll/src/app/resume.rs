@@ -166,15 +166,8 @@ mod tests {
             Storage { path: "/dev/sdx".to_owned(), device: Some("sdx".to_owned()), ..Storage::default() };
         let advice = elsewhere(Some(&device));
         assert!(advice.contains("--target /dev/sdx") && advice.contains("--destroy-data-on /dev/sdx:SERIAL"));
-        let file_system = plimsoll_machine::storage::MountedFileSystem {
-            fs_type: "ext4".to_owned(),
-            mount_point: "/".to_owned(),
-            source: "/dev/sdx".to_owned(),
-            options: Vec::new(),
-            medium: plimsoll_machine::storage::Medium::Device,
-        };
-        let advice =
-            elsewhere(Some(&Storage { path: "/data".to_owned(), file_system: Some(file_system), ..device }));
+        let file_system = Some(plimsoll_machine::fixture::mounted("ext4"));
+        let advice = elsewhere(Some(&Storage { path: "/data".to_owned(), file_system, ..device }));
         assert!(advice.contains("--dir /data") && !advice.contains("--target"), "{advice}");
     }
 }

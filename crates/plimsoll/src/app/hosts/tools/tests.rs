@@ -85,26 +85,13 @@ fn few_machines_measure_every_pair_and_more_a_ring() {
 #[test]
 fn the_limit_is_the_sum_of_the_machines_limits_if_all_have_one() {
     let run = |values: [Option<f64>; 2]| {
-        let mut run = fixture::run();
-        let measurement = run.measurements[0].clone();
-        let name = |index: usize| format!("n{index}");
-        run.nodes =
-            (0..2).map(|index| Node { name: name(index), machine: Some(machine("0", 1 << 30)) }).collect();
-        let measured = |(index, value): (usize, Option<f64>)| {
-            let mut only = measurement.clone();
-            only.node = name(index);
-            only.case = "cpu.peak/op=fma/type=f64/isa=avx2/threads=1".parse().unwrap();
-            let limit = plimsoll_model::limit::Limit::fixed(
-                plimsoll_model::limit::LimitKind::Ceiling,
-                LimitSource::Derived,
-                0.0,
-                "",
-                Vec::new(),
-            );
-            only.metrics[0].limit = Some(plimsoll_model::limit::Limit { value, ..limit });
-            only
-        };
-        run.measurements = values.into_iter().enumerate().map(measured).collect();
+        let mut run = fixture::run_of(vec![fixture::cpu("f64", 1, 1e9, 1e9); 2]);
+        let node = |name: &str| Node { name: name.to_owned(), machine: Some(machine("0", 1 << 30)) };
+        run.nodes = vec![node("n0"), node("n1")];
+        for (index, (made, value)) in run.measurements.iter_mut().zip(values).enumerate() {
+            made.node = format!("n{index}");
+            made.metrics[0].limit.as_mut().unwrap().value = value;
+        }
         run
     };
     assert_eq!(peak(&run([Some(3e9), Some(4e9)])), Some(7e9));
