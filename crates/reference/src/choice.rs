@@ -204,6 +204,7 @@ mod tests {
 
     use super::super::{Selection, Trust};
     use super::*;
+    use crate::search::tests::program;
 
     #[test]
     fn a_named_tool_that_fits_no_case_is_told() {
@@ -234,13 +235,8 @@ mod tests {
     }
 
     fn installed(programs: &[&str]) -> (tempfile::TempDir, ProgramSearch, Machine) {
-        use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
-        for program in programs {
-            let path = dir.path().join(program);
-            std::fs::write(&path, "").unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        }
+        programs.iter().for_each(|name| drop(program(dir.path(), name, 0o755)));
         let search = ProgramSearch::new(dir.path().as_os_str(), BTreeMap::new(), Trust::here());
         (dir, search, Machine::discover(&Root::live()))
     }

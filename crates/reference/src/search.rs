@@ -62,12 +62,12 @@ fn runs(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
-    fn program(directory: &Path, name: &str, mode: u32) -> PathBuf {
+    pub(crate) fn program(directory: &Path, name: &str, mode: u32) -> PathBuf {
         let path = directory.join(name);
         std::fs::write(&path, "#!/bin/true\n").unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();

@@ -649,4 +649,4 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

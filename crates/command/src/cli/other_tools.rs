@@ -431,18 +431,13 @@ mod tests {
     use plimsoll_machine::fixture::Fixture;
 
     use super::*;
+    use crate::cli::mistakes::tests::refused;
     use crate::{cli, resolve};
-
-    fn refused(line: &str) -> Option<String> {
-        let words = line.split_whitespace().map(OsString::from);
-        cli::parse(cli::command(), words).err().map(|error| cli::one_line(&error))
-    }
 
     /// Returns why parsing or resolving a line fails; cases are created as for a run.
     fn refused_in_all(line: &str) -> Option<String> {
-        let typed = match cli::parse(cli::command(), line.split_whitespace().map(OsString::from)) {
-            Ok(typed) => typed,
-            Err(error) => return Some(cli::one_line(&error)),
+        let Ok(typed) = cli::parse(cli::command(), line.split_whitespace().map(OsString::from)) else {
+            return refused(line);
         };
         let cli::TypedCommand::Measure { what, common, .. } = typed else { return None };
         if line.ends_with("run FILE") {

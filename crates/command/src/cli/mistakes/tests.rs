@@ -2,8 +2,8 @@ use super::*;
 use crate::cli;
 
 /// Returns the error for a line, as printed.
-fn refused(line: &str) -> Option<String> {
-    let words = line.split(' ').map(OsString::from);
+pub(in crate::cli) fn refused(line: &str) -> Option<String> {
+    let words = line.split_whitespace().map(OsString::from);
     cli::parse(cli::command(), words).err().map(|error| cli::one_line(&error))
 }
 
