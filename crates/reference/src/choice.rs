@@ -211,8 +211,7 @@ mod tests {
         let machine = Machine::discover(&Root::live());
         let case = |id: &str| -> Case { id.parse().unwrap() };
         let cases = [case("memory.bandwidth/op=triad/size=512M/threads=1"), case("null")];
-        let reported =
-            |against: &Against| tools_without_cases(cases.iter().map(|case| (against, case)), &machine);
+        let reported = |asked: &Against| tools_without_cases(cases.iter().map(|c| (asked, c)), &machine);
         let lines = reported(&Against::Named(vec!["stream", "iozone", "ping"]));
         assert_eq!(lines.len(), 2, "{lines:?}");
         for name in ["iozone", "ping"] {
@@ -267,9 +266,8 @@ mod tests {
         let case: Case = "memory.bandwidth/op=copy/size=1000000000/threads=1".parse().unwrap();
         let against = Against::NamedOrQuicker(vec!["hpcc"]);
         let chosen = choose_tools(&against, &search, &BTreeSet::new(), &case, &machine);
-        let names: Vec<_> =
-            chosen.iter().filter_map(|c| Some(c.found.as_ref().ok()?.ref_tool.name)).collect();
-        assert_eq!(names, ["hpcc"]);
+        let used: Vec<_> = chosen.iter().filter_map(|c| Some(c.found.as_ref().ok()?.ref_tool.name)).collect();
+        assert_eq!(used, ["hpcc"]);
         let seconds = |is_scaled_down: bool| {
             let selection = Selection { is_scaled_down, ..Selection::all(search.clone()) };
             selection.seconds(&Against::Named(vec!["hpcc"]), &case, &machine)

@@ -271,8 +271,7 @@ mod tests {
     fn few_of_a_kind_are_told() {
         let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
         let gib = [16, 16, 16, 16, 16, 32, 32, 128];
-        let machines: Vec<_> =
-            names.iter().zip(gib).map(|(name, gib)| (name.as_str(), gib * GIB, 1.0)).collect();
+        let machines: Vec<_> = names.iter().zip(gib).map(|(n, gib)| (n.as_str(), gib * GIB, 1.0)).collect();
         let found = of_machines(&fleet(&machines));
         let few: Vec<&Finding> = found.iter().filter(|f| f.code == "few-of-a-kind").collect();
         assert_eq!(few.len(), 2, "{found:?}");
@@ -294,17 +293,15 @@ mod tests {
     #[test]
     fn of_a_machine_that_came_twice_the_latest_whole_run_is_taken() {
         let (early, late) = (run_at("a", "x", 1), run_at("a", "x", 2));
-        let broken = Run { status: RunStatus::Partial, ..run_at("a", "x", 3) };
-        let (kept, stated) =
-            latest_run_per_node(vec![late.clone(), early.clone(), broken, early, late.clone()]);
+        let cut = Run { status: RunStatus::Partial, ..run_at("a", "x", 3) };
+        let (kept, stated) = latest_run_per_node(vec![late.clone(), early.clone(), cut, early, late.clone()]);
         assert_eq!(kept.iter().map(|run| &run.id).collect::<Vec<_>>(), [&late.id]);
         assert_eq!(stated.len(), 2, "{stated:?}");
         assert_eq!(stated[0], "a came twice: its run of 2026-01-01T00:01:00Z is left out");
         // Only the repeated node of a merged run is dropped.
         let old = merged(run_at("a", "x", 1), [run_at("a", "x", 1), run_at("b", "x", 1)], Vec::new(), true);
         let (kept, stated) = latest_run_per_node(vec![old, run_at("b", "x", 5)]);
-        let names: Vec<&str> =
-            kept.iter().flat_map(|run| &run.nodes).map(|node| node.name.as_str()).collect();
+        let names: Vec<&str> = kept.iter().flat_map(|run| &run.nodes).map(|one| one.name.as_str()).collect();
         assert_eq!((names, stated.len()), (vec!["a", "b"], 1));
         assert!(kept.iter().all(|run| run.measurements.len() == 1));
     }

@@ -104,8 +104,7 @@ fn a_latency_that_contradicts_its_rate_names_both() {
 
 #[test]
 fn many_jobs_are_refused_before_they_are_judged() {
-    let job =
-        "{\"jobname\":\"x\",\"read\":{\"iops\":1e5,\"bw_bytes\":4e8,\"runtime\":1000,\"total_ios\":100000}}";
+    let job = r#"{"jobname":"x","read":{"iops":1e5,"bw_bytes":4e8,"runtime":1000,"total_ios":100000}}"#;
     let text = format!("{{\"fio version\":\"fio-3.33\",\"jobs\":[{}]}}", vec![job; 200_000].join(","));
     let results = read_all(&text, None);
     assert!(results[0].as_ref().unwrap_err().contains("more than 10000 figures"));

@@ -129,8 +129,7 @@ fn a_system_that_does_not_fit_in_memory_was_solved_by_another_machine() {
 #[test]
 fn every_result_of_a_file_is_judged_for_every_tool() {
     let all: Vec<String> = FIGURES.iter().map(|(file, _)| text("tools", file)).collect();
-    let rows =
-        |text: &str| checked(text).into_iter().flatten().map(|checked| checked.rows.len()).sum::<usize>();
+    let rows = |text: &str| checked(text).into_iter().flatten().map(|found| found.rows.len()).sum::<usize>();
     for ((file, _), text) in FIGURES.iter().zip(&all) {
         assert_eq!(rows(&text.repeat(3)), 3 * rows(text), "{file}");
     }

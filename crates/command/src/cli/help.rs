@@ -205,9 +205,8 @@ mod tests {
 
     #[test]
     fn the_list_of_benchmarks_has_a_margin_of_its_own() {
-        let mut command = cli::command().term_width(80);
-        let help =
-            command.find_subcommand_mut("cpu").unwrap().clone().term_width(80).render_help().to_string();
+        let mut all = cli::command().term_width(80);
+        let help = all.find_subcommand_mut("cpu").unwrap().clone().term_width(80).render_help().to_string();
         let list = help.split("Benchmarks:\n").nth(1).unwrap();
         let names = list
             .lines()

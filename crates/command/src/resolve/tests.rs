@@ -234,9 +234,8 @@ fn no_parameter_is_accepted_and_ignored() {
             "mpi" => "network",
             part => part,
         };
-        let pairs =
-            keys.iter().enumerate().flat_map(|(i, one)| keys[i..].iter().map(move |two| (*one, *two)));
-        for (one, two) in pairs {
+        let both = keys.iter().enumerate().flat_map(|(i, one)| keys[i..].iter().map(move |two| (*one, *two)));
+        for (one, two) in both {
             let own: Vec<&str> = if one == two { vec![one] } else { vec![one, two] };
             let options = own.iter().map(|key| format!(" --{key}={}", probe(benchmark.name(), key)));
             let line = format!("{command} --only {}{}", benchmark.name(), options.collect::<String>());

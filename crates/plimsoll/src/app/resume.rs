@@ -162,8 +162,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_measured_itself_is_named_by_its_flags() {
-        let device =
-            Storage { path: "/dev/sdx".to_owned(), device: Some("sdx".to_owned()), ..Storage::default() };
+        let device = Storage { path: "/dev/sdx".into(), device: Some("sdx".into()), ..Storage::default() };
         let advice = elsewhere(Some(&device));
         assert!(advice.contains("--target /dev/sdx") && advice.contains("--destroy-data-on /dev/sdx:SERIAL"));
         let file_system = Some(plimsoll_machine::fixture::mounted("ext4"));

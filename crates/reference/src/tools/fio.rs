@@ -436,11 +436,10 @@ mod tests {
 
     #[test]
     fn buffers_of_large_blocks_begin_where_a_huge_page_can() {
-        let buffers =
-            |tail: &str| buffers(&job(&case(&format!("op=read/pattern=random/{tail}"))).unwrap().case);
-        assert_eq!(buffers("block=64K/depth=64"), None);
-        assert_eq!(buffers("block=1M/depth=1"), None);
-        assert_eq!(buffers("block=1M/depth=2").as_deref(), Some("--iomem_align=4194304"));
+        let of = |tail: &str| buffers(&job(&case(&format!("op=read/pattern=random/{tail}"))).unwrap().case);
+        assert_eq!(of("block=64K/depth=64"), None);
+        assert_eq!(of("block=1M/depth=1"), None);
+        assert_eq!(of("block=1M/depth=2").as_deref(), Some("--iomem_align=4194304"));
     }
 
     /// Options of an untrusted job file name no programs, files or logs; a shell expands none.

@@ -280,9 +280,8 @@ mod tests {
     fn all_operations_are_asked_for_by_one_command_and_too_large_arrays_are_shortened() {
         let invoked = |id: &str| golden::invoked(&HPCC, id, false);
         let order_at = |id: &str, is_scaled_down: bool| {
-            let input = golden::invoked(&HPCC, id, is_scaled_down).files.remove(0).1;
-            let line =
-                |at: usize| input.lines().nth(at).unwrap().split_whitespace().next().unwrap().to_owned();
+            let text = golden::invoked(&HPCC, id, is_scaled_down).files.remove(0).1;
+            let line = |n: usize| text.lines().nth(n).unwrap().split_whitespace().next().unwrap().to_owned();
             [line(5), line(10), line(11)]
         };
         let order = |id: &str| order_at(id, false);

@@ -236,10 +236,9 @@ mod tests {
             let figure = barrier_program.read(text).unwrap().figures.remove(0);
             assert!((figure.value - 8.32e-6).abs() < 1e-12 && figure.name == "time", "{figure:?}");
         }
-        let validated =
-            "# OSU MPI Bandwidth Test v7.5\n# Datatype: MPI_CHAR.\n1  0.95  Pass\n2  1.90  Fail\n";
+        let checked = "# OSU MPI Bandwidth Test v7.5\n# Datatype: MPI_CHAR.\n1  0.95  Pass\n2  1.90  Fail\n";
         let other = "# OSU MPI Bi-Directional Bandwidth Test v7.5\n1  1.80\n";
-        let figures = bandwidth.read(&format!("{validated}{other}")).unwrap().figures;
+        let figures = bandwidth.read(&format!("{checked}{other}")).unwrap().figures;
         assert_eq!(figures.iter().map(|figure| figure.void.is_some()).collect::<Vec<_>>(), [false, true]);
         assert!(!is_of(&bandwidth, "# OSU MPI Bi-Directional Bandwidth Test v5.8\n"));
     }

@@ -139,8 +139,7 @@ mod tests {
             ("n2", finding("changed", serde_json::json!({}))),
             ("n3", finding("changed", serde_json::json!({}))),
         ];
-        let texts: Vec<String> =
-            merged_findings(of_each, 3).into_iter().map(|finding| finding.text).collect();
+        let texts: Vec<String> = merged_findings(of_each, 3).into_iter().map(|found| found.text).collect();
         let told = [
             "2 of 3 machines, such as n1: scales {\"case\":\"a\"}",
             "n1: changed {}",

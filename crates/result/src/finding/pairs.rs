@@ -346,10 +346,9 @@ mod tests {
     #[test]
     fn a_slow_sender_in_the_last_place_is_named_once_with_its_shaper() {
         let made = both(4, |row, _| (row == 3).then_some(5.0));
-        let shaped =
-            |from: u32, to: u32| path(from, to, &[("path_shaped", if from == 3 { 10e6 } else { 200e6 })]);
-        let paths: Vec<PairPath> =
-            (0..4).flat_map(|from| (0..4).map(move |to| (from, to))).map(|(f, t)| shaped(f, t)).collect();
+        let rate = |from: u32| if from == 3 { 10e6 } else { 200e6 };
+        let of = |from: u32| (0..4).map(move |to| path(from, to, &[("path_shaped", rate(from))]));
+        let paths: Vec<PairPath> = (0..4).flat_map(of).collect();
         let found = pairs(&made, NAMES, &paths);
         assert_eq!(found.len(), 1, "{found:?}");
         let describe = &found[0];

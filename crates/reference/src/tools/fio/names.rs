@@ -57,9 +57,8 @@ mod tests {
         for wanted in ["--ioengine=filestat", "--numjobs=2", "--nrfiles=2000", "--unlink=1"] {
             assert!(arguments.iter().any(|argument| argument == wanted), "{arguments:?}");
         }
-        let text =
-            r#"{"jobs":[{"error":0,"read":{"total_ios":4000,"clat_ns":{"mean":1468.25}},"write":{}}]}"#;
-        let figure = parse(&id.parse().unwrap(), text).unwrap();
+        let out = r#"{"jobs":[{"error":0,"read":{"total_ios":4000,"clat_ns":{"mean":1468.25}},"write":{}}]}"#;
+        let figure = parse(&id.parse().unwrap(), out).unwrap();
         assert_eq!(figure.value, 1468.25e-9);
     }
 

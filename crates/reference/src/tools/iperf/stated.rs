@@ -440,24 +440,23 @@ mod tests {
 
     #[test]
     fn intervals_and_their_whole_test_agree_or_are_named() {
-        let contradiction =
-            |rows: &str| read(&format!("{CLIENT}{rows}")).unwrap().figures.remove(0).contradiction;
-        assert_eq!(contradiction(ROWS), None);
-        assert!(contradiction(&ROWS.replace("224", "448")).is_some());
+        let wrong = |rows: &str| read(&format!("{CLIENT}{rows}")).unwrap().figures.remove(0).contradiction;
+        assert_eq!(wrong(ROWS), None);
+        assert!(wrong(&ROWS.replace("224", "448")).is_some());
         // A server's next test may have the same number, and other units have fewer digits.
         let again = ROWS.replace("112", "56").replace("224", "112");
         let both = read(&format!("{CLIENT}{ROWS}{again}")).unwrap().figures;
         assert!(both.iter().all(|figure| figure.contradiction.is_none()), "{both:?}");
         let ends =
             "[  3]  0.0- 2.0 sec  90 MBytes  378 Mbits/sec\n[  3]  0.0- 2.0 sec  110 MBytes  461 Mbits/sec\n";
-        assert_eq!((contradiction(ends), read(&format!("{CLIENT}{ends}")).unwrap().figures.len()), (None, 2));
+        assert_eq!((wrong(ends), read(&format!("{CLIENT}{ends}")).unwrap().figures.len()), (None, 2));
         let coarse = "[  3]  0.0- 1.0 sec  0.01 GBytes  0.09 Gbits/sec\n[  3]  1.0- 2.0 sec  0.01 GBytes  0.09 Gbits/sec\n\
             [  3]  0.0- 2.0 sec  0.03 GBytes  0.09 Gbits/sec\n";
         let figure = read(&format!("{CLIENT}{coarse}")).unwrap().figures.remove(0);
         assert_eq!((figure.contradiction, figure.account), (None, None));
         // Without one of its intervals, the sum is unknown.
         let missing = ROWS.replacen("[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n", "", 1);
-        assert_eq!(contradiction(&missing.replace("224", "448")), None);
+        assert_eq!(wrong(&missing.replace("224", "448")), None);
         let row = |id: &str, from: u8, to: u8, mbytes: u32| {
             format!("[{id}]  {from}.0- {to}.0 sec  {mbytes} MBytes  {} Mbits/sec\n", mbytes * 8)
         };

@@ -192,9 +192,8 @@ mod tests {
     /// pmbw 0.6.3 allocates half of its limit's next power of two, and skips sizes that do not fit.
     #[test]
     fn each_area_fits_in_what_it_allocates() {
-        let areas: Vec<u64> =
-            AREAS_KIB.iter().map(|kib| kib << 10).chain((27..=36).map(|n| 1 << n)).collect();
-        for (area, threads) in areas.iter().flat_map(|area| [1, 2, 3, 16, 96].map(|threads| (*area, threads)))
+        let all: Vec<u64> = AREAS_KIB.iter().map(|kib| kib << 10).chain((27..=36).map(|n| 1 << n)).collect();
+        for (area, threads) in all.iter().flat_map(|area| [1, 2, 3, 16, 96].map(|threads| (*area, threads)))
         {
             let limit = 2 * allocated(area, threads);
             let memory = limit.next_power_of_two() / 2;

@@ -282,9 +282,8 @@ mod tests {
         let received = figure(UDP);
         assert!((received.value - 943.3e6).abs() < 1.0, "{received:?}");
         assert!(received.account.unwrap().contradicts(received.value, received.unit, 1e9).is_none());
-        let with_cpu =
-            UDP.replace("10^6bits/sec", "MBytes  /s % S").replace("943.30\n", "112.45 -1.00 -1.000\n");
-        assert!((figure(&with_cpu).value - 112.45 * 8.0 * 1048576.0).abs() < 1.0);
+        let cpu = UDP.replace("10^6bits/sec", "MBytes  /s % S").replace("943.30\n", "112.45 -1.00 -1.000\n");
+        assert!((figure(&cpu).value - 112.45 * 8.0 * 1048576.0).abs() < 1.0);
         assert!(figure(&UDP.replace("18000 ", "180000")).contradiction.is_some());
         let sent_only = UDP.split_inclusive('\n').take(6).collect::<String>();
         let subject = figure(&sent_only).subject;

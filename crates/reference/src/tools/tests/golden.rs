@@ -204,8 +204,7 @@ fn what_a_recording_did_otherwise_than_its_case_is_told() {
 fn unit(heard: &Heard) -> Unit {
     let machine = Machine::discover(&Root::at("/nonexistent"));
     // The kernel of some tools depends on the machine; the metric does not.
-    let metric =
-        (heard.ref_tool.pairing)(&heard.case, &machine).map_or("bandwidth", |pairing| pairing.metric);
+    let metric = (heard.ref_tool.pairing)(&heard.case, &machine).map_or("bandwidth", |paired| paired.metric);
     let metrics = plimsoll_bench::find(heard.case.benchmark()).unwrap().metrics(&heard.case);
     metrics.iter().find(|m| m.name == metric).unwrap_or(&metrics[0]).unit
 }

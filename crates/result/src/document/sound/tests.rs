@@ -138,8 +138,7 @@ fn samples_of_zero_and_limits_from_the_user_come_back() {
         (rate, "bandwidth", "B/s", "ceiling", vec![7.0, 8.0], true),
     ] {
         let each = values.iter().enumerate();
-        let samples =
-            each.map(|(at, value)| sample(at, metric, *value, 1e9 * (at + 1) as f64, &[])).collect();
+        let samples = each.map(|(at, one)| sample(at, metric, *one, 1e9 * (at + 1) as f64, &[])).collect();
         let one = read_again(&zen4(), id, samples, &limit(id, metric, unit, kind));
         let headline = one.metrics.iter().find(|one| one.name == metric).unwrap();
         let mut limits = headline.limit.iter().chain(&headline.other_limits);

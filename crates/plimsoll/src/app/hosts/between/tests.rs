@@ -12,20 +12,19 @@ const INET6: &str = "00000000000000000000000000000001 01 80 10 80       lo\n\
 #[test]
 fn own_addresses_are_those_that_others_may_reach() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(dir.path().join("proc/net")).unwrap();
-    std::fs::write(dir.path().join("proc/net/fib_trie"), TRIE).unwrap();
-    std::fs::write(dir.path().join("proc/net/if_inet6"), INET6).unwrap();
+    let net = dir.path().join("proc/net");
+    std::fs::create_dir_all(&net).unwrap();
     let of = |root: &Root| own_addresses(root, &Machine::discover(root));
+    let of_tables = |trie: &str, inet6: &str| {
+        std::fs::write(net.join("fib_trie"), trie).unwrap();
+        std::fs::write(net.join("if_inet6"), inet6).unwrap();
+        of(&Root::at(dir.path()))
+    };
     let expected: [IpAddr; 2] = ["192.0.2.2".parse().unwrap(), "2001:db8::7".parse().unwrap()];
-    assert_eq!(of(&Root::at(dir.path())), expected);
+    assert_eq!(of_tables(TRIE, INET6), expected);
     assert_eq!(of(&Root::at("/nonexistent")), [] as [IpAddr; 0]);
-    std::fs::write(
-        dir.path().join("proc/net/fib_trie"),
-        "     |-- x\n  /32 host LOCAL\n|-- \n/32 host LOCAL",
-    )
-    .unwrap();
-    std::fs::write(dir.path().join("proc/net/if_inet6"), "zz 01\n\n1 2 3\n").unwrap();
-    assert_eq!(of(&Root::at(dir.path())), [] as [IpAddr; 0]);
+    let broken = of_tables("     |-- x\n  /32 host LOCAL\n|-- \n/32 host LOCAL", "zz 01\n\n1 2 3\n");
+    assert_eq!(broken, [] as [IpAddr; 0]);
 }
 
 #[test]

@@ -87,17 +87,15 @@ fn who_is_missing_or_failed_is_a_finding_and_stays_one() {
         are_many: false,
     };
     let run = run_of(found, &["a", "b", "d"].map(str::to_owned).into()).unwrap();
-    let texts =
-        |run: &Run| run.findings.iter().map(|finding| finding.text.clone()).take(3).collect::<Vec<_>>();
+    let texts = |run: &Run| run.findings.iter().map(|found| found.text.clone()).take(3).collect::<Vec<_>>();
     let all = texts(&run);
     assert!(all[0].starts_with("b: its run ended early, with 3 of "), "{all:?}");
     assert_eq!(all[1], "d is missing: --expect names it, and no document is from it");
     assert_eq!(all[2], "1 document cannot be read, so machines may be missing. The first: x.json: cut off");
     assert_eq!((run.status, run.nodes.len()), (RunStatus::Partial, 2));
     assert_eq!(Run::parse(&text(&run)).map(|read| read.nodes.len()), Ok(2), "it is a run document");
-    let again =
-        run_of(ReadDocuments { runs: vec![run, of("e")], ..ReadDocuments::default() }, &BTreeSet::new())
-            .unwrap();
+    let with_another = ReadDocuments { runs: vec![run, of("e")], ..ReadDocuments::default() };
+    let again = run_of(with_another, &BTreeSet::new()).unwrap();
     assert_eq!((texts(&again), again.nodes.len(), again.status), (all, 3, RunStatus::Partial));
 }
 
