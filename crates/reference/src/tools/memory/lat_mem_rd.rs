@@ -153,7 +153,6 @@ mod tests {
         let figures = read(text).unwrap().figures;
         assert!(figures.len() == 2 && (figures[1].value - 95.5e-9).abs() < 1e-15, "{figures:?}");
         assert_eq!(figures[1].name, "load of 64 MiB");
-        assert_eq!((LAT_MEM_RD.results.starts)(&text.repeat(3)).len(), 3);
         assert!(read("\"stride=64\n").is_err());
         let figures = read(&text.replace("1.250", "0.001")).unwrap().figures;
         assert!(figures[0].absurd.is_some() && figures[1].absurd.is_none());
