@@ -62,14 +62,8 @@ fn hog() -> Others {
 }
 
 /// Returns the gate of the case of `first`, which takes that and then `then` until it is decided.
-fn gated(
-    machine: &Machine,
-    usual: &[UsualFigures],
-    first: &Measurement,
-    then: &Measurement,
-    others: &Others,
-) -> Gate {
-    let mut gate = Gate::new(std::slice::from_ref(&first.case), machine, usual, RATES);
+fn gated(on: &Machine, usual: &[UsualFigures], [first, then]: [&Measurement; 2], others: &Others) -> Gate {
+    let mut gate = Gate::new(std::slice::from_ref(&first.case), on, usual, RATES);
     gate.record_first(std::slice::from_ref(first), false);
     for _ in 0..100 {
         match gate.next() {
@@ -81,7 +75,7 @@ fn gated(
 }
 
 fn answer(machine: &Machine, measurement: &Measurement, others: &Others) -> GateVerdict {
-    gated(machine, &[], measurement, measurement, others).verdict()
+    gated(machine, &[], [measurement, measurement], others).verdict()
 }
 
 #[test]
@@ -93,7 +87,7 @@ fn what_reaches_its_limit_is_healthy() {
 #[test]
 fn what_is_low_once_is_measured_again() {
     let (low, good) = (made(0.5), made(0.99));
-    let gate = gated(&bare(), &[], &low, &good, &nobody());
+    let gate = gated(&bare(), &[], [&low, &good], &nobody());
     assert_eq!(gate.verdict().answer, Healthy);
     assert_eq!(gate.checks[0].repetitions.len(), 1);
 }
@@ -101,7 +95,7 @@ fn what_is_low_once_is_measured_again() {
 #[test]
 fn a_case_that_cannot_be_measured_again_is_unknown() {
     let then = failed(0.5, "the worker was killed");
-    let verdict = gated(&bare(), &[], &made(0.5), &then, &nobody()).verdict();
+    let verdict = gated(&bare(), &[], [&made(0.5), &then], &nobody()).verdict();
     assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
     assert!(verdict.line.ends_with("failed: the worker was killed"), "{}", verdict.line);
 }
@@ -119,8 +113,8 @@ fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
     for origin in [WrongAnswerSource::Cpu(57), WrongAnswerSource::Cpus(vec![0, 1]), storage] {
         let failed = wrong(origin);
         let named = failed.wrong_answer.as_deref().unwrap().headline();
-        let at_once = gated(&guest(), &[], &failed, &failed, &hog());
-        let later = gated(&guest(), &[], &made(0.5), &failed, &hog());
+        let at_once = gated(&guest(), &[], [&failed, &failed], &hog());
+        let later = gated(&guest(), &[], [&made(0.5), &failed], &hog());
         for verdict in [at_once.verdict(), later.verdict()] {
             assert_eq!((verdict.answer, verdict.cause), (Sick, Some("wrong-answer")), "{named}");
             assert!(verdict.line.contains(&named), "{}", verdict.line);
@@ -203,7 +197,7 @@ fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
         assert_eq!(verdict.line, "sick: CPU quota of 0.50 CPUs, throttled 49 % of the time");
         assert_eq!((verdict.answer, verdict.cause), (Sick, Some("cpu-quota")));
     }
-    assert_eq!(gated(&half, &[], &stopped, &stopped, &nobody()).checks[1].repetitions.len(), 3);
+    assert_eq!(gated(&half, &[], [&stopped, &stopped], &nobody()).checks[1].repetitions.len(), 3);
     // A namespace may hide the size of its quota; other processes may then use it up.
     let verdict = answer(&guest(), &stopped, &nobody());
     assert_eq!(verdict.line, "sick: a CPU quota, throttled 49 % of the time");
@@ -248,21 +242,19 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
 }
 
 #[test]
-fn a_case_that_is_broken_off_is_unknown_also_where_nothing_says_what_is_usual() {
-    let broken: Case = "network.tcp/direction=up".parse().unwrap();
-    let late = Measurement {
-        case: broken.clone(),
-        status: Status::Skipped,
-        cause: Some(Lost::OutOfTime),
-        metrics: Vec::new(),
-        ..failed(0.0, "--budget was used up before this case's turn")
-    };
-    for measured in [vec![made(0.995)], vec![made(0.995), late]] {
-        let mut gate = Gate::new(&[case(), broken.clone()], &bare(), &[], RATES);
-        gate.record_first(&measured, false);
+fn a_case_that_fails_or_is_broken_off_is_unknown_also_where_nothing_says_what_is_usual() {
+    let other: Case = "network.tcp/direction=up".parse().unwrap();
+    let failed = |why| Measurement { case: other.clone(), metrics: Vec::new(), ..failed(0.99, why) };
+    let used_up = failed("--budget was used up before this case's turn");
+    let late = Measurement { status: Status::Skipped, cause: Some(Lost::OutOfTime), ..used_up };
+    let (over, refused) = ("the time of the gate was over", "connection refused");
+    for (measured, why) in [(None, over), (Some(late), over), (Some(failed(refused)), refused)] {
+        let mut gate = Gate::new(&[case(), other.clone()], &bare(), &[], RATES);
+        assert_eq!(gate.unjudged.len(), 1);
+        gate.record_first(&[vec![made(0.995)], Vec::from_iter(measured)].concat(), false);
         let verdict = gate.verdict();
         assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
-        assert!(verdict.line.ends_with("TCP writes: the time of the gate was over"), "{}", verdict.line);
+        assert!(verdict.line.ends_with(&format!("TCP writes: {why}")), "{}", verdict.line);
     }
 }
 
@@ -274,7 +266,7 @@ fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
     ] {
         let now = figure(id, unit, 700.0, None);
         let usual = usual_of(id, unit, &bare(), &bare());
-        let verdict = gated(&bare(), &usual, &now, &now, &nobody()).verdict();
+        let verdict = gated(&bare(), &usual, [&now, &now], &nobody()).verdict();
         assert_eq!(verdict.answer, Unknown, "{}", verdict.line);
         assert!(verdict.line.contains("30 % below usual"), "{}", verdict.line);
     }
@@ -351,7 +343,7 @@ fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
     let of = |cpus, gib: u64| changed(with_cpus(cpus), |it| it.memory.total_bytes = Some(gib << 30));
     let (before, now) = (of(2, 8), of(1, 4));
     let usual = [history(&[100.0, 100.0, 101.0, 100.5], &before)];
-    let verdict = |machine| gated(machine, &usual, &made(0.99), &made(0.99), &nobody()).verdict();
+    let verdict = |machine| gated(machine, &usual, [&made(0.99), &made(0.99)], &nobody()).verdict();
     assert_eq!(verdict(&now).line, "sick: 1 CPU usable, 2 before; memory 4 GiB, 8 GiB before");
     assert_eq!(verdict(&before).answer, Healthy);
 }
@@ -383,7 +375,7 @@ fn memory_that_a_kernel_reserves_is_not_missing() {
 fn the_history_finds_what_the_limit_cannot() {
     let values: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n % 4) * 0.3).collect();
     let usual = [history(&values, &bare())];
-    let verdict = gated(&bare(), &usual, &at(80.0), &at(80.0), &nobody()).verdict();
+    let verdict = gated(&bare(), &usual, [&at(80.0), &at(80.0)], &nobody()).verdict();
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below usual; cause unknown");
 }
 
@@ -475,7 +467,7 @@ fn a_quota_that_is_usual_is_no_reason() {
     let with = |quota: Option<u64>| changed(guest(), |it| it.cgroup.cpu_quota = quota.map(allowed));
     let of = |before: Option<u64>, values: &[f64], made: &Measurement| {
         let usual = [history(values, &with(before))];
-        gated(&with(Some(50_000)), &usual, made, made, &nobody()).verdict()
+        gated(&with(Some(50_000)), &usual, [made, made], &nobody()).verdict()
     };
     let (stopped, values) = (throttled(0.49, 0.5), [100.0, 100.5, 99.5]);
     // One run under the quota does not make it usual.
@@ -528,9 +520,9 @@ fn a_fleet_says_what_is_usual_for_its_kind() {
     };
     assert!(UsualFigures::from_fleet(&fleet_of(0, &made_of(9)), &here).is_err(), "four of its kind");
     let usual = [UsualFigures::from_fleet(&fleet_of(0, &made_of(12)), &here).unwrap()];
-    let verdict = gated(&here, &usual, &at(80.0), &at(80.0), &nobody()).verdict();
+    let verdict = gated(&here, &usual, [&at(80.0), &at(80.0)], &nobody()).verdict();
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its fleet; cause unknown");
-    assert_eq!(gated(&here, &usual, &at(100.0), &at(100.0), &nobody()).verdict().answer, Healthy);
+    assert_eq!(gated(&here, &usual, [&at(100.0), &at(100.0)], &nobody()).verdict().answer, Healthy);
 }
 
 #[test]
@@ -542,7 +534,7 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let (before, now) = (of(64, "a"), of(32, "b"));
     let machines = [(&before, 100.0); 6];
     let usual = [UsualFigures::from_fleet(&fleet_of(0, &machines), &now).unwrap()];
-    let verdict = gated(&now, &usual, &made(0.99), &made(0.99), &nobody()).verdict();
+    let verdict = gated(&now, &usual, [&made(0.99), &made(0.99)], &nobody()).verdict();
     assert_eq!(verdict.line, "sick: memory 32 GiB, 64 GiB in the fleet");
     // A matching host name is enough to leave a node out, whatever the user called it: four remain.
     // It does not identify a machine that had more memory: many may have the host name of an image.
@@ -638,23 +630,19 @@ fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
 }
 
 fn narrow(lanes: u32) -> HardwareFault {
-    let pace = |lanes| LinkPace { transfers_per_s: 8_000_000_000, lanes };
-    let device = "0000:41:00.0".to_owned();
-    let what = "NIC".to_owned();
-    HardwareFault::PcieLink { what, device, now: pace(lanes), possible: pace(16), saves_power: false }
+    health(lanes, None).faults().remove(0)
 }
 
 fn lost(count: u64) -> HardwareFault {
-    HardwareFault::NvmeMediaErrors { drive: "nvme0".to_owned(), count }
+    health(16, Some(count)).faults().remove(0)
 }
 
 /// Returns the health of a machine with a link of `lanes` lanes and a drive with `lost` media
 /// errors.
 fn health(lanes: u32, lost: Option<u64>) -> Health {
-    let HardwareFault::PcieLink { what, device, now, possible, saves_power } = narrow(lanes) else {
-        panic!()
-    };
-    let links = vec![PcieLink { device, what, now, possible, saves_power }];
+    let pace = |lanes| LinkPace { transfers_per_s: 8_000_000_000, lanes };
+    let (device, what) = ("0000:41:00.0".to_owned(), "NIC".to_owned());
+    let links = vec![PcieLink { device, what, now: pace(lanes), possible: pace(16), saves_power: false }];
     let mut page = [0; 512];
     page[3] = 100;
     let smart = Smart::parse(&page).unwrap();
@@ -685,22 +673,22 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     assert_eq!((narrower.answer, narrower.cause), (Sick, Some("pcie-link")));
     // Faster than when idle, at another address, with more lanes; one such link more.
     let other = |lanes: u32, address: &str| {
-        let HardwareFault::PcieLink { what, mut now, possible, .. } = narrow(lanes) else { panic!() };
-        now.transfers_per_s *= 2;
-        HardwareFault::PcieLink { what, now, possible, device: address.to_owned(), saves_power: false }
+        let mut health = health(lanes, None);
+        health.links[0].now.transfers_per_s *= 2;
+        health.links[0].device = address.to_owned();
+        health.faults().remove(0)
     };
     assert_eq!(answer(Some(health(4, None)), other(4, "0000:42:00.0")).answer, Healthy);
     assert_eq!(answer(Some(health(4, None)), other(8, "0000:41:00.0")).answer, Healthy);
     assert_eq!(answer(Some(health(8, None)), other(4, "0000:41:00.0")).answer, Sick);
     // An idle GPU may save power by fewer lanes.
-    let HardwareFault::PcieLink { what, device, now, possible, .. } = narrow(4) else { panic!() };
-    let idle = HardwareFault::PcieLink { what, device, now, possible, saves_power: true };
+    let with_gpu = changed(health(4, None), |it| it.links[0].saves_power = true);
+    let idle = with_gpu.faults().remove(0);
     assert_eq!(answer(Some(health(16, None)), idle.clone()).answer, Healthy);
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
     (gate.before, gate.faults) = (Some(health(4, None)), vec![idle, narrow(4)]);
     assert!(gate.accusing_fault().is_none());
     // A bridge whose GPU was taken out.
-    let with_gpu = changed(health(4, None), |it| it.links[0].saves_power = true);
     assert_eq!(answer(Some(with_gpu), narrow(4)).answer, Healthy);
     // The kernel renumbers drives at each boot.
     let mut renamed = health(4, Some(2));
@@ -710,18 +698,6 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     // The earlier run could not query the drive, or recorded nothing.
     assert_eq!(answer(Some(health(4, None)), lost(1)).answer, Healthy);
     assert_eq!(answer(None, narrow(4)).answer, Healthy);
-}
-
-#[test]
-fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
-    let (id, metrics) = ("network.tcp/direction=up", Vec::new());
-    let failed = Measurement { case: id.parse().unwrap(), metrics, ..failed(0.99, "connection refused") };
-    let mut gate = Gate::new(&[case(), failed.case.clone()], &bare(), &[], RATES);
-    assert_eq!(gate.unjudged.len(), 1);
-    gate.record_first(&[made(0.995), failed], false);
-    let verdict = gate.verdict();
-    assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
-    assert!(verdict.line.contains("connection refused"), "{}", verdict.line);
 }
 
 #[test]
