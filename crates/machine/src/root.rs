@@ -310,16 +310,13 @@ fn failure(path: &Path, error: &io::Error) -> ReadError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::Fixture;
 
     #[test]
     fn a_file_is_read_with_its_faults_named() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("n"), "42\n").unwrap();
-        fs::write(dir.path().join("bad"), "4\x1b2").unwrap();
-        fs::write(dir.path().join("empty"), "").unwrap();
-        fs::write(dir.path().join("long"), vec![b'x'; FILE_CAP as usize + 1]).unwrap();
-        fs::create_dir(dir.path().join("d")).unwrap();
-        let root = Root::at(dir.path());
+        let fixture = Fixture::unpack("n = 42\nbad = 4\\x1b2\nempty =\nd/\n").unwrap();
+        fixture.write("long", &vec![b'x'; FILE_CAP as usize + 1]).unwrap();
+        let root = &fixture.root;
         assert_eq!(root.number("n"), Ok(42));
         assert_eq!(root.number("/../../n"), Ok(42));
         let stated = |path: &str| root.number(path).map_err(|e| e.to_string());
@@ -333,13 +330,8 @@ mod tests {
 
     #[test]
     fn links_are_followed_inside_the_tree_only() {
-        use std::os::unix::fs::symlink;
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("a/b")).unwrap();
-        symlink("../a/b", dir.path().join("a/in")).unwrap();
-        symlink("/usr", dir.path().join("out")).unwrap();
-        symlink("loop", dir.path().join("loop")).unwrap();
-        let root = Root::at(dir.path());
+        let fixture = Fixture::unpack("a/b/\na/in -> ../a/b\nout -> /usr\nloop -> loop\n").unwrap();
+        let root = &fixture.root;
         assert_eq!(root.resolve("a/in"), Ok(PathBuf::from("/a/b")));
         assert_eq!(root.link_name("a/in"), Ok("b".into()));
         assert!(root.resolve("out").is_err_and(|e| e.to_string().contains("leaves the tree")));

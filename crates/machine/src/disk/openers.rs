@@ -367,47 +367,37 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_registered_with_a_ring_is_held() {
-        let found = |paths: &str| {
-            let fixture = Fixture::unpack(&format!(
-                "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/5 -> anon_inode:[io_uring]\n\
-                 proc/77/fdinfo/5 = flags:\\t02000002\\nUserFiles:\\t1\\n    0: {paths}\\nUserBufs:\\t0\nproc/77/maps = x\n"
-            ))
-            .unwrap();
-            let watched = [image(&fixture, true)];
-            find_holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process)
-        };
-        assert_eq!(found("/srv/disk.img"), Some(77));
-        assert_eq!(found("disk.img"), Some(77), "kernels before 6.7 give the name alone");
-        assert_eq!(found("/elsewhere/disk.img"), Some(77), "it is seen from there alone");
-        assert_eq!(found("/srv/other.img"), None);
-    }
-
-    #[test]
     fn rings_of_all_threads_are_looked_at_and_a_busy_one_is_named() {
-        let seen = |ring: &str, exempt: Vec<u32>| {
-            let fixture = Fixture::unpack(&format!(
-                "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/task/77/fd/\nproc/77/maps = x\n\
-                 proc/77/task/78/fd/5 -> anon_inode:[io_uring]\n{ring}"
-            ))
-            .unwrap();
-            let watched = WatchedFile { exempt, ..image(&fixture, true) };
-            find_holder(&fixture.root, &[watched])
-        };
         let server = Opener { process: 77, name: "server".to_owned() };
         let held = OpenerSearch { holder: Some((server.clone(), 0)), ..OpenerSearch::default() };
-        for path in ["/srv/disk.img", "disk.img", "/elsewhere/disk.img"] {
-            let ring = format!("proc/77/task/78/fdinfo/5 = UserFiles:\\t1\\n    0: {path}\\nUserBufs:\\t0\n");
-            assert_eq!(seen(&ring, Vec::new()), held, "{path}");
-            assert_eq!(seen(&ring, vec![77]), OpenerSearch::default(), "{path}");
-        }
         let unlisted = OpenerSearch { unlisted: Some(server), ..OpenerSearch::default() };
-        for info in ["flags:\\t02000002", "UserFiles:\\t1\\nUserBufs:\\t0"] {
-            let ring = format!("proc/77/task/78/fdinfo/5 = {info}\n");
-            assert_eq!(seen(&ring, Vec::new()), unlisted, "{info}");
-            assert_eq!(seen(&ring, vec![77]), OpenerSearch::default(), "{info}");
+        // Kernels before 6.7 give the name alone; a file may be seen at another path from there.
+        let file = |path: &str| format!("UserFiles:\\t1\\n    0: {path}\\nUserBufs:\\t0");
+        let cases = [
+            (file("/srv/disk.img"), &held),
+            (file("disk.img"), &held),
+            (file("/elsewhere/disk.img"), &held),
+            (file("/srv/other.img"), &OpenerSearch::default()),
+            (String::new(), &unlisted),
+            ("UserFiles:\\t1\\nUserBufs:\\t0".to_owned(), &unlisted),
+        ];
+        for thread in ["77", "77/task/78"] {
+            let seen = |info: &str, exempt: Vec<u32>| {
+                let fixture = Fixture::unpack(&format!(
+                    "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/task/77/fd/\n\
+                     proc/77/maps = x\nproc/{thread}/fd/5 -> anon_inode:[io_uring]\n{info}"
+                ))
+                .unwrap();
+                let watched = WatchedFile { exempt, ..image(&fixture, true) };
+                find_holder(&fixture.root, &[watched])
+            };
+            for (listed, expected) in &cases {
+                let info = format!("proc/{thread}/fdinfo/5 = flags:\\t02000002\\n{listed}\n");
+                assert_eq!(&seen(&info, Vec::new()), *expected, "{thread} {listed}");
+                assert_eq!(seen(&info, vec![77]), OpenerSearch::default(), "{thread} {listed}");
+            }
+            assert_eq!(seen("", Vec::new()), unlisted, "{thread}: it cannot be read");
         }
-        assert_eq!(seen("", Vec::new()), unlisted, "it cannot be read");
     }
 
     #[test]

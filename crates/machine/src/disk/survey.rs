@@ -272,8 +272,7 @@ mod tests {
         let overlay = "2 1 0:50 / /merged rw - overlay overlay rw\n";
         let same = |mounts: &str, one, other| {
             let fixture = Fixture::unpack("").unwrap();
-            std::fs::create_dir_all(fixture.dir.path().join("proc/self")).unwrap();
-            std::fs::write(fixture.dir.path().join("proc/self/mountinfo"), mounts).unwrap();
+            fixture.write("proc/self/mountinfo", mounts.as_bytes()).unwrap();
             DiskSurvey::of(&fixture.root, &mut Vec::new()).same(one, other)
         };
         let both = format!("{layers}{overlay}");

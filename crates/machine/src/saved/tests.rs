@@ -46,19 +46,8 @@ fn a_saved_machine_is_found_again_and_names_nobody() {
 }
 
 fn linked(links: &[(&str, &str)]) -> Vec<u8> {
-    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-    for (path, target) in links {
-        let mut header = Header::new_gnu();
-        header.set_entry_type(EntryType::Symlink);
-        header.set_size(0);
-        if header.set_link_name(target).is_err() {
-            header.set_link_name_literal(target).unwrap();
-        }
-        header.set_path(path).unwrap();
-        header.set_cksum();
-        tar.append(&header, io::empty()).unwrap();
-    }
-    tar.into_inner().unwrap().finish().unwrap()
+    let headers = links.iter().map(|(path, target)| header(path, EntryType::Symlink, 0, target));
+    zipped(headers.chain([vec![0; 1024]]))
 }
 
 /// Removes what a saved machine lacks or renames.
@@ -149,19 +138,21 @@ fn a_link_of_a_saved_tree_shows_no_file_outside() {
     assert!(machine.unknown.iter().any(|unknown| unknown.why.contains("leaves the tree")));
 }
 
-/// Returns an archive with one entry at any path.
-fn packed(path: &str, kind: EntryType, size: u64, content: &[u8]) -> Vec<u8> {
+/// Returns the header of an entry at any path, which links to `target`.
+fn header(path: &str, kind: EntryType, size: u64, target: &str) -> Vec<u8> {
     let mut header = Header::new_ustar();
-    let name = &mut header.as_ustar_mut().map(|ustar| &mut ustar.name);
-    if let Some(name) = name {
-        name[..path.len()].copy_from_slice(path.as_bytes());
-    }
+    header.as_ustar_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
     header.set_entry_type(kind);
+    header.set_link_name_literal(target).unwrap();
     header.set_size(size);
     header.set_mode(0o644);
     header.set_cksum();
-    let mut bytes = header.as_bytes().to_vec();
-    bytes.extend_from_slice(content);
+    header.as_bytes().to_vec()
+}
+
+/// Returns an archive with one entry at any path.
+fn packed(path: &str, kind: EntryType, size: u64, content: &[u8]) -> Vec<u8> {
+    let mut bytes = [header(path, kind, size, "").as_slice(), content].concat();
     bytes.resize(bytes.len().next_multiple_of(512) + 1024, 0);
     zipped([bytes])
 }
@@ -208,21 +199,14 @@ fn hostile_archives_are_refused() {
 
 #[test]
 fn an_archive_that_unpacks_to_too_much_is_refused() {
-    let header = packed_header("proc/stat", (256 << 20) - 512);
+    let header = header("proc/stat", EntryType::Regular, (256 << 20) - 512, "");
     let error = stated(&zipped(std::iter::once(header).chain((0..258).map(|_| vec![0; 1 << 20]))));
     assert!(error.contains("unpacks to more than 256 MiB"), "{error}");
 }
 
 #[test]
 fn an_archive_of_too_many_files_is_refused_and_none_is_written() {
-    let error = stated(&zipped((0..=300_000).map(|number| packed_header(&format!("proc/{number}"), 0))));
+    let empty = |number: u32| header(&format!("proc/{number}"), EntryType::Regular, 0, "");
+    let error = stated(&zipped((0..=300_000).map(empty)));
     assert!(error.contains("more than 300000 files and directories"), "{error}");
-}
-
-fn packed_header(path: &str, size: u64) -> Vec<u8> {
-    let mut header = Header::new_ustar();
-    header.set_path(path).unwrap();
-    header.set_size(size);
-    header.set_cksum();
-    header.as_bytes().to_vec()
 }
