@@ -395,11 +395,13 @@ mod tests {
     use plimsoll_machine::StateChange;
     use plimsoll_machine::cgroup::IoLimit;
     use plimsoll_model::measurement::SamplePoint;
-    use plimsoll_model::sample::{CannotMeasure, Facts, Sample};
+    use plimsoll_model::sample::{CannotMeasure, Sample};
+    use plimsoll_result::document::Run;
     use plimsoll_result::fixture::{self, run_of};
     use plimsoll_units::quantity::Unit;
 
     use super::*;
+    use crate::journal::tests::begun;
     use crate::journal::{JournalEntry, WatchOrder, WatchResources, WatchSession};
 
     const EVERY: f64 = 300.0;
@@ -415,46 +417,20 @@ mod tests {
         metric.samples = times.iter().enumerate().map(|(i, t)| value(t / 3600.0) * noise(i)).collect();
         metric.series = times.iter().map(|t| SamplePoint { t: *t, ..SamplePoint::default() }).collect();
         metric.summary.median = median(metric.samples.clone()).unwrap();
-        let mut run = run_of(Vec::new());
-        run.started = "2026-11-26T09:00:00Z".to_owned();
+        let run = Run { started: "2026-11-26T09:00:00Z".to_owned(), ..run_of(Vec::new()) };
+        let sample = |at: f64| Sample { at, elapsed: 0.1, ..Sample::default() };
+        let empty = Outcome { samples: Vec::new(), ..measurement.evidence() };
         let probe = |t: &f64| WatchProbe {
             at: *t,
             took: 1.0,
             spent: WatchResources { cpu: 0.5, disk: 1e6, network: 0.0 },
             before: StateChange { elapsed_s: EVERY - 1.0, steal_share: Some(0.0), ..StateChange::default() },
-            slept: 0.0,
-            quota: None,
-            io_limits: Vec::new(),
             celsius: Some(50.0),
-            left_out: Vec::new(),
-            cases: vec![Outcome {
-                case: measurement.case.clone(),
-                repeat: 0,
-                samples: vec![Sample { at: *t, elapsed: 0.1, ..Sample::default() }],
-                facts: Facts::default(),
-                tool_results: Vec::new(),
-                ended: None,
-            }],
+            cases: vec![Outcome { samples: vec![sample(*t)], ..empty.clone() }],
+            ..WatchProbe::default()
         };
-        let begun = WatchOrder {
-            schema: String::new(),
-            seconds: hours * 3600.0,
-            every: EVERY,
-            shares: WatchResources { cpu: 0.02, disk: 1e10, network: 1e10 },
-            idle_only: false,
-            dir: None,
-            server: None,
-            only: Vec::new(),
-            run,
-        };
-        let session = WatchSession {
-            pid: 7,
-            pid_began: 7,
-            boot: "a".to_owned(),
-            since_boot: 100.0,
-            at: 0.0,
-            spent: WatchResources::default(),
-        };
+        let begun = WatchOrder { seconds: hours * 3600.0, every: EVERY, run, ..begun() };
+        let session = WatchSession { boot: "a".to_owned(), since_boot: 100.0, ..WatchSession::default() };
         let mut kept = JournalContent::of(begun);
         kept.take(JournalEntry::Session(session)).unwrap();
         times.iter().map(probe).for_each(|it| kept.take(JournalEntry::Probe(Box::new(it))).unwrap());

@@ -80,7 +80,7 @@ pub struct WatchResources {
 }
 
 /// Session of a watching process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchSession {
     /// Process ID.
     pub pid: u32,
@@ -97,7 +97,7 @@ pub struct WatchSession {
 }
 
 /// A probe.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchProbe {
     /// Start of the probe in s since the start of the watch, sleep included.
     pub at: f64,
@@ -425,14 +425,14 @@ impl JournalContent {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
 
     use plimsoll_result::fixture::run_of;
 
     use super::*;
 
-    fn begun() -> WatchOrder {
+    pub(crate) fn begun() -> WatchOrder {
         WatchOrder {
             schema: String::new(),
             seconds: 60.0,
