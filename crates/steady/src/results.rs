@@ -205,24 +205,15 @@ mod tests {
 
     /// The marker of a command that ran for an hour and was disturbed between these seconds.
     fn marker(answer: SteadyAnswer, disturbed: &[[f64; 2]]) -> ResultMarker {
-        ResultMarker::new(&document(answer, disturbed, Vec::new()))
+        ResultMarker::new(&document(answer, disturbed))
     }
 
-    fn document(
-        answer: SteadyAnswer,
-        disturbed: &[[f64; 2]],
-        intervals: Vec<CommandInterval>,
-    ) -> SteadyDocument {
-        let span = |&[from, to]: &[f64; 2]| DisturbedSpan {
-            cause: Disturbance::Quota,
-            from,
-            to,
-            lost: Some(0.1),
-            by: Vec::new(),
-        };
+    fn document(answer: SteadyAnswer, disturbed: &[[f64; 2]]) -> SteadyDocument {
+        let (cause, lost) = (Disturbance::Quota, Some(0.1));
+        let span = |&[from, to]: &[f64; 2]| DisturbedSpan { cause, from, to, lost, by: Vec::new() };
         let spans = disturbed.iter().map(span).collect();
         let verdict = SteadyVerdict { answer, line: "the line".to_owned(), spans, share: 0.1 };
-        let started = "2026-11-26T01:00:00Z".to_owned();
+        let (started, intervals) = ("2026-11-26T01:00:00Z".to_owned(), Vec::new());
         let run =
             ObservedRun { started: started.clone(), elapsed_s: 3600.0, ended: None, verdict, intervals };
         let runs = vec![run];
@@ -318,21 +309,17 @@ mod tests {
         assert_eq!(marked(&text, &[[25.0, 26.0]]).1, [one("a", 1, Some(&[0])), one("b", 1, Some(&[0]))]);
         // The jobs of one group start at once, so that the longest one began 30 s before the end.
         let text = text.replace(r#""groupid": 1"#, r#""groupid": 0"#).replacen("10000", "30000", 1);
-        for (to, positions) in [(31.0, &[0][..]), (29.0, &[])] {
-            let expected = ["a", "b"].map(|name| one(name, 1, Some(positions)));
-            assert_eq!(marked(&text, &[[25.0, to]]).1, expected);
-        }
         // One that waits for its start may have run before the longest one.
         let delayed = text.replace(r#""elapsed""#, r#""job options": {"startdelay": "30"}, "elapsed""#);
         assert_eq!(marked(&delayed, &[[25.0, 29.0]]).1, [one("a", 1, Some(&[0])), one("b", 1, Some(&[0]))]);
-        // An engine without transfers, such as cpuio.
+        // So of an engine without transfers, such as cpuio.
         let idle = text.replace("30000", "0").replace("10000", "0").replace("unknown", "job_runtime");
         let idle = idle
             .replace(&(ms + 20_000.0).to_string(), "30000")
             .replace(&(ms + 40_000.0).to_string(), "10000");
         for (to, positions) in [(31.0, &[0][..]), (29.0, &[])] {
             let expected = ["a", "b"].map(|name| one(name, 1, Some(positions)));
-            assert_eq!(marked(&idle, &[[25.0, to]]).1, expected);
+            assert_eq!([&text, &idle].map(|text| marked(text, &[[25.0, to]]).1), [&expected; 2]);
         }
     }
 
@@ -480,7 +467,7 @@ mod tests {
 
     #[test]
     fn without_a_readable_start_all_is_unknown() {
-        let whole = document(SteadyAnswer::HeldStill, &[], Vec::new());
+        let whole = document(SteadyAnswer::HeldStill, &[]);
         let mut run = whole.clone();
         run.runs[0].started = "soon".to_owned();
         let started = SteadyDocument { started: "soon".to_owned(), ..whole };
@@ -502,8 +489,9 @@ mod tests {
     fn a_suspension_moves_what_follows() {
         let interval =
             |from, to, suspended| CommandInterval { from, to, suspended, ..CommandInterval::default() };
-        let intervals = vec![interval(0.0, 10.0, 0.0), interval(10.0, 11.0, 60.0), interval(11.0, 20.0, 0.0)];
-        let document = document(SteadyAnswer::Disturbed, &[[10.0, 11.0], [11.0, 20.0]], intervals);
+        let mut document = document(SteadyAnswer::Disturbed, &[[10.0, 11.0], [11.0, 20.0]]);
+        document.runs[0].intervals =
+            vec![interval(0.0, 10.0, 0.0), interval(10.0, 11.0, 60.0), interval(11.0, 20.0, 0.0)];
         let at = |from: f64, to: f64| [START + from, START + to];
         assert_eq!(ResultMarker::new(&document).spans, [at(10.0, 71.0), at(71.0, 80.0)]);
     }

@@ -464,6 +464,8 @@ fn machine_counters(root: &Root, state: &StateWatch) -> MachineCounters {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::fixture::Fixture;
+
     use super::*;
 
     #[test]
@@ -512,16 +514,15 @@ mod tests {
 
     #[test]
     fn traffic_of_each_short_writer_is_seen_while_the_command_waits_for_a_disk() {
-        let directory = tempfile::tempdir().unwrap();
+        let fixture = Fixture::unpack("").unwrap();
         let process = |id: u32, state: char, written: u64| {
-            let place = directory.path().join(format!("proc/{id}"));
-            std::fs::create_dir_all(&place).unwrap();
             let stat = format!("{id} (dd) {state} 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0");
-            std::fs::write(place.join("stat"), stat).unwrap();
-            std::fs::write(place.join("io"), format!("read_bytes: 0\nwrite_bytes: {written}\n")).unwrap();
+            fixture.write(&format!("proc/{id}/stat"), stat.as_bytes()).unwrap();
+            let io = format!("read_bytes: 0\nwrite_bytes: {written}\n");
+            fixture.write(&format!("proc/{id}/io"), io.as_bytes()).unwrap();
         };
         process(2001, 'S', 7_000_000);
-        let mut watch = CommandWatch::new(&Root::at(directory.path()), &CpuSet::single(0));
+        let mut watch = CommandWatch::new(&fixture.root, &CpuSet::single(0));
         process(2000, 'D', 0);
         watch.start(2000);
         assert_eq!(watch.next_interval().others_io, 0, "before the watch");
@@ -532,28 +533,23 @@ mod tests {
             let named: Vec<(&str, u64)> =
                 found.busiest.iter().map(|other| (&*other.name, other.io)).collect();
             assert_eq!((found.io, found.others_io, named), (1_000_000, 5_000_000, vec![("dd", 5_000_000)]));
-            std::fs::remove_dir_all(directory.path().join(format!("proc/{id}"))).unwrap();
+            std::fs::remove_dir_all(fixture.dir.path().join(format!("proc/{id}"))).unwrap();
         }
     }
 
     #[test]
     fn a_quota_of_the_group_that_the_command_joins_is_seen() {
-        let directory = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = directory.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let tree = "proc/self/mountinfo = 30 20 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                    proc/self/cgroup = 4:cpu:/\nproc/2000/cgroup = 4:cpu:/\n";
+        let fixture = Fixture::unpack(tree).unwrap();
+        let write = |path: &str, text: &str| fixture.write(path, text.as_bytes()).unwrap();
         let throttled = |group: &str, ns: u64| {
             let text = format!("nr_periods 9\nnr_throttled 5\nthrottled_time {ns}\n");
             write(&format!("sys/fs/cgroup/cpu{group}/cpu.stat"), &text);
         };
-        write("proc/self/mountinfo", "30 20 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n");
-        write("proc/self/cgroup", "4:cpu:/\n");
-        write("proc/2000/cgroup", "4:cpu:/\n");
         throttled("", 0);
         throttled("/job", 7_000_000_000);
-        let mut watch = CommandWatch::new(&Root::at(directory.path()), &CpuSet::single(0));
+        let mut watch = CommandWatch::new(&fixture.root, &CpuSet::single(0));
         watch.start(2000);
         write("proc/2000/cgroup", "4:cpu:/job\n");
         assert_eq!(watch.next_interval().throttled, Some(0.0), "of earlier members");
