@@ -37,11 +37,13 @@ fn disassembly() -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn disassembly_for(test: &str) -> Option<String> {
+fn disassemble_or_skip() -> Option<String> {
     let why = match disassembly() {
         Ok(text) => return Some(text),
         Err(why) => why,
     };
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or_default();
     // Bypasses the capture of passing tests.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
     if let Some(list) = std::env::var_os("PLIMSOLL_SKIPPED") {
@@ -198,7 +200,7 @@ fn body<'a>(name: &str, code: &'a [Instruction]) -> Vec<&'a Instruction> {
 
 #[test]
 fn declared_counts_are_those_of_the_machine_code() {
-    let Some(disassembly) = disassembly_for("declared_counts_are_those_of_the_machine_code") else { return };
+    let Some(disassembly) = disassemble_or_skip() else { return };
     let assembly = kernels().filter(|kernel| kernel.isa != Isa::Portable);
     for kernel in assembly {
         let found = functions(&disassembly, kernel.name);
@@ -215,9 +217,7 @@ fn declared_counts_are_those_of_the_machine_code() {
 
 #[test]
 fn chains_are_as_many_as_declared_and_none_reads_another() {
-    let Some(disassembly) = disassembly_for("chains_are_as_many_as_declared_and_none_reads_another") else {
-        return;
-    };
+    let Some(disassembly) = disassemble_or_skip() else { return };
     let mut rows: BTreeMap<&str, Vec<&ComputeKernel>> = BTreeMap::new();
     for kernel in chained() {
         rows.entry(kernel.name.split("_chains").next().unwrap()).or_default().push(kernel);
@@ -251,11 +251,7 @@ fn is_link(row: &ChainRow, instruction: &Instruction) -> bool {
 
 #[test]
 fn chains_have_the_links_and_the_vector_work_that_their_rows_declare() {
-    let Some(disassembly) =
-        disassembly_for("chains_have_the_links_and_the_vector_work_that_their_rows_declare")
-    else {
-        return;
-    };
+    let Some(disassembly) = disassemble_or_skip() else { return };
     for row in chains() {
         let code = function(&disassembly, row.name);
         let body = body(row.name, &code);
@@ -334,10 +330,7 @@ fn moved(body: &[&Instruction]) -> Moved {
 
 #[test]
 fn bandwidth_kernels_load_and_store_what_their_rows_declare() {
-    let Some(disassembly) = disassembly_for("bandwidth_kernels_load_and_store_what_their_rows_declare")
-    else {
-        return;
-    };
+    let Some(disassembly) = disassemble_or_skip() else { return };
     for kernel in stream::kernels().filter(|kernel| kernel.isa != Isa::Portable) {
         let code = function(&disassembly, kernel.name);
         if kernel.store == StoreKind::String {
@@ -407,9 +400,7 @@ fn blocks_of_a_few_bytes_are_one_access_of_that_width_each() {
     if std::env::consts::ARCH != "x86_64" {
         return;
     }
-    let Some(disassembly) = disassembly_for("blocks_of_a_few_bytes_are_one_access_of_that_width_each") else {
-        return;
-    };
+    let Some(disassembly) = disassemble_or_skip() else { return };
     for (what, accesses) in [("read", 1), ("write", 1), ("copy", 2)] {
         for (order, places) in [("", 0), ("_at", PLACES_A_TURN)] {
             let name = format!("block_{what}{order}");

@@ -3,6 +3,7 @@
 use super::*;
 use crate::effort;
 use crate::team::testing::team;
+use matrixmultiply::dgemm;
 use proptest::prelude::*;
 
 /// Fills with small whole numbers: products and sums are exact in both types, in any order.
@@ -179,25 +180,11 @@ fn products_agree_with_another_library() {
     let a: Vec<f64> = (0..rows * depth).map(number).collect();
     let b: Vec<f64> = (0..depth * columns).map(|place| number(place + 5)).collect();
     let mut wanted = vec![0.0_f64; rows * columns];
-    let stride = |rows: usize| isize::try_from(rows).unwrap();
+    let [of_a, of_b] = [rows, depth].map(|rows| isize::try_from(rows).unwrap());
+    let to = wanted.as_mut_ptr();
     // SAFETY: the vectors have the sizes and strides of the matrices; only `wanted` is written.
     unsafe {
-        matrixmultiply::dgemm(
-            rows,
-            depth,
-            columns,
-            1.0,
-            a.as_ptr(),
-            1,
-            stride(rows),
-            b.as_ptr(),
-            1,
-            stride(depth),
-            0.0,
-            wanted.as_mut_ptr(),
-            1,
-            stride(rows),
-        );
+        dgemm(rows, depth, columns, 1.0, a.as_ptr(), 1, of_a, b.as_ptr(), 1, of_b, 0.0, to, 1, of_a);
     }
     let mut team = team(2);
     for isa in isas().filter(|isa| isa.available().is_ok()) {

@@ -329,9 +329,7 @@ mod tests {
     #[test]
     fn without_names_of_channels_each_module_may_have_one() -> Result<(), Fault> {
         let mut machine = xeon(|slot| slot < 4)?;
-        for module in machine.memory.modules.iter_mut().flatten() {
-            module.channel = None;
-        }
+        machine.memory.modules.iter_mut().flatten().for_each(|module| module.channel = None);
         let limit = channel_limits(&machine, &on(1))?.remove(0);
         assert_eq!(limit.inputs[0].value, 2.0, "four modules, two sockets");
         assert!(limit.reason.is_some_and(|why| why.contains("does not name channels")));
@@ -352,9 +350,7 @@ mod tests {
         machine.virtualisation.is_virtual = None;
         assert!(reason(&machine).starts_with(made_up));
         machine.virtualisation.is_virtual = Some(false);
-        for module in machine.memory.modules.iter_mut().flatten() {
-            module.megatransfers = None;
-        }
+        machine.memory.modules.iter_mut().flatten().for_each(|module| module.megatransfers = None);
         assert!(reason(&machine).contains("lacks the width or the speed"));
         machine.memory.modules = None;
         assert_eq!(reason(&machine), "of the whole socket with all channels filled; it is unknown which are");

@@ -46,6 +46,12 @@ fn waited<F: AsFd>(ring: &mut Ring<F>, wanted: usize) -> Vec<Completion> {
     done
 }
 
+/// Performs one request.
+fn performed<F: AsFd>(ring: &mut Ring<F>, request: Request) -> Result<usize, Errno> {
+    ring.push(request).expect("push");
+    waited(ring, 1)[0].outcome
+}
+
 #[test]
 fn writes_arrive_where_they_were_sent_and_a_data_sync_completes() {
     let file = tempfile::tempfile().expect("temporary file");
@@ -57,8 +63,7 @@ fn writes_arrive_where_they_were_sent_and_a_data_sync_completes() {
     let mut done = waited(&mut ring, 2);
     done.sort_by_key(|finished| finished.request.slot);
     assert_eq!(done.iter().map(|finished| finished.outcome).collect::<Vec<_>>(), [Ok(512), Ok(256)]);
-    ring.push(Request { op: RequestKind::DataSync, ..read(0, 0, 0) }).expect("push");
-    assert_eq!(waited(&mut ring, 1)[0].outcome, Ok(0));
+    assert_eq!(performed(&mut ring, Request { op: RequestKind::DataSync, ..read(0, 0, 0) }), Ok(0));
     let mut expected = vec![0_u8; 1024];
     expected[..256].fill(0x5A);
     expected[512..].fill(0xA5);
@@ -92,14 +97,11 @@ fn a_pipe_nobody_writes_to_keeps_the_whole_depth_in_flight_until_it_is_written()
     }
     ring.submit().expect("submit");
     assert_eq!(ring.slots.in_flight, 4);
-    let mut done = Vec::new();
-    ring.wait(0, &mut done).expect("wait");
-    assert_eq!(done, []);
+    assert_eq!(waited(&mut ring, 0), []);
     for _ in 0..4 {
         rustix::io::write(&writer, &[7; 8]).expect("write");
     }
-    ring.wait(4, &mut done).expect("wait");
-    assert_eq!(done.iter().filter(|finished| finished.outcome == Ok(8)).count(), 4);
+    assert_eq!(waited(&mut ring, 4).iter().filter(|finished| finished.outcome == Ok(8)).count(), 4);
 }
 
 #[test]
@@ -109,8 +111,7 @@ fn a_descriptor_without_the_right_reports_ebadf_and_a_directory_eisdir() {
     let directory = File::open(std::env::temp_dir()).expect("open");
     for (file, errno) in [(write_only, Errno::BADF), (directory, Errno::ISDIR)] {
         let Some(mut ring) = ring(file, 1, 512) else { return };
-        ring.push(read(0, 0, 512)).expect("push");
-        assert_eq!(waited(&mut ring, 1)[0].outcome, Err(errno));
+        assert_eq!(performed(&mut ring, read(0, 0, 512)), Err(errno));
     }
 }
 
@@ -173,8 +174,7 @@ fn many_buffers_are_registered_or_it_says_why_not() {
     if std::env::var_os(LITTLE_MEMLOCK).is_some() {
         assert!(ring.granted().buffers.is_err(), "64 MiB were locked under a limit of 64 KiB");
     }
-    ring.push(read(63, 0, 4096)).expect("push");
-    assert_eq!(waited(&mut ring, 1)[0].outcome, Ok(4096));
+    assert_eq!(performed(&mut ring, read(63, 0, 4096)), Ok(4096));
     let buffer = ring.buffer(63).expect("idle");
     assert!(buffer[..4096].iter().enumerate().all(|(i, byte)| *byte == byte_at(i)));
 }
@@ -248,8 +248,7 @@ proptest! {
             ring.push(Request { start, ..read(slot, offset as u64, end - start) })?;
             expected.push((end - start).min(16_384_usize.saturating_sub(offset)));
         }
-        let mut done = Vec::new();
-        ring.wait(requests.len(), &mut done)?;
+        let done = waited(&mut ring, requests.len());
         prop_assert_eq!((done.len(), ring.slots.in_flight), (requests.len(), 0));
         for finished in done {
             let Request { slot, offset, start, .. } = finished.request;
@@ -270,16 +269,11 @@ proptest! {
 fn several_files_are_told_apart_and_one_that_is_not_there_is_refused() {
     let files = vec![patterned(8192), tempfile::tempfile().expect("temporary file")];
     let Some(mut ring) = available(Ring::on(files, 2, 4096, Polling::default())) else { return };
-    let mut done = Vec::new();
-    ring.push(read(0, 4096, 4096)).expect("push");
-    ring.wait(1, &mut done).expect("wait");
-    for op in [RequestKind::Write, RequestKind::WriteThrough] {
-        ring.push(Request { op, file: 1, ..read(0, 0, 4096) }).expect("push");
-        ring.wait(1, &mut done).expect("wait");
+    let written = |op| Request { op, file: 1, ..read(0, 0, 4096) };
+    let writes = [RequestKind::Write, RequestKind::WriteThrough].map(written);
+    for request in [read(0, 4096, 4096), writes[0], writes[1], Request { file: 1, ..read(1, 0, 4096) }] {
+        assert_eq!(performed(&mut ring, request), Ok(4096), "{request:?}");
     }
-    ring.push(Request { file: 1, ..read(1, 0, 4096) }).expect("push");
-    ring.wait(1, &mut done).expect("wait");
-    assert!(done.iter().all(|finished| finished.outcome == Ok(4096)), "{done:?}");
     let copied = ring.buffer(1).expect("idle");
     assert!(copied.iter().enumerate().all(|(i, &byte)| byte == byte_at(4096 + i)));
     assert_eq!(ring.push(Request { file: 2, ..read(0, 0, 1) }), Err(RingError::File { file: 2, files: 2 }));
@@ -288,15 +282,11 @@ fn several_files_are_told_apart_and_one_that_is_not_there_is_refused() {
 #[test]
 fn trimmed_bytes_read_as_zeros_and_count_as_moved() {
     let Some(mut ring) = ring(patterned(16_384), 1, 4096) else { return };
-    let mut done = Vec::new();
-    ring.push(Request { op: RequestKind::Trim, ..read(0, 4096, 4096) }).expect("push");
-    ring.wait(1, &mut done).expect("wait");
-    if done[0].outcome == Err(Errno::OPNOTSUPP) {
+    let trimmed = performed(&mut ring, Request { op: RequestKind::Trim, ..read(0, 4096, 4096) });
+    if trimmed == Err(Errno::OPNOTSUPP) {
         return;
     }
-    assert_eq!(done[0].outcome, Ok(4096));
-    ring.push(read(0, 4096, 4096)).expect("push");
-    ring.wait(1, &mut done).expect("wait");
+    assert_eq!((trimmed, performed(&mut ring, read(0, 4096, 4096))), (Ok(4096), Ok(4096)));
     assert!(ring.buffer(0).expect("idle").iter().all(|&byte| byte == 0));
 }
 
@@ -321,17 +311,11 @@ fn waiting_within_a_time_ends_without_a_completion_and_finds_one_that_is_there()
 fn a_ring_whose_submissions_are_polled_reads_the_same() {
     let polling = Polling { submission: true, completion: false };
     for _ in 0..20 {
-        let mut ring = match Ring::on(vec![patterned(1 << 16)], 4, 4096, polling) {
-            Ok(ring) => ring,
-            Err(RingError::Unavailable(_)) => return,
-            Err(other) => panic!("{other}"),
-        };
-        let mut done = Vec::new();
+        let Some(mut ring) = available(Ring::on(vec![patterned(1 << 16)], 4, 4096, polling)) else { return };
         for slot in 0..4 {
             ring.push(read(slot, slot as u64 * 8192, 4096)).expect("push");
         }
-        ring.wait(4, &mut done).expect("wait");
-        assert_eq!(done.len(), 4);
+        assert_eq!(waited(&mut ring, 4).len(), 4);
         for slot in 0..4 {
             let buffer = ring.buffer(slot).expect("idle");
             assert!(buffer.iter().enumerate().all(|(i, &byte)| byte == byte_at(slot * 8192 + i)));
