@@ -84,6 +84,17 @@ pub fn layer(name: &str, kind: DiskKind) -> DeviceLayer {
     DeviceLayer { name: name.to_owned(), kind, detail: None, medium: None }
 }
 
+/// Returns the lines of a tree with a virtual block device.
+pub fn virtual_device(name: &str, number: &str) -> String {
+    format!(
+        "sys/dev/block/{number} -> ../../devices/virtual/block/{name}\n\
+         sys/class/block/{name} -> ../../devices/virtual/block/{name}\n\
+         sys/block/{name} -> ../devices/virtual/block/{name}\n\
+         sys/devices/virtual/block/{name}/dev = {number}\n\
+         sys/devices/virtual/block/{name}/holders/\n"
+    )
+}
+
 /// Returns a file system of this type, mounted at `/mnt` from `/dev/x`.
 pub fn mounted(fs_type: &str) -> MountedFileSystem {
     MountedFileSystem {

@@ -1,5 +1,5 @@
 use super::disk::DiskKind;
-use super::fixture::{Fixture, entries, tree_file};
+use super::fixture::{Fixture, entries, tree_file, virtual_device};
 use super::storage::Medium;
 use super::*;
 use proptest::prelude::*;
@@ -149,25 +149,16 @@ const STACKS: &str = "\
     proc/self/mountinfo = 29 20 252:0 / /zram rw - ext4 /dev/zram0 rw\n\
     proc/self/mountinfo = 30 20 43:0 / /nbd rw - ext4 /dev/nbd0 rw\n";
 
-fn plain_device(name: &str, number: &str) -> String {
-    let place = format!("sys/devices/virtual/block/{name}");
-    format!(
-        "{place}/dev = {number}\n{place}/size = 2048\nsys/block/{name} -> ../devices/virtual/block/{name}\n\
-         sys/class/block/{name} -> ../../devices/virtual/block/{name}\n\
-         sys/dev/block/{number} -> ../../devices/virtual/block/{name}\n"
-    )
-}
-
 #[test]
 fn files_in_memory_and_on_several_devices_are_named() {
     let mut tree = STACKS.to_owned();
     for (name, number) in [("sda", "8:0"), ("sdb", "8:16"), ("zram0", "252:0"), ("nbd0", "43:0")] {
-        tree += &plain_device(name, number);
+        tree += &virtual_device(name, number);
     }
     for (name, number, backing) in
         [("loop1", "7:1", "/run/image"), ("loop2", "7:2", "/cdrom.squashfs"), ("loop3", "7:3", "/nfs/image")]
     {
-        tree += &plain_device(name, number);
+        tree += &virtual_device(name, number);
         tree += &format!("sys/devices/virtual/block/{name}/loop/backing_file = {backing}\n");
     }
     let fixture = Fixture::unpack(&tree).unwrap();

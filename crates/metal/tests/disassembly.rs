@@ -385,14 +385,8 @@ fn blocks_of_a_few_bytes_are_one_access_of_that_width_each() {
     const BLOCKS_A_TURN: usize = 16;
     const PLACES_A_TURN: usize = 8;
     // Keeps them in this program.
-    let shape = BlockShape {
-        op: BlockOp::Read,
-        order: BlockTraversal::Random,
-        block: 8,
-        bytes: 4096,
-        pages: Pages::Small,
-        seed: 1,
-    };
+    let (op, order, pages) = (BlockOp::Read, BlockTraversal::Random, Pages::Small);
+    let shape = BlockShape { op, order, block: 8, bytes: 4096, pages, seed: 1 };
     let mut region = Region::new(shape).unwrap();
     region.draw(600);
     assert_eq!(region.work(block::candidates(shape.op, shape.block)[0]), 600);

@@ -408,12 +408,7 @@ mod tests {
             "BM_a",
             1,
         ),
-        (
-            "criterion",
-            r#"{"sampling_mode": "Linear", "iters": [1.0, 2.0], "times": [10.0, 20.0]}"#,
-            "samples",
-            2,
-        ),
+        ("criterion", r#"{"sampling_mode": "Linear", "iters": [1, 2], "times": [10.0, 20.0]}"#, "samples", 2),
     ];
 
     #[test]

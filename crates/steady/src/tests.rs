@@ -208,21 +208,12 @@ fn another_machine_is_named_by_what_differs() {
 
 #[test]
 fn a_level_counts_beyond_its_noise_only() {
-    let change = |before, after| {
-        let level = ProbeLevel {
-            name: "memory read bandwidth".to_owned(),
-            unit: "B/s".to_owned(),
-            higher_is_better: true,
-            noise: 0.2,
-            before: Some(before),
-            after,
-        };
-        level.loss(level.before, level.after)
-    };
-    assert_eq!(change(10.0, Some(8.1)), None);
-    assert_eq!(change(10.0, None), None);
-    assert_eq!(change(10.0, Some(20.0)), None);
-    let change = change(10.0, Some(5.0)).unwrap();
+    let (name, unit) = ("memory read bandwidth".to_owned(), "B/s".to_owned());
+    let (before, after) = (Some(10.0), None);
+    let level = ProbeLevel { name, unit, higher_is_better: true, noise: 0.2, before, after };
+    let change = |after| level.loss(before, after);
+    assert_eq!([Some(8.1), None, Some(20.0)].map(change), [None, None, None]);
+    let change = change(Some(5.0)).unwrap();
     assert!((change.loss - 0.5).abs() < 1e-12);
     let (answer, line) = summary(&[verdict(&quiet(2.0))], ("", &[], &[]), &[change]);
     assert_eq!(answer, SteadyAnswer::Disturbed);

@@ -124,17 +124,9 @@ mod tests {
         let unwound = std::panic::catch_unwind(|| on_node(0, || std::panic::resume_unwind(Box::new(()))));
         assert!(unwound.is_err());
         let mut mode = -1 as libc::c_int;
+        let (mask, address) = (ptr::null_mut::<u64>(), ptr::null::<u8>());
         // SAFETY: get_mempolicy(2) without flags, mask and address writes one integer.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_get_mempolicy,
-                &raw mut mode,
-                ptr::null_mut::<u64>(),
-                0,
-                ptr::null::<u8>(),
-                0,
-            )
-        };
+        let result = unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, mask, 0, address, 0) };
         if result == 0 {
             assert_eq!(mode, libc::MPOL_DEFAULT);
         }

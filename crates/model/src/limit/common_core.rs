@@ -49,13 +49,8 @@ mod tests {
         machine.cpu.allowed = "0-3".parse().expect("CPUs");
         machine.cpu.hidden_siblings = hidden.iter().map(|cpus| cpus.parse().expect("CPUs")).collect();
         let case = Case::of("cpu.peak").with_count("threads", 4);
-        let question = Question {
-            machine: &machine,
-            case: &case,
-            metric: "rate",
-            samples: &[],
-            evidence: LimitEvidence::default(),
-        };
+        let (machine, case, evidence) = (&machine, &case, LimitEvidence::default());
+        let question = Question { machine, case, metric: "rate", samples: &[], evidence };
         let derived = |question: &Question<'_>| -> Result<Limit, ()> {
             let pairs = question.machine.cpu.hidden_siblings.len() as f64;
             Ok(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 4.0 - pairs, "cores", Vec::new()))

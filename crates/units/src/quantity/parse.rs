@@ -368,14 +368,8 @@ mod tests {
         assert!(rate.as_ref().is_ok_and(|r| *r > 0.0 && r.is_finite()) || rate.is_err());
         let share = parse_share(text);
         assert!(share.as_ref().is_ok_and(|s| (0.0..=1.0).contains(s)) || share.is_err());
-        let errors = [
-            parse_size(text).err(),
-            parse_count(text).err(),
-            parse_duration(text).err(),
-            rate.err(),
-            share.err(),
-        ];
-        for error in errors.into_iter().flatten() {
+        let errors = [parse_size(text).err(), parse_count(text).err(), parse_duration(text).err()];
+        for error in errors.into_iter().chain([rate.err(), share.err()]).flatten() {
             assert_eq!(error.to_string().lines().count(), 1);
         }
     }

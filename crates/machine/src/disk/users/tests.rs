@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::disk::openers;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, virtual_device as device};
 
 mod hidden;
 
@@ -45,17 +45,6 @@ const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 16 };
 const PARTED: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
 const PARTITION: DeviceNumber = DeviceNumber { major: 8, minor: 1 };
 const LOOP: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
-
-/// Returns the lines of a tree with a virtual block device.
-fn device(name: &str, number: &str) -> String {
-    format!(
-        "sys/dev/block/{number} -> ../../devices/virtual/block/{name}\n\
-         sys/class/block/{name} -> ../../devices/virtual/block/{name}\n\
-         sys/block/{name} -> ../devices/virtual/block/{name}\n\
-         sys/devices/virtual/block/{name}/dev = {number}\n\
-         sys/devices/virtual/block/{name}/holders/\n"
-    )
-}
 
 fn loop3(path: &str) -> String {
     device("loop3", "7:3") + &format!("sys/devices/virtual/block/loop3/loop/backing_file = {path}\n")
@@ -219,8 +208,8 @@ fn volumes_of_one_manager_keep_apart_and_others_do_not() {
     const DM: DeviceNumber = DeviceNumber { major: 253, minor: 0 };
     let two = format!("{}{}", built("dm-0", "253:0", &[SDB]), built("dm-1", "253:1", &[SDB]));
     let mount = "proc/self/mountinfo = 5 1 253:1 / /home rw - ext4 /dev/dm-1 rw\n";
+    let uuid = |dm: &str, uuid: &str| format!("sys/devices/virtual/block/{dm}/dm/uuid = {uuid}\n");
     let with = |one: &str, other: &str| {
-        let uuid = |dm: &str, uuid: &str| format!("sys/devices/virtual/block/{dm}/dm/uuid = {uuid}\n");
         reported(&format!("{two}{mount}{}{}", uuid("dm-0", one), uuid("dm-1", other)), DM)
     };
     assert_eq!(with(&format!("LVM-{GROUP}1"), &format!("LVM-{GROUP}2")), "");
@@ -233,8 +222,7 @@ fn volumes_of_one_manager_keep_apart_and_others_do_not() {
     }
     // A snapshot and its origin share blocks of the origin; thin volumes share only the pool.
     for (pool, users) in [("-real", true), ("-tpool", false)] {
-        let uuid =
-            |dm: &str, end: &str| format!("sys/devices/virtual/block/{dm}/dm/uuid = LVM-{GROUP}{end}\n");
+        let uuid = |dm: &str, end: &str| uuid(dm, &format!("LVM-{GROUP}{end}"));
         let layer = built("dm-2", "253:2", &[SDB]);
         let above = built("dm-0", "253:0", &["virtual/block/dm-2"])
             + &built("dm-1", "253:1", &["virtual/block/dm-2"]);

@@ -38,6 +38,10 @@ fn name(cpu: &Cpu) -> String {
     Core::seen(cpu, false, 0).unwrap().name
 }
 
+fn fma_per_cycle(cpu: &Cpu, bits: u32) -> Result<f64, String> {
+    Core::seen(cpu, false, 0).unwrap().per_cycle(rate::FMA, bits, cpu)
+}
+
 #[test]
 fn every_row_parses_and_is_plausible_and_has_a_source() {
     let table = table().unwrap();
@@ -119,35 +123,31 @@ fn no_chip_has_two_rows_and_ranges_run_upwards() {
 
 #[test]
 fn chips_are_found_by_family_and_model() {
-    for (vendor, family, model, wanted) in [
-        (AMD, 23, 49, "Zen 2"),
-        (AMD, 25, 1, "Zen 3"),
-        (AMD, 25, 17, "Zen 4"),
-        (AMD, 25, 97, "Zen 4"),
-        (AMD, 26, 2, "Zen 5"),
-        (AMD, 26, 17, "Zen 5"),
-        (AMD, 26, 68, "Zen 5"),
-        (AMD, 26, 36, "Zen 5 (256-bit)"),
-        (AMD, 25, 160, "Zen 4"),
-        (INTEL, 6, 62, "Ivy Bridge"),
-        (INTEL, 6, 63, "Haswell"),
-        (INTEL, 6, 79, "Broadwell"),
-        (INTEL, 6, 158, "Skylake"),
-        (INTEL, 6, 85, "Skylake-SP"),
-        (INTEL, 6, 106, "Ice Lake-SP"),
-        (INTEL, 6, 126, "Ice Lake"),
-        (INTEL, 6, 143, "Sapphire Rapids"),
-        (INTEL, 6, 173, "Granite Rapids"),
-        (INTEL, 6, 175, "Sierra Forest"),
-        (INTEL, 6, 190, "Alder Lake-N"),
-        (INTEL, 6, 0x25, "Westmere"),
-        (INTEL, 6, 0x2d, "Sandy Bridge"),
-        (INTEL, 6, 0xd7, "Golden Cove (Bartlett Lake)"),
-        (AMD, 26, 0x70, "Zen 5"),
-        (AMD, 26, 0x60, "Zen 5 (256-bit)"),
-        ("HygonGenuine", 24, 1, "Hygon Dhyana"),
+    for (vendor, family, models, wanted) in [
+        (AMD, 23, &[49][..], "Zen 2"),
+        (AMD, 25, &[1], "Zen 3"),
+        (AMD, 25, &[17, 97, 160], "Zen 4"),
+        (AMD, 26, &[2, 17, 68, 0x70], "Zen 5"),
+        (AMD, 26, &[36, 0x60], "Zen 5 (256-bit)"),
+        (INTEL, 6, &[62], "Ivy Bridge"),
+        (INTEL, 6, &[63], "Haswell"),
+        (INTEL, 6, &[79], "Broadwell"),
+        (INTEL, 6, &[158], "Skylake"),
+        (INTEL, 6, &[85], "Skylake-SP"),
+        (INTEL, 6, &[106], "Ice Lake-SP"),
+        (INTEL, 6, &[126], "Ice Lake"),
+        (INTEL, 6, &[143], "Sapphire Rapids"),
+        (INTEL, 6, &[173], "Granite Rapids"),
+        (INTEL, 6, &[175], "Sierra Forest"),
+        (INTEL, 6, &[190], "Alder Lake-N"),
+        (INTEL, 6, &[0x25], "Westmere"),
+        (INTEL, 6, &[0x2d], "Sandy Bridge"),
+        (INTEL, 6, &[0xd7], "Golden Cove (Bartlett Lake)"),
+        ("HygonGenuine", 24, &[1], "Hygon Dhyana"),
     ] {
-        assert_eq!(name(&x86(vendor, family, model, 1)), wanted);
+        for model in models {
+            assert_eq!(name(&x86(vendor, family, *model, 1)), wanted, "{model}");
+        }
     }
     assert_eq!(name(&arm(0xd0c)), "Neoverse N1");
     assert_eq!(name(&arm(0xd4f)), "Neoverse V2");
@@ -158,25 +158,19 @@ fn chips_are_found_by_family_and_model() {
 
 #[test]
 fn rates_by_width() {
-    let zen4 = x86(AMD, 25, 17, 1);
-    let row = Core::seen(&zen4, false, 0).unwrap();
-    let rates = [128, 256, 512].map(|bits| row.per_cycle(rate::FMA, bits, &zen4));
-    assert_eq!(rates, [Ok(2.0), Ok(2.0), Ok(1.0)]);
-    let (v1, v2) = (arm(0xd40), arm(0xd4f));
-    let row = |cpu| Core::seen(cpu, false, 0).unwrap();
-    let rates = [128, 256].map(|bits| row(&v1).per_cycle(rate::FMA, bits, &v1));
-    assert_eq!(rates, [Ok(4.0), Ok(2.0)]);
-    assert!(row(&v2).per_cycle(rate::FMA, 256, &v2).is_err());
-    let haswell = x86(INTEL, 6, 63, 2);
-    let error = Core::seen(&haswell, false, 0).unwrap().per_cycle(rate::FMA, 512, &haswell).unwrap_err();
-    assert_eq!(error.to_string(), "the rate of 512-bit FMA of Haswell is not known");
+    let zen4 = [128, 256, 512].map(|bits| fma_per_cycle(&x86(AMD, 25, 17, 1), bits));
+    assert_eq!(zen4, [Ok(2.0), Ok(2.0), Ok(1.0)]);
+    assert_eq!([128, 256].map(|bits| fma_per_cycle(&arm(0xd40), bits)), [Ok(4.0), Ok(2.0)]);
+    assert!(fma_per_cycle(&arm(0xd4f), 256).is_err());
+    let error = fma_per_cycle(&x86(INTEL, 6, 63, 2), 512).unwrap_err();
+    assert_eq!(error, "the rate of 512-bit FMA of Haswell is not known");
 }
 
 #[test]
 fn skylake_sp_tells_its_units_only_by_its_name() {
     let rate = |model_name: Option<&str>| {
-        let cpu = Cpu { model_name: model_name.map(str::to_owned), ..x86(INTEL, 6, 85, 7) };
-        Core::seen(&cpu, false, 0).unwrap().per_cycle(rate::FMA, 512, &cpu)
+        let model_name = model_name.map(str::to_owned);
+        fma_per_cycle(&Cpu { model_name, ..x86(INTEL, 6, 85, 7) }, 512)
     };
     assert_eq!(rate(Some("Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz")), Ok(2.0));
     assert_eq!(rate(Some("Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz")), Ok(2.0));
