@@ -506,11 +506,9 @@ mod tests {
             at: kept.probes[200].at - 10.0,
             ..kept.sessions[0].clone()
         });
+        let quota = "17:15:00 UTC and 2026-11-26 17:20:00 UTC: none before, 0.500 CPUs after";
         for (code, parts) in [
-            (
-                "quota-changed",
-                &["17:15:00 UTC and 2026-11-26 17:20:00 UTC: none before, 0.500 CPUs after"][..],
-            ),
+            ("quota-changed", &[quota][..]),
             ("stolen-over-time", &["gave 5.2 % of the CPU time to others (steal), 30 % at most"]),
             ("temperature", &["between 50.0 and 80.0 °C"]),
             ("no-figure", &["1 of 288 probes had a case that failed", "no answer"]),

@@ -105,11 +105,8 @@ mod tests {
     fn the_clock_in_a_name_is_read_exactly() {
         assert_eq!(clock_in_name("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz"), Some(2_100_000_000));
         assert_eq!(clock_in_name("Intel(R) Core(TM) i7-8086K CPU @ 4.00GHz"), Some(4_000_000_000));
-        for name in
-            ["AMD EPYC 7543 32-Core Processor", "x @ GHz", "x @ 2.1GHz", "x @ +2.10GHz", "x @ 0.00GHz"]
-        {
-            assert_eq!(clock_in_name(name), None, "{name}");
-        }
-        assert_eq!(clock_in_name("x @ 99999999999999999999.10GHz"), None);
+        let unknown = ["AMD EPYC 7543 32-Core Processor", "x @ GHz", "x @ 2.1GHz", "x @ +2.10GHz"];
+        assert_eq!(unknown.map(clock_in_name), [None; 4]);
+        assert_eq!(["x @ 0.00GHz", "x @ 99999999999999999999.10GHz"].map(clock_in_name), [None; 2]);
     }
 }

@@ -197,14 +197,14 @@ fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_machine::fixture::{Fault, Fixture, Slot, table};
+    use plimsoll_machine::fixture::{Fixture, Slot, table};
 
     use super::*;
 
     const TABLE: &str = "sys/firmware/dmi/tables/DMI";
     const SPEED: u16 = 2666;
 
-    fn xeon(filled: impl Fn(usize) -> bool) -> Result<Machine, Fault> {
+    fn xeon(filled: impl Fn(usize) -> bool) -> Machine {
         let bank = |slot: u8| format!("P{} CHANNEL {}", slot / 12, (b'A' + slot % 12 / 2) as char);
         let names: Vec<(String, String)> =
             (0..24).map(|slot| (format!("DIMM {}", slot % 2), bank(slot))).collect();
@@ -213,11 +213,11 @@ mod tests {
             .enumerate()
             .map(|(slot, (name, bank))| (name.as_str(), bank.as_str(), filled(slot).then_some((32, SPEED))))
             .collect();
-        let fixture = Fixture::open("xeon-gold-6230-2s")?;
-        fixture.write(TABLE, &table(&slots))?;
+        let fixture = Fixture::open("xeon-gold-6230-2s").unwrap();
+        fixture.write(TABLE, &table(&slots)).unwrap();
         let mut machine = fixture.machine();
         machine.virtualisation.is_virtual = Some(false);
-        Ok(machine)
+        machine
     }
 
     fn on(threads: u64) -> Case {
@@ -230,44 +230,42 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_counted_and_not_slots() -> Result<(), Fault> {
+    fn channels_are_counted_and_not_slots() {
         let channel = 8.0 * f64::from(SPEED) * 1e6;
         let maximum = (Some(6.0 * 8.0 * 2933e6), LimitSource::Rated);
-        let full = xeon(|_| true)?;
+        let full = xeon(|_| true);
         assert_eq!(full.memory.modules.as_ref().map(Vec::len), Some(24));
         assert_eq!(values(&full, 1), [(Some(6.0 * channel), LimitSource::Derived), maximum]);
-        let one_each = xeon(|slot| slot % 2 == 0)?;
+        let one_each = xeon(|slot| slot % 2 == 0);
         assert_eq!(values(&one_each, 1), values(&full, 1), "a second module on a channel adds nothing");
-        let half = xeon(|slot| slot % 4 == 0)?;
+        let half = xeon(|slot| slot % 4 == 0);
         assert_eq!(values(&half, 1)[0].0, Some(3.0 * channel));
         let mut both = half.clone();
         both.cpu.allowed = both.cpu.online.clone();
         assert_eq!(values(&both, 40)[0].0, Some(6.0 * channel), "threads on both sockets");
-        let one_node = channel_limits(&both, &on(40).with_count("node", 1))?;
+        let one_node = channel_limits(&both, &on(40).with_count("node", 1)).unwrap();
         assert_eq!(one_node[0].value, Some(3.0 * channel), "memory of one node is on one socket");
-        let uneven = xeon(|slot| slot < 2 || slot == 12 || slot == 14)?;
+        let uneven = xeon(|slot| slot < 2 || slot == 12 || slot == 14);
         assert_eq!(values(&uneven, 1)[0].0, Some(3.0 * channel), "nothing tells which socket has two");
-        Ok(())
     }
 
     #[test]
-    fn modules_that_are_faster_than_the_row_of_the_chip_count() -> Result<(), Fault> {
-        let mut fast = xeon(|_| true)?;
+    fn modules_that_are_faster_than_the_row_of_the_chip_count() {
+        let mut fast = xeon(|_| true);
         fast.memory.modules.iter_mut().flatten().for_each(|module| module.megatransfers = Some(3600));
         assert_eq!(values(&fast, 1), [(Some(6.0 * 8.0 * 3600e6), LimitSource::Derived)]);
         fast.memory.modules.iter_mut().flatten().for_each(|module| module.channel = None);
         assert_eq!(values(&fast, 1).len(), 2);
-        Ok(())
     }
 
     #[test]
-    fn a_guests_sockets_are_a_fact_that_a_figure_can_refute() -> Result<(), Fault> {
-        let mut machine = xeon(|_| true)?;
-        let of_firmware = channel_limits(&machine, &on(1))?.remove(0).fact.map(|fact| fact.text);
+    fn a_guests_sockets_are_a_fact_that_a_figure_can_refute() {
+        let mut machine = xeon(|_| true);
+        let of_firmware = channel_limits(&machine, &on(1)).unwrap().remove(0).fact.map(|fact| fact.text);
         assert_eq!(of_firmware.as_deref(), Some("what the firmware says of the memory"));
         for is_virtual in [Some(true), None] {
             machine.virtualisation.is_virtual = is_virtual;
-            let limit = channel_limits(&machine, &on(1))?.remove(0);
+            let limit = channel_limits(&machine, &on(1)).unwrap().remove(0);
             let fact = limit.fact.clone().map(|fact| fact.text).unwrap_or_default();
             assert!(fact.starts_with("1 socket of 6 memory channels ("), "{fact}");
             let half = multiply_limit(limit, 0.5, &[], "× share");
@@ -277,23 +275,21 @@ mod tests {
             cpu.package = u32::try_from(number).ok();
         }
         machine.cpu.allowed = machine.cpu.online.clone();
-        let limit = channel_limits(&machine, &on(40))?.remove(0);
+        let limit = channel_limits(&machine, &on(40)).unwrap().remove(0);
         assert_eq!(limit.value, Some(2.0 * 6.0 * 8.0 * 2933e6));
-        Ok(())
     }
 
     #[test]
-    fn cpus_that_are_off_are_no_sockets() -> Result<(), Fault> {
-        let machine = Fixture::open("smt-off-at-run-time")?.machine();
+    fn cpus_that_are_off_are_no_sockets() {
+        let machine = Fixture::open("smt-off-at-run-time").unwrap().machine();
         let socket = 8.0 * 8.0 * 4800e6;
         assert_eq!(values(&machine, 1), [(Some(socket), LimitSource::Rated)]);
         let threads = machine.cpu.allowed.len() as u64;
         assert_eq!(values(&machine, threads), [(Some(2.0 * socket), LimitSource::Rated)]);
-        Ok(())
     }
 
     #[test]
-    fn a_guest_may_have_memory_of_sockets_that_it_is_not_shown() -> Result<(), Fault> {
+    fn a_guest_may_have_memory_of_sockets_that_it_is_not_shown() {
         for (name, least) in [
             ("two-sockets-shown-as-one-8163", 150.9),
             ("two-sockets-shown-as-one-8570", 386.0),
@@ -301,49 +297,46 @@ mod tests {
             ("two-sockets-shown-as-one-ivy-bridge", 90.0),
             ("wsl2-two-sockets-as-one", 153.6),
         ] {
-            let machine = Fixture::open(name)?.machine();
+            let machine = Fixture::open(name).unwrap().machine();
             let threads = machine.cpu.allowed.len() as u64;
             for (value, _) in values(&machine, threads) {
                 assert!(value.is_some_and(|value| value >= least * 1e9), "{name}: {value:?}");
             }
         }
-        let mut nitro = Fixture::open("two-sockets-shown-as-one-haswell")?.machine();
+        let mut nitro = Fixture::open("two-sockets-shown-as-one-haswell").unwrap().machine();
         nitro.virtualisation.hypervisor = Some(NITRO.to_owned());
         assert_eq!(values(&nitro, 1)[0].0, Some(4.0 * 8.0 * 2133e6));
         nitro.cpu.cores = Some(40);
         assert_eq!(values(&nitro, 1)[0].0, Some(3.0 * 4.0 * 8.0 * 2133e6));
-        Ok(())
     }
 
     #[test]
-    fn memory_without_cpus_is_on_no_sockets_channels() -> Result<(), Fault> {
-        let mut machine = xeon(|_| true)?;
-        let node = machine.memory.nodes.last_mut().ok_or("no node")?;
+    fn memory_without_cpus_is_on_no_sockets_channels() {
+        let mut machine = xeon(|_| true);
+        let node = machine.memory.nodes.last_mut().unwrap();
         node.cpus = plimsoll_machine::CpuSet::default();
         let id = node.id as u64;
         let why = channel_limits(&machine, &on(1).with_count("node", id)).unwrap_err();
         assert!(why.contains("has no CPUs"), "{why}");
-        Ok(())
     }
 
     #[test]
-    fn without_names_of_channels_each_module_may_have_one() -> Result<(), Fault> {
-        let mut machine = xeon(|slot| slot < 4)?;
+    fn without_names_of_channels_each_module_may_have_one() {
+        let mut machine = xeon(|slot| slot < 4);
         machine.memory.modules.iter_mut().flatten().for_each(|module| module.channel = None);
-        let limit = channel_limits(&machine, &on(1))?.remove(0);
+        let limit = channel_limits(&machine, &on(1)).unwrap().remove(0);
         assert_eq!(limit.inputs[0].value, 2.0, "four modules, two sockets");
         assert!(limit.reason.is_some_and(|why| why.contains("does not name channels")));
-        Ok(())
     }
 
     #[test]
-    fn what_a_hypervisor_makes_up_or_the_firmware_leaves_out_does_not_count() -> Result<(), Fault> {
+    fn what_a_hypervisor_makes_up_or_the_firmware_leaves_out_does_not_count() {
         let reason = |machine: &Machine| {
             let limits = channel_limits(machine, &on(1)).unwrap();
             assert_eq!((limits.len(), limits[0].source), (1, LimitSource::Rated));
             limits[0].reason.clone().unwrap_or_default()
         };
-        let mut machine = xeon(|_| true)?;
+        let mut machine = xeon(|_| true);
         machine.virtualisation.is_virtual = Some(true);
         let made_up = "of the whole socket with all channels filled (a hypervisor makes up what SMBIOS says)";
         assert!(reason(&machine).starts_with(made_up), "{}", reason(&machine));
@@ -354,6 +347,5 @@ mod tests {
         assert!(reason(&machine).contains("lacks the width or the speed"));
         machine.memory.modules = None;
         assert_eq!(reason(&machine), "of the whole socket with all channels filled; it is unknown which are");
-        Ok(())
     }
 }

@@ -281,10 +281,8 @@ mod tests {
                 assert_eq!(message.lines().count(), 1);
             }
         }
-        assert_eq!(
-            parse_count("0x").unwrap_err().to_string(),
-            "must be a whole number such as 32: '0x' is not a whole number"
-        );
+        let count = parse_count("0x").unwrap_err().to_string();
+        assert_eq!(count, "must be a whole number such as 32: '0x' is not a whole number");
     }
 
     #[test]

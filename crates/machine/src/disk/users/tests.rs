@@ -88,10 +88,12 @@ fn each_kind_of_user_is_named() {
     let held = built("dm-0", "253:0", &[SDB]);
     let mount = |line: &str| format!("proc/self/mountinfo = {line}\n");
     let sys = |line: &str| format!("{MOUNTS}sys/{line}\n");
+    let home = mount("5 1 253:0 / /home rw - ext4 /dev/dm-0 rw") + &held;
     let raid = built("md0", "9:0", &[SDB]) + &sys("devices/virtual/block/md0/md/level = raid1");
     let zram = device("zram0", "252:0") + &sys("devices/virtual/block/zram0/backing_dev = /dev/sdb");
     let bcachefs = sys(&format!("fs/bcachefs/77/dev-1/block -> ../../../../devices/{SDB}"));
     let nvme = sys("kernel/config/nvmet/subsystems/nqn/namespaces/1/device_path = /dev/sdb");
+    let scsi = sys("kernel/config/target/core/iblock_0/disk/udev_path = /dev/sdb");
     let rnbd = sys(&format!("class/rnbd-server/ctl/devices/sdb/block_dev -> ../../../../../devices/{SDB}"));
     let cases = [
         (mount("5 1 8:16 / /mnt rw - ext4 /dev/sdb rw"), "is mounted on /mnt"),
@@ -99,20 +101,14 @@ fn each_kind_of_user_is_named() {
         (sys("fs/btrfs/1234/devices/sdb = x"), "is part of the mounted btrfs 1234"),
         (bcachefs, "is part of the mounted bcachefs 77"),
         (sys("devices/virtual/block/dm-0/dm/name = vg-root") + &held, "is part of dm-0 (vg-root)"),
-        (
-            mount("5 1 253:0 / /home rw - ext4 /dev/dm-0 rw") + &held,
-            "is part of dm-0 (dm-0 is mounted on /home)",
-        ),
+        (home, "is part of dm-0 (dm-0 is mounted on /home)"),
         (raid, "is part of md0 (raid1)"),
         (sys(&format!("devices/{SDB}/bcache/")), "is registered with bcache"),
         (format!("{MOUNTS}proc/swaps = /dev/sdb partition 1 0 -2\n"), "is in use as swap"),
         (format!("{MOUNTS}{}", loop3("/dev/sdb")), "is what loop3 reads from"),
         (zram, "is what zram0 writes back to"),
         (nvme, "is exported by the NVMe target"),
-        (
-            sys("kernel/config/target/core/iblock_0/disk/udev_path = /dev/sdb"),
-            "is exported by the SCSI target",
-        ),
+        (scsi, "is exported by the SCSI target"),
         (sys("module/pstore_blk/parameters/blkdev = /dev/sdb"), "is where pstore keeps kernel messages"),
         (rnbd, "is exported by the RNBD server"),
     ];
@@ -150,21 +146,17 @@ fn what_is_behind_a_loop_device_is_looked_at_like_the_device() {
     let on = |path: &str| format!("{alone}{}", loop3(path));
     assert_eq!(reported(&on("/srv/other.img"), LOOP), "");
     let link = format!("{}srv/link.img -> disk.img\n", on("/srv/link.img"));
+    let shared = "reads from /srv/disk.img, which is what loop3 reads from";
     for tree in [on("/srv/disk.img"), link] {
-        assert_eq!(reported(&tree, LOOP), "reads from /srv/disk.img, which is what loop3 reads from");
+        assert_eq!(reported(&tree, LOOP), shared);
         let mounted = format!("{}proc/self/mountinfo = 5 1 7:3 / /mnt rw - ext4 /dev/loop3 rw\n", &tree);
-        assert_eq!(
-            reported(&mounted, LOOP),
-            "reads from /srv/disk.img, which is what loop3 reads from (loop3 is mounted on /mnt)"
-        );
+        assert_eq!(reported(&mounted, LOOP), format!("{shared} (loop3 is mounted on /mnt)"));
     }
+    let scsi = "sys/kernel/config/target/core/fileio_0/disk/udev_path = /srv/disk.img\n";
     let cases = [
         ("proc/self/mountinfo = 5 1 0:50 / /image rw - erofs /srv/disk.img rw\n", "is mounted on /image"),
         ("proc/swaps = /srv/disk.img file 1 0 -2\n", "is in use as swap"),
-        (
-            "sys/kernel/config/target/core/fileio_0/disk/udev_path = /srv/disk.img\n",
-            "is exported by the SCSI target",
-        ),
+        (scsi, "is exported by the SCSI target"),
     ];
     for (more, expected) in cases {
         let said = reported(&format!("{alone}{more}"), LOOP);

@@ -117,9 +117,8 @@ fn assert_listed(found: &BTreeSet<String>, listed: &BTreeSet<String>) {
 fn each_disagreement_with_another_source_is_listed() {
     let file = file();
     let mut found = BTreeSet::new();
-    for Compared { row, key, ours, source, theirs, .. } in
-        compared(&file).into_iter().filter(|one| !one.agrees())
-    {
+    let differing = compared(&file).into_iter().filter(|one| !one.agrees());
+    for Compared { row, key, ours, source, theirs, .. } in differing {
         found.insert(format!("{row} {key}: {ours}, {source} {theirs}"));
     }
     assert_listed(&found, &lines(&file.kept));
