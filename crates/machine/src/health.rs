@@ -3,8 +3,6 @@
 mod counters;
 mod energy;
 mod fault;
-#[cfg(test)]
-mod fixture;
 mod link;
 mod sensor;
 mod smart;

@@ -288,10 +288,11 @@ mod tests {
         Virtualisation::discover(&mut survey, &cpu)
     }
 
-    fn by_dmi(vendor: &str, product: &str) -> Option<String> {
-        let dmi = "sys/class/dmi/id";
-        discover(&format!("{dmi}/sys_vendor = {vendor}\n{dmi}/product_name = {product}\n")).hypervisor
+    fn dmi(vendor: &str, product: &str) -> String {
+        format!("sys/class/dmi/id/sys_vendor = {vendor}\nsys/class/dmi/id/product_name = {product}\n")
     }
+
+    const X86: &str = "proc/cpuinfo = vendor_id\\t: GenuineIntel\nproc/cpuinfo = flags\\t: fpu sse2";
 
     #[test]
     fn hypervisors_are_known_by_firmware() {
@@ -307,24 +308,20 @@ mod tests {
             ("Dell Inc.", "PowerEdge R650", None),
         ];
         for (vendor, product, hypervisor) in table {
-            assert_eq!(by_dmi(vendor, product).as_deref(), hypervisor, "{vendor} {product}");
+            let found = discover(&dmi(vendor, product)).hypervisor;
+            assert_eq!(found.as_deref(), hypervisor, "{vendor} {product}");
         }
     }
 
     #[test]
     fn clouds_with_bare_metal_are_known_by_the_processors_flag() {
-        let x86 = "proc/cpuinfo = vendor_id\\t: GenuineIntel\nproc/cpuinfo = flags\\t: fpu sse2";
         for product in CLOUDS_WITH_BARE_METAL {
-            let dmi = format!(
-                "\nsys/class/dmi/id/sys_vendor = A cloud\nsys/class/dmi/id/product_name = {product}\n"
-            );
-            let metal = discover(&format!("{x86}{dmi}"));
+            let dmi = dmi("A cloud", product);
+            let metal = discover(&format!("{X86}\n{dmi}"));
             assert_eq!((metal.is_virtual, metal.hypervisor), (Some(false), None), "{product}");
-            assert_eq!(discover(&format!("{x86} hypervisor{dmi}")).is_virtual, Some(true), "{product}");
+            assert_eq!(discover(&format!("{X86} hypervisor\n{dmi}")).is_virtual, Some(true), "{product}");
         }
-        let named = format!(
-            "{x86}\nsys/class/dmi/id/product_name = Standard PC\nsys/class/dmi/id/sys_vendor = QEMU\n"
-        );
+        let named = format!("{X86}\n{}", dmi("QEMU", "Standard PC"));
         assert_eq!(discover(&named).is_virtual, Some(true), "its flag is hidden");
         let metal = Fixture::open("google-metal-seen-as-kvm").unwrap().machine();
         assert_eq!(metal.virtualisation.is_virtual, Some(false));
@@ -332,16 +329,14 @@ mod tests {
 
     #[test]
     fn silence_on_x86_is_no_sign_and_elsewhere_nothing() {
-        let x86 = "proc/cpuinfo = vendor_id\\t: GenuineIntel\nproc/cpuinfo = flags\\t: fpu sse2";
-        assert_eq!(discover(x86).is_virtual, Some(false));
-        let flagged = discover(&format!("{x86} hypervisor\n"));
+        assert_eq!(discover(X86).is_virtual, Some(false));
+        let flagged = discover(&format!("{X86} hypervisor\n"));
         assert_eq!((flagged.is_virtual, flagged.hypervisor), (Some(true), None));
-        let hidden = discover(&format!("{x86}\nsys/bus/virtio/devices/virtio0/\n"));
+        let hidden = discover(&format!("{X86}\nsys/bus/virtio/devices/virtio0/\n"));
         assert_eq!(hidden.is_virtual, None, "a hypervisor that leaves its flag out, or a card");
         let arm = "proc/cpuinfo = CPU part\\t: 0xd0c\n";
         assert_eq!(discover(arm).is_virtual, None);
-        let server =
-            format!("{arm}sys/class/dmi/id/sys_vendor = HPE\nsys/class/dmi/id/product_name = RL300\n");
+        let server = format!("{arm}{}", dmi("HPE", "RL300"));
         assert_eq!(discover(&server).is_virtual, Some(false));
         assert_eq!(discover(&format!("{server}sys/bus/virtio/devices/virtio0/\n")).is_virtual, None);
         let board = |model: &str| discover(&format!("{arm}proc/device-tree/model = {model}\n"));

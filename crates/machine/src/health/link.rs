@@ -146,11 +146,11 @@ fn is_address(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fixture::Fixture;
 
-    fn tree(class: &str, device: [&str; 4], port: [&str; 2]) -> String {
+    pub(in super::super) fn tree(class: &str, device: [&str; 4], port: [&str; 2]) -> String {
         let above = "sys/devices/pci0000:40/0000:40:01.1";
         let own = format!("{above}/0000:41:00.0");
         let [now, lanes, max, max_lanes] = device;

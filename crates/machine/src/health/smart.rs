@@ -127,10 +127,21 @@ pub(crate) fn pages(root: &Root) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::fixture::made;
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Returns a log page of an NVMe drive with these values.
+    pub(in super::super) fn made(warning: u8, kelvin: u16, used: u8, errors: u64) -> Vec<u8> {
+        let mut page = vec![0; SMART_BYTES];
+        page[0] = warning;
+        page[1..3].copy_from_slice(&kelvin.to_le_bytes());
+        page[3..6].copy_from_slice(&[100, 10, used]);
+        page[48..56].copy_from_slice(&2_000_u64.to_le_bytes());
+        page[128..136].copy_from_slice(&8760_u64.to_le_bytes());
+        page[160..168].copy_from_slice(&errors.to_le_bytes());
+        page
+    }
 
     #[test]
     fn a_page_is_read_by_the_places_of_the_specification() {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixture::Fixture;
-use fixture::made;
+use link::tests::tree;
+use smart::tests::made;
 
 /// A server by the kernel's Documentation
 /// (ABI/testing/sysfs-{class-powercap,devices-edac,devices-system-cpu,class-thermal,bus-pci},
@@ -142,15 +143,10 @@ fn no_sentence_is_longer_than_80_characters() {
 
 #[test]
 fn a_saved_machine_has_the_health_of_the_machine() {
-    let port = "sys/devices/pci0000:40/0000:40:01.1";
-    let link = format!(
-        "sys/bus/pci/devices/0000:41:00.0 -> ../../../../{port}/0000:41:00.0\n{port}/0000:41:00.0/serial = SECRET\n\
-         {port}/max_link_speed = 16.0 GT/s PCIe\n{port}/max_link_width = 4\n\
-         {port}/0000:41:00.0/max_link_speed = 16.0 GT/s PCIe\n{port}/0000:41:00.0/max_link_width = 4\n\
-         {port}/0000:41:00.0/current_link_speed = 8.0 GT/s PCIe\n{port}/0000:41:00.0/current_link_width = 4\n\
-         sys/class/hwmon/hwmon0/device/serial = SECRET\n"
-    );
-    let fixture = Fixture::unpack(&format!("{SERVER}{link}")).unwrap();
+    let device = "sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0";
+    let link = tree("0x010802", ["8.0", "4", "16.0", "4"], ["16.0", "4"]);
+    let names = format!("{device}/serial = SECRET\nsys/class/hwmon/hwmon0/device/serial = SECRET\n");
+    let fixture = Fixture::unpack(&format!("{SERVER}{link}{names}")).unwrap();
     let mut page = made(0, 300, 20, 0);
     page[400..406].copy_from_slice(b"SECRET");
     fixture.write("smart/nvme1", &page).unwrap();
@@ -162,7 +158,7 @@ fn a_saved_machine_has_the_health_of_the_machine() {
     let saved = crate::saved::open(&place).unwrap();
     health.counters.interfaces.clear();
     assert_eq!(Health::read(&saved), health);
-    assert!(!saved.exists(format!("{port}/0000:41:00.0/serial")));
+    assert!(!saved.exists(format!("{device}/serial")));
     let page = saved.bytes(Path::new("smart/nvme1"), 512).unwrap();
     assert!(!String::from_utf8_lossy(&page).contains("SECRET"));
 }

@@ -6,15 +6,16 @@ use crate::team::testing::team;
 use matrixmultiply::dgemm;
 use proptest::prelude::*;
 
-/// Fills with small whole numbers: products and sums are exact in both types, in any order.
-fn whole<T: Real>(buffer: &mut [T], seed: u64) {
+/// Returns small whole numbers: products and sums are exact in both types, in any order.
+fn whole<T: Real>(count: usize, seed: u64) -> Vec<T> {
     let mut state = seed | 1;
-    for number in buffer {
+    let mut next = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        *number = T::from_f64((state % 17) as f64 - 8.0);
-    }
+        T::from_f64((state % 17) as f64 - 8.0)
+    };
+    (0..count).map(|_| next()).collect()
 }
 
 /// Caches so small that a small matrix has many blocks.
@@ -51,12 +52,9 @@ fn check<T: Real>(isa: Isa, problem: &Problem) {
     let ProductShape { rows, columns, depth } = problem.shape;
     let [gap_a, gap_b, gap_c] = problem.gaps;
     let (stride_a, stride_b, stride_c) = (rows + gap_a, depth + gap_b, rows + gap_c);
-    let mut a = vec![T::default(); stride_a * depth];
-    let mut b = vec![T::default(); stride_b * columns];
-    let mut c = vec![T::default(); stride_c * columns];
-    whole(&mut a, problem.seed);
-    whole(&mut b, problem.seed.wrapping_add(1));
-    whole(&mut c, problem.seed.wrapping_add(2));
+    let a: Vec<T> = whole(stride_a * depth, problem.seed);
+    let b: Vec<T> = whole(stride_b * columns, problem.seed.wrapping_add(1));
+    let mut c: Vec<T> = whole(stride_c * columns, problem.seed.wrapping_add(2));
     let before = c.clone();
     let mut team = team(problem.threads);
     let mut gemm = Gemm::<T>::new(isa, problem.caches, problem.shape, &mut team).unwrap();

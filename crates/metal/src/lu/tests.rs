@@ -102,9 +102,8 @@ fn who_helps_changes_no_bit_of_the_solution() {
 #[test]
 fn a_system_can_be_solved_again() {
     let mut team = team(2);
-    let mut lu =
-        Lu::new(SystemSize::new(gemm::best_isa(), CoreCaches::default(), 100, 24).unwrap(), &mut team, true)
-            .unwrap();
+    let system = SystemSize::new(gemm::best_isa(), CoreCaches::default(), 100, 24).unwrap();
+    let mut lu = Lu::new(system, &mut team, true).unwrap();
     let mut solutions = Vec::new();
     for seed in [1, 2, 1] {
         fill(&mut lu, &mut team, |row, column| element(seed, row, column));

@@ -282,11 +282,9 @@ mod tests {
 
     #[test]
     fn a_whole_plan_is_read() {
-        let plan = parse(
-            "p",
-            "name = \"mine\"\nsamples = 5\nsample-time = \"50ms\"\nprecision = \"2%\"\n\n[[group]]\nbenchmark = \"disk.io\"\nblock = [\"4K\", 1048576]\ndepth = 1\n",
-        )
-        .unwrap();
+        let text = "name = \"mine\"\nsamples = 5\nsample-time = \"50ms\"\nprecision = \"2%\"\n\n\
+            [[group]]\nbenchmark = \"disk.io\"\nblock = [\"4K\", 1048576]\ndepth = 1\n";
+        let plan = parse("p", text).unwrap();
         assert_eq!(plan.name.as_deref(), Some("mine"));
         assert_eq!((plan.how.samples, plan.how.precision), (Some(5), Some(0.02)));
         assert_eq!(plan.how.sample_time, Some(std::time::Duration::from_millis(50)));
