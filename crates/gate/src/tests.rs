@@ -180,12 +180,8 @@ fn at(value: f64) -> Measurement {
 
 /// Returns what is usual on `now` after twelve runs on `before` with figures of about 1000.
 fn usual_of(id: &str, unit: Unit, before: &Machine, now: &Machine) -> Vec<UsualFigures> {
-    let run = |n: u32| Run {
-        machine: before.clone(),
-        nodes: Vec::new(),
-        ..run_of(vec![figure(id, unit, 1000.0 + f64::from(n % 3), None)])
-    };
-    UsualFigures::from_history(&(0..12).map(run).collect::<Vec<_>>(), now).into_iter().collect()
+    let figures = (0..12).map(|n| figure(id, unit, 1000.0 + f64::from(n % 3), None));
+    vec![usual_after(figures, before, now)]
 }
 
 #[test]
@@ -333,9 +329,13 @@ fn with_cpus(cpus: usize) -> Machine {
 }
 
 fn history(values: &[f64], machine: &Machine) -> UsualFigures {
-    let run = |value: &f64| Run { machine: machine.clone(), ..run_of(vec![peak(1, *value)]) };
-    let runs: Vec<Run> = values.iter().map(run).collect();
-    UsualFigures::from_history(&runs, &bare()).unwrap()
+    usual_after(values.iter().map(|value| peak(1, *value)), machine, &bare())
+}
+
+/// Returns what is usual on `now` after a run on `was` with each of these measurements.
+fn usual_after(all: impl Iterator<Item = Measurement>, was: &Machine, now: &Machine) -> UsualFigures {
+    let run = |made| Run { machine: was.clone(), ..run_of(vec![made]) };
+    UsualFigures::from_history(&all.map(run).collect::<Vec<_>>(), now).unwrap()
 }
 
 #[test]
@@ -391,8 +391,7 @@ fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measuremen
 
 /// Returns the verdict about `now` on `is` after `before` on `was`, too varied to be usual.
 fn after(before: &[Measurement], was: &Machine, now: &Measurement, is: &Machine) -> GateVerdict {
-    let run = |it: &Measurement| Run { machine: was.clone(), ..run_of(vec![it.clone()]) };
-    let usual = [UsualFigures::from_history(&before.iter().map(run).collect::<Vec<_>>(), is).unwrap()];
+    let usual = [usual_after(before.iter().cloned(), was, is)];
     let mut gate = Gate::new(std::slice::from_ref(&now.case), is, &usual, RATES);
     assert_eq!((gate.checks.len(), gate.unjudged.len()), (0, 1));
     gate.record_first(std::slice::from_ref(now), false);

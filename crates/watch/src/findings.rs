@@ -440,10 +440,6 @@ mod tests {
     const CPU: &str = "cpu.peak/op=fma/type=f64/threads=1";
     const DISK: &str = "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M";
 
-    fn codes(kept: &JournalContent, measurement: &Measurement) -> Vec<String> {
-        findings(kept, std::slice::from_ref(measurement)).into_iter().map(|finding| finding.code).collect()
-    }
-
     /// Returns the texts of the findings with this code.
     fn texts(kept: &JournalContent, measurement: &Measurement, code: &str) -> Vec<String> {
         let found = findings(kept, std::slice::from_ref(measurement)).into_iter();
@@ -459,7 +455,9 @@ mod tests {
     #[test]
     fn a_steady_machine_has_nothing_but_its_steadiness() {
         let (kept, measurement) = watched(24.0, CPU, |_| 100.0);
-        assert_eq!(codes(&kept, &measurement), ["watched", "steadiness"]);
+        let found = findings(&kept, std::slice::from_ref(&measurement));
+        let codes: Vec<&str> = found.iter().map(|finding| finding.code.as_str()).collect();
+        assert_eq!(codes, ["watched", "steadiness"]);
         let watched = "288 probes in 23 h 55 min; the watch took 0.17 % of one CPU";
         assert_told(&kept, &measurement, "watched", &[watched]);
         let steady = ["95 % of 288 figures are within 0.1", "worst hour"];

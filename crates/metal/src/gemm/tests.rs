@@ -2,20 +2,15 @@
 
 use super::*;
 use crate::effort;
+use crate::kernel::random;
 use crate::team::testing::team;
 use matrixmultiply::dgemm;
 use proptest::prelude::*;
 
 /// Returns small whole numbers: products and sums are exact in both types, in any order.
 fn whole<T: Real>(count: usize, seed: u64) -> Vec<T> {
-    let mut state = seed | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        T::from_f64((state % 17) as f64 - 8.0)
-    };
-    (0..count).map(|_| next()).collect()
+    let mut state = seed;
+    (0..count).map(|_| T::from_f64((random::next(&mut state) % 17) as f64 - 8.0)).collect()
 }
 
 /// Caches so small that a small matrix has many blocks.

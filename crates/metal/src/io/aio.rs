@@ -222,15 +222,12 @@ impl<F> Drop for Aio<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::uring::tests::read;
 
     fn file(bytes: usize) -> std::fs::File {
         let file = tempfile::tempfile().expect("file");
         file.set_len(bytes as u64).expect("length");
         file
-    }
-
-    fn read(slot: usize, offset: u64, len: usize) -> Request {
-        Request { slot, op: RequestKind::Read, file: 0, offset, start: 0, len }
     }
 
     fn waited(aio: &mut Aio<std::fs::File>, wanted: usize) -> Vec<Completion> {

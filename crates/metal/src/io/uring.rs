@@ -16,7 +16,7 @@ mod error;
 mod request;
 mod setup;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use error::{RingError, Unavailable};
 pub use request::{Completion, Granted, Polling, Request, RequestKind, WaitEnd};

@@ -1,14 +1,13 @@
 use super::*;
+use crate::kernel::random::{STEP, mixed};
 use crate::team::testing::team;
 use crate::{effort, gemm};
 use proptest::prelude::*;
 
 /// Returns a number between −1/2 and 1/2 that depends only on seed, row and column.
 fn element(seed: u64, row: usize, column: usize) -> f64 {
-    let mut z = seed.wrapping_add((row as u64) << 32 | column as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+    let state = seed.wrapping_add((row as u64) << 32 | column as u64).wrapping_mul(STEP);
+    (mixed(state) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
 }
 
 /// Returns ‖Ax−b‖∞ / (ε (‖A‖∞ ‖x‖∞ + ‖b‖∞) N), as HPL scales it.

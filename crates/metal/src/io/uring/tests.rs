@@ -20,7 +20,7 @@ fn byte_at(i: usize) -> u8 {
     (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[0]
 }
 
-fn read(slot: usize, offset: u64, len: usize) -> Request {
+pub(in super::super) fn read(slot: usize, offset: u64, len: usize) -> Request {
     Request { slot, op: RequestKind::Read, file: 0, offset, start: 0, len }
 }
 
