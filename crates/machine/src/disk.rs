@@ -28,7 +28,7 @@ const MAX_DISKS: usize = 4096;
 const SECTOR_BYTES: u64 = 512;
 
 /// A whole block device (not a partition).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disk {
     /// The kernel's name: `nvme0n1`, `vda`.
     pub name: String,
@@ -63,7 +63,7 @@ pub struct Disk {
 }
 
 /// Attachment or composition of a block device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskKind {
     /// NVMe.
@@ -93,6 +93,7 @@ pub enum DiskKind {
     /// A device on another machine (`nbd`, `rbd`, `drbd`).
     Network,
     /// Any other device.
+    #[default]
     Other,
 }
 

@@ -60,23 +60,7 @@ impl Fixture {
 
 /// Returns a device of which no more than this is known.
 pub fn disk(name: &str, kind: DiskKind, link: Option<DeviceLink>) -> Disk {
-    Disk {
-        name: name.to_owned(),
-        number: None,
-        kind,
-        size_bytes: None,
-        rotational: None,
-        logical_sector_bytes: None,
-        physical_sector_bytes: None,
-        model: None,
-        scheduler: None,
-        write_cache: None,
-        queue_requests: None,
-        max_request_bytes: None,
-        read_only: None,
-        numa_node: None,
-        link,
-    }
+    Disk { name: name.to_owned(), kind, link, ..Disk::default() }
 }
 
 /// Returns a layer with this kernel name, such as `dm-0`, without detail and medium.

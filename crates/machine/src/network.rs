@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_hypervisor_makes_up_is_no_line() {
+    fn what_a_hypervisor_makes_up_and_software_is_no_line() {
         let of = |kind, driver: &str| Nic { driver: Some(driver.to_owned()), ..crate::fixture::nic(kind) };
         let (real, made) = (NicKind::Physical, NicKind::Paravirtual);
         for is_virtual in [None, Some(false), Some(true)] {
@@ -145,10 +145,6 @@ mod tests {
             assert_eq!(of(real, "e1000e").line_rate(is_virtual).is_some(), is_virtual != Some(true));
             assert_eq!(of(NicKind::Virtual, "veth").line_rate(is_virtual), None);
         }
-    }
-
-    #[test]
-    fn software_has_no_line() {
         let line = |kind| crate::fixture::nic(kind).has_line();
         assert!(line(NicKind::Physical) && line(NicKind::Paravirtual));
         assert!(!line(NicKind::Virtual) && !line(NicKind::Loopback));

@@ -1,8 +1,9 @@
 use super::disk::DiskKind;
-use super::fixture::{Fixture, entries, tree_file, virtual_device};
+use super::fixture::{Entry, Fixture, entries, tree_file, virtual_device};
 use super::storage::Medium;
 use super::*;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 /// Paths, between colons, whose storage is looked for in a saved machine.
 const PATHS: [(&str, &str); 6] = [
@@ -263,11 +264,8 @@ fn nasty() -> impl Strategy<Value = Vec<u8>> {
 
 fn files(name: &str) -> Vec<String> {
     let tree = std::fs::read_to_string(tree_file(name)).unwrap();
-    let mut files: Vec<String> =
-        entries(&tree).unwrap().into_iter().filter(|e| e.is_file()).map(|e| e.path).collect();
-    files.sort();
-    files.dedup();
-    files
+    let files = entries(&tree).unwrap().into_iter().filter(Entry::is_file).map(|entry| entry.path);
+    files.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Discovers a saved machine with these contents in random files.

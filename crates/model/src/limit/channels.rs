@@ -206,13 +206,11 @@ mod tests {
 
     fn xeon(filled: impl Fn(usize) -> bool) -> Machine {
         let bank = |slot: u8| format!("P{} CHANNEL {}", slot / 12, (b'A' + slot % 12 / 2) as char);
-        let names: Vec<(String, String)> =
-            (0..24).map(|slot| (format!("DIMM {}", slot % 2), bank(slot))).collect();
-        let slots: Vec<Slot<'_>> = names
-            .iter()
-            .enumerate()
-            .map(|(slot, (name, bank))| (name.as_str(), bank.as_str(), filled(slot).then_some((32, SPEED))))
-            .collect();
+        let banks: Vec<String> = (0..24).map(bank).collect();
+        let module = |slot: usize| filled(slot).then_some((32, SPEED));
+        let slots = banks.iter().enumerate();
+        let slots: Vec<Slot<'_>> =
+            slots.map(|(n, bank)| (["DIMM 0", "DIMM 1"][n % 2], bank.as_str(), module(n))).collect();
         let fixture = Fixture::open("xeon-gold-6230-2s").unwrap();
         fixture.write(TABLE, &table(&slots)).unwrap();
         let mut machine = fixture.machine();
