@@ -332,7 +332,6 @@ fn history(values: &[f64], machine: &Machine) -> UsualFigures {
     usual_after(values.iter().map(|value| peak(1, *value)), machine, &bare())
 }
 
-/// Returns what is usual on `now` after a run on `was` with each of these measurements.
 fn usual_after(all: impl Iterator<Item = Measurement>, was: &Machine, now: &Machine) -> UsualFigures {
     let run = |made| Run { machine: was.clone(), ..run_of(vec![made]) };
     UsualFigures::from_history(&all.map(run).collect::<Vec<_>>(), now).unwrap()

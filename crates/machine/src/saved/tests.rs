@@ -138,7 +138,6 @@ fn a_link_of_a_saved_tree_shows_no_file_outside() {
     assert!(machine.unknown.iter().any(|unknown| unknown.why.contains("leaves the tree")));
 }
 
-/// Returns the header of an entry at any path, which links to `target`.
 fn header(path: &str, kind: EntryType, size: u64, target: &str) -> Vec<u8> {
     let mut header = Header::new_ustar();
     header.as_ustar_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());

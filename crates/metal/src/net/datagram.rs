@@ -320,11 +320,8 @@ mod tests {
 
     #[test]
     fn control_messages_of_any_bytes_give_a_length_or_none() {
-        let mut good = Vec::new();
-        good.extend(20u64.to_ne_bytes());
-        good.extend(libc::SOL_UDP.to_ne_bytes());
-        good.extend(UDP_GRO.to_ne_bytes());
-        good.extend(1024i32.to_ne_bytes());
+        let kind = [libc::SOL_UDP.to_ne_bytes(), UDP_GRO.to_ne_bytes(), 1024i32.to_ne_bytes()].concat();
+        let good = [&20u64.to_ne_bytes()[..], &kind[..]].concat();
         assert_eq!(segment_of(&good), Some(1024));
         let mut behind = vec![0; 24];
         behind[0] = 20;

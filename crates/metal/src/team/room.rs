@@ -110,16 +110,6 @@ mod tests {
 
     use super::*;
 
-    fn system(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let file = root.path().join(path);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-        }
-        root
-    }
-
     #[test]
     fn the_tightest_limit_is_named() {
         let wide = [
@@ -129,7 +119,12 @@ mod tests {
             ("proc/meminfo", "MemTotal: 9 kB\nMemAvailable: 1000000000 kB\n"),
         ];
         let with = |more: &[(&str, &str)]| {
-            let root = system(&[&wide[..], more].concat());
+            let root = tempfile::tempdir().unwrap();
+            for (path, text) in wide.iter().chain(more) {
+                let file = root.path().join(path);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, text).unwrap();
+            }
             let found = tightest_limit(root.path(), true).unwrap();
             (found.what, found.room)
         };

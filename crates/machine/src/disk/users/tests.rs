@@ -321,7 +321,6 @@ fn the_same_disk_by_another_path_is_the_same_disk() {
 
 #[test]
 fn the_hidden_paths_of_an_nvme_disk_are_the_disk_itself() {
-    const NVME: DeviceNumber = DeviceNumber { major: 259, minor: 0 };
     let about = |place: &str| {
         format!("sys/devices/{place}/wwid = eui.0025385b71b0c2d1\nsys/devices/{place}/size = 4096\n")
     };
@@ -332,19 +331,18 @@ fn the_hidden_paths_of_an_nvme_disk_are_the_disk_itself() {
         about("virtual/block/nvme0n1"),
         about(path),
     );
-    assert_eq!(reported(&tree, NVME), "");
+    assert_eq!(reported(&tree, DeviceNumber { major: 259, minor: 0 }), "");
 }
 
 #[test]
 fn an_array_keeps_apart_from_its_container_and_from_its_siblings() {
-    const ARRAY: DeviceNumber = DeviceNumber { major: 9, minor: 126 };
     let version =
         |name: &str, text: &str| format!("sys/devices/virtual/block/{name}/md/metadata_version = {text}\n");
     let reported = |own: &str, container: &str, sibling: &str| {
         let arrays = [("md127", "9:127", container), ("md126", "9:126", own), ("md125", "9:125", sibling)];
         let built = arrays.map(|(name, number, text)| built(name, number, &[SDB]) + &version(name, text));
         let mounted = "proc/self/mountinfo = 5 1 9:125 / /home rw - ext4 /dev/md125 rw\n";
-        reported(&format!("{mounted}{}", built.concat()), ARRAY)
+        reported(&format!("{mounted}{}", built.concat()), DeviceNumber { major: 9, minor: 126 })
     };
     assert_eq!(reported("external:/md127/0", "external:imsm", "external:/md127/1"), "");
     assert_eq!(reported("external:-md127/0", "external:imsm", "external:/md127/1"), "");

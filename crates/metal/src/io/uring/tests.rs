@@ -46,7 +46,6 @@ fn waited<F: AsFd>(ring: &mut Ring<F>, wanted: usize) -> Vec<Completion> {
     done
 }
 
-/// Performs one request.
 fn performed<F: AsFd>(ring: &mut Ring<F>, request: Request) -> Result<usize, Errno> {
     ring.push(request).expect("push");
     waited(ring, 1)[0].outcome
