@@ -6,34 +6,21 @@ mod mutation;
 #[path = "../../../fuzz/src/results.rs"]
 mod results;
 
-use std::path::Path;
-
 use proptest::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 const TRIES: usize = 1500;
 
-fn corpus() -> Vec<Vec<u8>> {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let entries =
-        ["corpus", "tools"].into_iter().flat_map(|folder| std::fs::read_dir(tests.join(folder)).unwrap());
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
-}
-
 const WORDS: &[&str] =
     &["0", "-1", "1e308", "1e999", "-nan", "null", "\"\"", "{}", "[]", "18446744073709551616", "\\u001b"];
 
 #[test]
 fn results_are_read_or_refused() {
-    let corpus = corpus();
+    let corpus = mutation::corpus(&["tests/corpus", "tests/tools"]);
     assert!(corpus.len() >= 40);
-    corpus.iter().for_each(|bytes| results::results(bytes));
     let mut rng = ChaCha8Rng::seed_from_u64(3);
-    let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
-    (0..TRIES).for_each(|_| results::results(&mutation::changed(&corpus, WORDS, &mut below)));
+    mutation::drive(&corpus, WORDS, TRIES, || rng.next_u64(), results::results);
 }
 
 proptest! {

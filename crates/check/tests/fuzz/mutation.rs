@@ -1,8 +1,32 @@
 //! Mutations of inputs, for the fuzz targets as plain tests.
 
+use std::path::Path;
+
+/// Returns the files of folders of this package, in the order of their paths.
+pub(crate) fn corpus(folders: &[&str]) -> Vec<Vec<u8>> {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(package.join(folder)).unwrap());
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+/// Calls `target` with each input, and with `tries` mutations; `random` draws any number.
+pub(crate) fn drive(
+    corpus: &[Vec<u8>],
+    words: &[&str],
+    tries: usize,
+    mut random: impl FnMut() -> u64,
+    target: fn(&[u8]),
+) {
+    corpus.iter().for_each(|bytes| target(bytes));
+    let mut below = |n: usize| (random() % n.max(1) as u64) as usize;
+    (0..tries).for_each(|_| target(&changed(corpus, words, &mut below)));
+}
+
 /// Mutates an input: a byte, a piece removed or doubled, a word put in or in the place of a number,
 /// another input's tail. `below` draws a number below its argument.
-pub(crate) fn changed(corpus: &[Vec<u8>], words: &[&str], below: &mut dyn FnMut(usize) -> usize) -> Vec<u8> {
+fn changed(corpus: &[Vec<u8>], words: &[&str], below: &mut dyn FnMut(usize) -> usize) -> Vec<u8> {
     let mut bytes = corpus[below(corpus.len())].clone();
     for _ in 0..=below(6) {
         let at = below(bytes.len() + 1);
