@@ -11,7 +11,7 @@ use plimsoll_units::quantity::Unit;
 
 use crate::case::Key;
 use crate::limit::{Input, Limit, LimitKind, LimitSource};
-use crate::measurement::{Measurement, MetricResult, SamplePoint, Status};
+use crate::measurement::{Measurement, MetricResult, Note, SamplePoint, Status};
 use crate::metric::Better;
 use crate::plan::Group;
 use crate::sample::{Conditions, Match, Paired, ToolRun};
@@ -100,7 +100,20 @@ pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
     }
 }
 
+/// Returns a warning with this code and text.
+pub fn note(code: &str, text: &str) -> Note {
+    Note { code: code.to_owned(), text: text.to_owned() }
+}
+
 impl Measurement {
+    /// Multiplies the median of each metric and its interval by `factor`.
+    pub fn scale(&mut self, factor: f64) {
+        for summary in self.metrics.iter_mut().map(|metric| &mut metric.summary) {
+            summary.median *= factor;
+            summary.ci95 = summary.ci95.map(|ends| ends.map(|end| end * factor));
+        }
+    }
+
     /// Sets the limit of the first metric, and which share of the limit its median reaches.
     pub fn limited(mut self, limit: Limit) -> Self {
         let headline = &mut self.metrics[0];

@@ -126,7 +126,6 @@ pub(super) fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::measurement::Note;
     use plimsoll_result::fixture;
 
     use super::*;
@@ -167,7 +166,7 @@ mod tests {
         let point = &mut run.measurements[0].metrics[0].series[1];
         (point.excluded, point.throttled, point.waited) = (Some(0.1), Some(0.0), Some(1.0 / 3.0));
         point.delivered = Some(2.5);
-        let note = |code: &str| Note { code: code.to_owned(), text: "why".to_owned() };
+        let note = |code| fixture::note(code, "why");
         run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
         let wanted = ["0.1", "2.5", "0", "0.3333333333333333", "disturbed;cpu-quota"];
         let csv = table(&sample_columns(), samples(&run));

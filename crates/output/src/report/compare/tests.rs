@@ -47,10 +47,7 @@ fn comparison() -> Comparison {
             "memory.latency" => 0.9,
             _ => 1.002,
         };
-        for metric in &mut measurement.metrics {
-            metric.summary.median *= factor;
-            metric.summary.ci95 = metric.summary.ci95.map(|ci| ci.map(|x| x * factor));
-        }
+        measurement.scale(factor);
     }
     b.measurements.remove(3);
     let side = |name: &str, run| ComparedSide { name: name.to_owned(), runs: vec![run] };

@@ -82,7 +82,6 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::measurement::Note;
     use plimsoll_model::sample::{WrongAnswer, WrongAnswerSource};
     use plimsoll_result::fixture;
 
@@ -115,8 +114,7 @@ mod tests {
         let mut run = fixture::run();
         run.plan.name = "\"/><x>&\u{1b}\u{ffff}".to_owned();
         run.measurements[9].reason = Some("]]></failure><evil/>".to_owned());
-        run.measurements[0].warnings =
-            vec![Note { code: "other".to_owned(), text: "</system-out><evil/>".to_owned() }];
+        run.measurements[0].warnings = vec![fixture::note("other", "</system-out><evil/>")];
         let text = text(&run, &[]);
         assert!(!text.contains("<x>") && !text.contains("<evil") && !text.contains('\u{1b}'), "{text}");
         assert_eq!(text.matches("<testcase").count(), text.matches("</testcase>").count());

@@ -160,8 +160,7 @@ mod tests {
     #[test]
     fn warnings_of_all_rows_are_in_the_heading() {
         let mut all = vec![moved("block=1K/depth=1/threads=1"), moved("block=1K/depth=1/threads=2")];
-        let note =
-            |code: &str| plimsoll_model::measurement::Note { code: code.to_owned(), text: String::new() };
+        let note = |code| fixture::note(code, "");
         all[0].warnings = vec![note("few-samples"), note("preempted")];
         all[1].warnings = vec![note("few-samples")];
         let run = fixture::run_of(all);

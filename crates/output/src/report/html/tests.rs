@@ -1,7 +1,6 @@
 //! The page as text: allowed contents, and data for each chart; `tests/html.rs` tests it in a
 //! browser.
 
-use plimsoll_model::measurement::Note;
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
 use proptest::prelude::*;
@@ -124,7 +123,7 @@ fn cases_that_failed_alike_are_one_line() {
 #[test]
 fn each_row_tells_its_interval_and_its_warnings() {
     let mut run = fixture::run();
-    let note = |code: &str| Note { code: code.to_owned(), text: "<why>".to_owned() };
+    let note = |code| fixture::note(code, "<why>");
     run.measurements.iter_mut().for_each(|m| m.warnings.clear());
     run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
     run.measurements[1].warnings = vec![note("disturbed")];

@@ -274,8 +274,7 @@ fn read_beside(change: impl Fn(&mut plimsoll_model::sample::ToolRun)) -> Run {
 #[test]
 fn a_tool_that_did_otherwise_says_so_beside_its_figure() {
     let mut run = read_beside(|_| {});
-    let (code, why) = ("reference-differs".to_owned(), "it went through the page cache".to_owned());
-    let note = plimsoll_model::measurement::Note { code, text: why };
+    let note = fixture::note("reference-differs", "it went through the page cache");
     run.measurements[0].metrics[0].tool_results[0].warnings = vec![note];
     let text = text("ec2-t2micro-java", &[&run]);
     let table = table(&text, "disk throughput: 1 thread, 1KB");

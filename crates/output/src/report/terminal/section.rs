@@ -137,9 +137,7 @@ mod tests {
         for (index, warnings) in warnings.iter().enumerate() {
             let mut row = MeasurementRow::of(&fixture::cpu("f64", 2, 1e9, 2e9));
             row.label = format!("case {index}");
-            let note =
-                |(code, text): &(&str, &str)| Note { code: (*code).to_owned(), text: (*text).to_owned() };
-            row.warnings = warnings.iter().map(note).collect();
+            row.warnings = warnings.iter().map(|(code, text)| fixture::note(code, text)).collect();
             section.add(&row);
         }
         section

@@ -4,7 +4,7 @@ use std::io;
 
 use plimsoll_history::Location;
 use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
-use plimsoll_model::measurement::{Measurement, Note, Status};
+use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_result::fixture;
@@ -45,9 +45,8 @@ fn an_invalid_figure_without_a_share_says_so_without_colour() {
 fn a_figure_with_most_of_its_time_excluded_is_marked() {
     let mut made = fixture::cpu("f64", 2, 117.4e9, 118e9);
     made.conditions.excluded = Some(0.7);
-    let note = |code: &str| Note { code: code.to_owned(), text: String::new() };
     for (code, figure) in [("mostly-excluded", " ~117 GFLOP/s"), ("preempted", "  117 GFLOP/s")] {
-        made.warnings = vec![note(code)];
+        made.warnings = vec![fixture::note(code, "")];
         let text = printed(&fixture::run_of(vec![made.clone()]), &Style::plain(100));
         assert!(text.contains(figure) && text.contains("(~)") == figure.contains('~'), "{text}");
     }
@@ -164,8 +163,7 @@ fn the_star_of_a_wide_interval_moves_no_column() {
     let made = |limit: f64, half: f64| {
         let mut made = fixture::measured("cpu.peak/op=fma/threads=1", "rate", Unit::FlopPerSecond, 9e8);
         made.metrics[0].summary.ci95 = Some([9e8 * (1.0 - half), 9e8 * (1.0 + half)]);
-        let note = |code: &str, text: &str| Note { code: code.to_owned(), text: text.to_owned() };
-        made.warnings = vec![note("not-converged", "not converged: too short; measure longer")];
+        made.warnings = vec![fixture::note("not-converged", "not converged: too short; measure longer")];
         made.limited(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, limit, "as given", Vec::new()))
     };
     for (limit, half, cells) in [

@@ -122,9 +122,7 @@ impl Made {
             let cases = WHOLE.measurements.iter().enumerate();
             let one = |(index, like): (usize, &Measurement)| {
                 let mut made = like.clone();
-                let summary = &mut made.metrics[0].summary;
-                summary.median *= factors[index];
-                summary.ci95 = summary.ci95.map(|ends| ends.map(|end| end * factors[index]));
+                made.scale(factors[index]);
                 fate(index).meet(made)
             };
             Run { measurements: cases.filter_map(one).collect(), ..WHOLE.clone() }

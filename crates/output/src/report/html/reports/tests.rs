@@ -160,12 +160,11 @@ fn an_efficiency_of_the_prose_is_at_the_point_that_it_is_of() {
 
 #[test]
 fn what_a_tool_did_otherwise_is_in_the_hover() {
-    use plimsoll_model::measurement::{Note, ToolResult};
+    use plimsoll_model::measurement::ToolResult;
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1";
     let mut disk = fixture::measured(case, "throughput", plimsoll_units::quantity::Unit::BytePerSecond, 20e6);
     let mut tool_result = ToolResult::of(&fixture::tool_run("java", &[(20e6, 800e6)]), 0.03);
-    tool_result.warnings =
-        vec![Note { code: "reference-differs".to_owned(), text: "it used the page cache".to_owned() }];
+    tool_result.warnings = vec![fixture::note("reference-differs", "it used the page cache")];
     disk.metrics[0].tool_results = vec![tool_result];
     let mut run = fixture::run_of(vec![disk]);
     run.plan.name = "ec2-t2micro-java".to_owned();
