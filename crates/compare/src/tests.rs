@@ -11,16 +11,31 @@ use DifferenceVerdict::{Improvement, Inconclusive, Informative, NoChange, Regres
 use UncomparedKind::{Lost, Neither, New, Partly};
 
 const CASE: &str = "memory.bandwidth/op=read/size=512M/threads=2";
+const OF_ONE_THREAD: &str = "memory.bandwidth/op=read/size=512M/threads=1";
+const WRITE: &str = "memory.bandwidth/op=write/size=512M/threads=1";
 
-/// Returns a run with one result of this median, and samples within ± 0.2 %.
-fn run(value: f64) -> Run {
-    of_case(CASE, value)
+/// Returns a run with a result of this median for each case, and samples within ± 0.2 %.
+fn of_cases(cases: &[(&str, f64)]) -> Run {
+    let made = |(case, value): &(&str, f64)| {
+        let mut made = fixture::measured(case, "bandwidth", Unit::BytePerSecond, *value);
+        made.metrics = vec![fixture::metric("bandwidth", Unit::BytePerSecond, *value, 0.002)];
+        made
+    };
+    fixture::run_of(cases.iter().map(made).collect())
 }
 
-fn of_case(case: &str, value: f64) -> Run {
-    let mut made = fixture::measured(case, "bandwidth", Unit::BytePerSecond, value);
-    made.metrics = vec![fixture::metric("bandwidth", Unit::BytePerSecond, value, 0.002)];
-    fixture::run_of(vec![made])
+fn run(value: f64) -> Run {
+    of_cases(&[(CASE, value)])
+}
+
+fn changed(value: f64, change: impl FnOnce(&mut Measurement)) -> Run {
+    let mut run = run(value);
+    change(&mut run.measurements[0]);
+    run
+}
+
+fn interrupted(value: f64, excluded: f64) -> Run {
+    changed(value, |made| made.conditions.excluded = Some(excluded))
 }
 
 fn compare(a: &ComparedSide, b: &ComparedSide, floors: &[Floors], fail_on: Option<f64>) -> Comparison {
@@ -29,6 +44,23 @@ fn compare(a: &ComparedSide, b: &ComparedSide, floors: &[Floors], fail_on: Optio
 
 fn side(runs: Vec<Run>) -> ComparedSide {
     ComparedSide { name: "side".to_owned(), runs }
+}
+
+fn single(value: f64) -> ComparedSide {
+    side(vec![run(value)])
+}
+
+/// Returns a side with a run for each median, in GB/s.
+fn several(medians: &[f64]) -> ComparedSide {
+    side(medians.iter().map(|median| run(median * 1e9)).collect())
+}
+
+fn first(a: &ComparedSide, b: &ComparedSide, floors: &[Floors]) -> ComparedMetric {
+    compare(a, b, floors, None).compared.remove(0)
+}
+
+fn kinds(found: &Comparison) -> Vec<UncomparedKind> {
+    found.uncompared.iter().map(|one| one.kind).collect()
 }
 
 pub(crate) fn floors(deviation: f64) -> Vec<Floors> {
@@ -47,8 +79,7 @@ fn floors_of(benchmark: &str, metrics: &[&str], deviation: f64) -> Vec<Floors> {
 }
 
 pub(crate) fn only(a: f64, b: f64, deviation: f64) -> ComparedMetric {
-    let comparison = compare(&side(vec![run(a)]), &side(vec![run(b)]), &floors(deviation), None);
-    comparison.compared.into_iter().next().unwrap()
+    first(&single(a), &single(b), &floors(deviation))
 }
 
 #[test]
@@ -76,9 +107,7 @@ fn a_change_beyond_the_noise_is_real_and_one_within_is_not() {
 /// A result that hides a loss is not "no change", and the gate contains the size of that loss.
 #[test]
 fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
-    let gated = |deviation, share| {
-        compare(&side(vec![run(10e9)]), &side(vec![run(10.02e9)]), &floors(deviation), Some(share))
-    };
+    let gated = |deviation, share| compare(&single(10e9), &single(10.02e9), &floors(deviation), Some(share));
     let sees = gated(0.004, 0.05);
     assert_eq!((sees.compared[0].verdict, sees.gate.as_ref().unwrap().blindness()), (NoChange, None));
     let blind = gated(0.01, 0.05);
@@ -87,14 +116,14 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
     let start = "undetectable: regressions of up to 5.9 % in 1 of 1 metrics pass --fail-on 5.0%: 1 too noisy";
     assert!(line.starts_with(start), "{line}");
     assert_eq!(gated(0.01, 0.1).compared[0].verdict, NoChange, "a tenth would be seen");
-    let unknown = compare(&side(vec![run(10e9)]), &side(vec![run(10e9)]), &[], Some(0.05));
+    let unknown = compare(&single(10e9), &single(10e9), &[], Some(0.05));
     assert!(unknown.gate.unwrap().blindness().unwrap().contains("of any size"));
 }
 
 #[test]
 fn a_gate_fails_for_what_is_worse_by_more_than_its_share() {
     for (value, failed) in [(9.7e9, 0), (9.55e9, 0), (9.45e9, 1), (9.2e9, 1), (10.8e9, 0)] {
-        let found = compare(&side(vec![run(10e9)]), &side(vec![run(value)]), &floors(0.001), Some(0.05));
+        let found = compare(&single(10e9), &single(value), &floors(0.001), Some(0.05));
         let expected = if value > 10e9 { Improvement } else { Regression };
         let counts = [found.gate.as_ref().unwrap().failed, found.worse_than(0.05).count()];
         assert_eq!((found.compared[0].verdict, counts), (expected, [failed; 2]), "{value}");
@@ -104,13 +133,8 @@ fn a_gate_fails_for_what_is_worse_by_more_than_its_share() {
 #[test]
 fn what_was_decided_is_one_sentence() {
     let two = |first: f64, second: f64, floors: &[Floors]| {
-        let of = |factor: [f64; 2]| {
-            let mut both = run(10e9 * factor[0]);
-            let other = of_case("memory.bandwidth/op=read/size=512M/threads=1", 5e9 * factor[1]);
-            both.measurements.extend(other.measurements);
-            side(vec![both])
-        };
-        compare(&of([1.0, 1.0]), &of([first, second]), floors, None).decided.to_string()
+        let of = |[a, b]: [f64; 2]| side(vec![of_cases(&[(CASE, 10e9 * a), (OF_ONE_THREAD, 5e9 * b)])]);
+        compare(&of([1.0; 2]), &of([first, second]), floors, None).decided.to_string()
     };
     let (quiet, loud) = (floors(0.004), floors(0.1));
     assert_eq!(two(1.0, 1.0, &quiet), "no change");
@@ -118,18 +142,14 @@ fn what_was_decided_is_one_sentence() {
     assert_eq!(two(0.8, 1.2, &quiet), "1 regression, 1 improvement");
     assert_eq!(two(1.0, 1.0, &loud), "2 inconclusive (too noisy)");
     assert_eq!(two(1.0, 1.0, &[]), "2 inconclusive (noise floor unknown)");
-    let mut lost = run(10e9);
-    lost.measurements.clear();
-    let nothing = compare(&side(vec![run(10e9)]), &side(vec![lost]), &quiet, None);
+    let nothing = compare(&single(10e9), &side(vec![of_cases(&[])]), &quiet, None);
     assert_eq!(nothing.decided.to_string(), "nothing to compare; 1 lost");
 }
 
 #[test]
 fn one_outlier_of_ten_runs_does_not_hide_what_changed() {
-    let mut runs: Vec<Run> =
-        [10.0, 10.02, 9.98, 10.01, 9.99, 10.0, 10.03, 9.97, 10.0].map(|g| run(g * 1e9)).to_vec();
-    runs.push(run(0.6e9));
-    let found = |b| compare(&side(runs.clone()), &side(vec![run(b)]), &[], Some(0.05)).compared.remove(0);
+    let ten = several(&[10.0, 10.02, 9.98, 10.01, 9.99, 10.0, 10.03, 9.97, 10.0, 0.6]);
+    let found = |b| compare(&ten, &single(b), &[], Some(0.05)).compared.remove(0);
     let worse = found(9.3e9);
     assert_eq!((worse.verdict, worse.outliers), (Regression, 1));
     assert!(worse.smallest.unwrap() < 0.03, "{worse:?}");
@@ -138,17 +158,13 @@ fn one_outlier_of_ten_runs_does_not_hide_what_changed() {
 
 #[test]
 fn figures_of_which_little_time_is_left_decide_nothing() {
-    let with = |value, share| {
-        let mut run = run(value);
-        run.measurements[0].conditions.excluded = Some(share);
-        side(vec![run])
-    };
-    let found = |share| compare(&side(vec![run(10e9)]), &with(20e9, share), &floors(0.004), None);
+    let with = |value, share| side(vec![interrupted(value, share)]);
+    let found = |share| compare(&single(10e9), &with(20e9, share), &floors(0.004), None);
     assert_eq!(found(0.4).compared[0].verdict, Improvement);
     let mostly = found(0.6);
     assert_eq!(mostly.compared[0].verdict, Inconclusive);
     assert!(mostly.compared[0].why.as_ref().unwrap().starts_with("60 % of the time of B is excluded"));
-    let same = compare(&with(10e9, 0.6), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
+    let same = compare(&with(10e9, 0.6), &single(10e9), &floors(0.004), Some(0.05));
     let gate = same.gate.unwrap();
     assert_eq!((same.compared[0].verdict, gate.blind), (Inconclusive, 1));
     assert!(gate.blindness().unwrap().contains("of any size"), "no loss would have been seen");
@@ -160,7 +176,7 @@ fn figures_of_which_little_time_is_left_decide_nothing() {
 #[test]
 fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
     let mut a = run(20e9);
-    let mut b = of_case("memory.bandwidth/op=read/size=512M/threads=1", 10e9);
+    let mut b = of_cases(&[(OF_ONE_THREAD, 10e9)]);
     let mut failed = a.measurements[0].clone();
     (failed.status, failed.reason) = (Status::Failed, Some("no memory".to_owned()));
     failed.metrics.clear();
@@ -184,12 +200,8 @@ fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
 
 #[test]
 fn what_comes_of_cpus_in_other_places_is_not_called_real() {
-    let run = |value, apart| {
-        let mut run = run(value);
-        run.measurements[0].conditions.core_to_core = Some(apart);
-        run
-    };
-    let compared = |a, b| compare(&side(vec![a]), &side(vec![b]), &floors(0.004), None).compared.remove(0);
+    let run = |value, apart| changed(value, |made| made.conditions.core_to_core = Some(apart));
+    let compared = |a, b| first(&side(vec![a]), &side(vec![b]), &floors(0.004));
     let moved = compared(run(42e9, 45e-9), run(78e9, 160e-9));
     assert_eq!((moved.verdict, moved.difference.map(|d| d > 0.8)), (Inconclusive, Some(true)));
     let why = moved.why.unwrap();
@@ -200,35 +212,39 @@ fn what_comes_of_cpus_in_other_places_is_not_called_real() {
 
 #[test]
 fn without_a_known_noise_nothing_is_called_real() {
-    let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &[], None);
+    let comparison = compare(&single(10e9), &single(1e9), &[], None);
     let one = &comparison.compared[0];
     assert_eq!((one.verdict, one.smallest, one.interval), (Inconclusive, None, None));
     assert!(one.why.as_ref().unwrap().contains("plimsoll doctor"));
     assert_eq!(comparison.worse_than(0.05).count(), 0);
     let elsewhere = [Floors { machine: "another".to_owned(), ..floors(0.004)[0].clone() }];
-    let comparison = compare(&side(vec![run(10e9)]), &side(vec![run(1e9)]), &elsewhere, None);
-    assert_eq!(comparison.compared[0].verdict, Inconclusive);
+    assert_eq!(first(&single(10e9), &single(1e9), &elsewhere).verdict, Inconclusive);
 }
 
 #[test]
-fn many_runs_tell_their_own_noise() {
-    let baseline: Vec<Run> = [10.0, 10.02, 9.98, 10.01, 9.99, 10.0].map(|g| run(g * 1e9)).to_vec();
-    let found = compare(&side(baseline), &side(vec![run(9.5e9)]), &[], None);
-    assert_eq!((found.compared[0].verdict, found.compared[0].noise), (Regression, Some(NoiseOrigin::Runs)));
+fn many_runs_tell_their_own_noise_and_four_do_not() {
+    let judged = |medians: &[f64], b, floors: &[Floors]| {
+        let found = first(&several(medians), &single(b), floors);
+        (found.verdict, found.noise)
+    };
+    let medians = [10.0, 10.02, 9.98, 10.01, 9.99, 10.0];
+    assert_eq!(judged(&medians, 9.5e9, &[]), (Regression, Some(NoiseOrigin::Runs)));
+    assert_eq!(judged(&medians[..4], 9e9, &[]), (Inconclusive, None));
+    assert_eq!(judged(&medians[..4], 9e9, &floors(0.004)), (Regression, Some(NoiseOrigin::Doctor)));
 }
 
 /// "No change" requires that the whole interval of the difference is below the smallest real one.
 #[test]
 fn what_is_known_too_roughly_is_not_called_the_same() {
-    let known = |share: f64| {
-        let mut run = run(10e9);
-        let summary = &mut run.measurements[0].metrics[0].summary;
-        summary.ci95 = Some([summary.median * (1.0 - share), summary.median * (1.0 + share)]);
-        side(vec![run])
+    let verdict = |share: f64| {
+        let run = changed(10e9, |made| {
+            let summary = &mut made.metrics[0].summary;
+            summary.ci95 = Some([1.0 - share, 1.0 + share].map(|end| end * summary.median));
+        });
+        let known = side(vec![run]);
+        first(&known, &known, &floors(0.000_1)).verdict
     };
     // 1 % is the smallest real difference; with ± 0.71 % per side the difference is known to ± 1 %.
-    let verdict =
-        |share| compare(&known(share), &known(share), &floors(0.000_1), None).compared.remove(0).verdict;
     assert_eq!([0.006, 0.008].map(verdict), [NoChange, Inconclusive]);
 }
 
@@ -248,66 +264,44 @@ fn a_difference_must_be_unlikely_among_all() {
 }
 
 #[test]
-fn four_runs_do_not_tell_their_noise() {
-    let few: Vec<Run> = [10.0, 10.02, 9.98, 10.01].map(|g| run(g * 1e9)).to_vec();
-    let found = |floors: &[Floors]| {
-        compare(&side(few.clone()), &side(vec![run(9e9)]), floors, None).compared.remove(0)
-    };
-    assert_eq!((found(&[]).verdict, found(&[]).noise), (Inconclusive, None));
-    let known = found(&floors(0.004));
-    assert_eq!((known.verdict, known.noise), (Regression, Some(NoiseOrigin::Doctor)));
-}
-
-#[test]
 fn a_published_table_loses_nothing() {
-    let mut whole = run(10e9);
-    whole.measurements.extend(of_case("memory.bandwidth/op=write/size=512M/threads=1", 5e9).measurements);
+    let whole = of_cases(&[(CASE, 10e9), (WRITE, 5e9)]);
     let table = |runs| ComparedSide { name: format!("{PUBLISHED}table"), runs };
     let found = compare(&side(vec![whole.clone()]), &table(vec![run(10e9)]), &floors(0.004), Some(0.05));
-    let kinds: Vec<UncomparedKind> = found.uncompared.iter().map(|one| one.kind).collect();
-    assert_eq!((kinds, found.decided.lost), (vec![Neither], 0));
-    let found = compare(&table(vec![whole]), &side(vec![run(10e9)]), &floors(0.004), Some(0.05));
+    assert_eq!((kinds(&found), found.decided.lost), (vec![Neither], 0));
+    let found = compare(&table(vec![whole]), &single(10e9), &floors(0.004), Some(0.05));
     assert_eq!(found.decided.lost, 1, "what was published and is not measured");
 }
 
 #[test]
 fn a_benchmark_may_declare_its_noise() {
     let peak = |rate: f64| side(vec![fixture::run_of(vec![fixture::cpu("f64", 2, rate, 200e9)])]);
-    let found = compare(&peak(117e9), &peak(117e9 * 0.9), &[], None);
-    let worse = &found.compared[0];
+    let worse = first(&peak(117e9), &peak(117e9 * 0.9), &[]);
     assert_eq!((worse.verdict, worse.noise), (Regression, Some(NoiseOrigin::Declared)));
-    assert_eq!(compare(&peak(117e9), &peak(117e9 * 0.97), &[], None).compared[0].verdict, NoChange);
+    assert_eq!(first(&peak(117e9), &peak(117e9 * 0.97), &[]).verdict, NoChange);
 }
 
 #[test]
 fn what_was_taken_away_is_no_change_of_the_machine() {
-    let disturbed = |value: f64, waited: f64, throttled: f64| {
-        let mut run = run(value);
-        run.measurements[0].conditions.waited = Some(waited);
-        run.measurements[0].conditions.throttled = Some(throttled);
-        side(vec![run])
+    let disturbed = |value, waited, throttled| {
+        let b = changed(value, |made| {
+            (made.conditions.waited, made.conditions.throttled) = (Some(waited), Some(throttled));
+        });
+        first(&single(10e9), &side(vec![b]), &floors(0.004))
     };
-    let compared =
-        |b: ComparedSide| compare(&side(vec![run(10e9)]), &b, &floors(0.004), None).compared.remove(0);
-    let verdict = |b: ComparedSide| compared(b).verdict;
-    assert_eq!(verdict(disturbed(9.5e9, 0.04, 0.0)), NoChange, "that share was taken");
-    assert_eq!(verdict(disturbed(9e9, 0.04, 0.0)), Regression);
-    assert_eq!(verdict(disturbed(8e9, 0.08, 0.0)), Regression, "much more than was taken");
-    assert_eq!(verdict(disturbed(10e9, 0.5, 0.0)), NoChange, "it made no difference");
-    assert_eq!(verdict(disturbed(9e9, 0.1, 0.1)), Regression, "a quota is a cause");
+    assert_eq!(disturbed(9.5e9, 0.04, 0.0).verdict, NoChange, "that share was taken");
+    assert_eq!(disturbed(9e9, 0.04, 0.0).verdict, Regression);
+    assert_eq!(disturbed(8e9, 0.08, 0.0).verdict, Regression, "much more than was taken");
+    assert_eq!(disturbed(10e9, 0.5, 0.0).verdict, NoChange, "it made no difference");
+    assert_eq!(disturbed(9e9, 0.1, 0.1).verdict, Regression, "a quota is a cause");
     for value in [5e9, 8e9, 20e9] {
-        let undecided = compared(disturbed(value, 0.12, 0.0));
+        let undecided = disturbed(value, 0.12, 0.0);
         assert_eq!(undecided.verdict, Inconclusive, "{value}");
         let why = undecided.why.unwrap();
         assert!(why.contains("other work took 12 % of the CPU time of B"), "{why}");
     }
-    let steal = |value| {
-        let mut run = run(value);
-        run.measurements[0].conditions.steal = Some(0.3);
-        side(vec![run])
-    };
-    let why =
-        compare(&steal(5e9), &side(vec![run(10e9)]), &floors(0.004), None).compared.remove(0).why.unwrap();
+    let stolen = changed(5e9, |made| made.conditions.steal = Some(0.3));
+    let why = first(&side(vec![stolen]), &single(10e9), &floors(0.004)).why.unwrap();
     assert!(why.contains("30 % of the CPU time of A"), "{why}");
 }
 
@@ -315,12 +309,12 @@ fn what_was_taken_away_is_no_change_of_the_machine() {
 #[test]
 fn what_crowds_the_cpus_is_judged() {
     let crowded = |value: f64| {
-        let mut made = of_case("memory.bandwidth/op=copy/size=512M/threads=64", value);
+        let mut made = of_cases(&[("memory.bandwidth/op=copy/size=512M/threads=64", value)]);
         made.measurements[0].conditions.waited = Some(0.6);
         assert!(made.measurements[0].case.cpu_wait_share(made.machine.cpu.allowed.len()) > 0.6);
         side(vec![made])
     };
-    let verdict = |a, b| compare(&crowded(a), &crowded(b), &floors(0.004), None).compared.remove(0).verdict;
+    let verdict = |a, b| first(&crowded(a), &crowded(b), &floors(0.004)).verdict;
     assert_eq!(verdict(10e9, 5e9), Regression);
     assert_eq!(verdict(10e9, 10e9), NoChange);
 }
@@ -353,27 +347,24 @@ fn what_tells_how_a_figure_came_about_is_not_judged() {
 
 #[test]
 fn a_thread_fewer_is_paired_and_said() {
-    let (two, one) = (of_case(CASE, 20e9), of_case("memory.bandwidth/op=read/size=512M/threads=1", 10e9));
-    let found = compare(&side(vec![two.clone()]), &side(vec![one.clone()]), &floors(0.004), None);
+    let (two, one) = (single(20e9), side(vec![of_cases(&[(OF_ONE_THREAD, 10e9)])]));
+    let found = compare(&two, &one, &floors(0.004), None);
     assert_eq!(found.compared[0].differs, ["threads 2 → 1"]);
     assert_eq!(found.compared[0].verdict, Regression);
     assert!(found.uncompared.is_empty(), "it is judged");
     // If their comparison is inconclusive, the case is lost.
-    let found = compare(&side(vec![two]), &side(vec![one.clone()]), &[], Some(0.05));
+    let found = compare(&two, &one, &[], Some(0.05));
     let [lost] = found.uncompared.as_slice() else { panic!("{:?}", found.uncompared) };
     assert_eq!((lost.kind, lost.case.id().as_str(), lost.b.status), (Lost, CASE, None));
     assert_eq!((found.compared.len(), found.decided.lost), (1, 1));
     assert!(lost.b.reason.as_ref().unwrap().contains("threads 2 → 1"), "{lost:?}");
-    let far = of_case("memory.bandwidth/op=read/size=256M/threads=1", 10e9);
-    let found = compare(&side(vec![run(20e9)]), &side(vec![far]), &floors(0.004), Some(0.05));
-    let kinds: Vec<UncomparedKind> = found.uncompared.iter().map(|one| one.kind).collect();
-    assert_eq!((found.compared.len(), kinds), (0, vec![Lost, New]));
+    let far = of_cases(&[("memory.bandwidth/op=read/size=256M/threads=1", 10e9)]);
+    let found = compare(&two, &side(vec![far]), &floors(0.004), Some(0.05));
+    assert_eq!((found.compared.len(), kinds(&found)), (0, vec![Lost, New]));
     // Two cases are equally near, so neither matches.
-    let mut both = of_case(CASE, 20e9);
-    both.measurements.extend(of_case("memory.bandwidth/op=read/size=512M/threads=4", 21e9).measurements);
-    let found = compare(&side(vec![both]), &side(vec![one]), &floors(0.004), None);
-    let kinds: Vec<UncomparedKind> = found.uncompared.iter().map(|one| one.kind).collect();
-    assert_eq!((found.compared.len(), kinds), (0, vec![Lost, Lost, New]));
+    let both = of_cases(&[(CASE, 20e9), ("memory.bandwidth/op=read/size=512M/threads=4", 21e9)]);
+    let found = compare(&side(vec![both]), &one, &floors(0.004), None);
+    assert_eq!((found.compared.len(), kinds(&found)), (0, vec![Lost, Lost, New]));
 }
 
 #[test]
@@ -383,24 +374,21 @@ fn other_surroundings_are_named() {
     other.version = "0.2.0".to_owned();
     other.machine.kernel.release = Some("6.99".to_owned());
     other.status = RunStatus::Partial;
-    let found = alike::differences(&[side(vec![run(10e9)]), side(vec![other])]);
+    let found = alike::differences(&[single(10e9), side(vec![other])]);
     let codes: Vec<&str> = found.iter().map(|f| f.code).collect();
     assert_eq!(codes, ["machine", "version", "kernel", "partial"]);
     assert_eq!(found[2].values[1], "6.99");
     assert_eq!(found[3].values, ["0 of 1", "1 of 1"]);
-    let alike = [1.0, 2.0, 3.0].map(|figure| side(vec![run(figure)]));
-    assert!(alike::differences(&alike).is_empty());
+    assert!(alike::differences(&[1.0, 2.0, 3.0].map(single)).is_empty());
 }
 
 #[test]
 fn nothing_is_divided_by_zero() {
     let lossy = |loss: f64| {
-        let mut run = run(10e9);
         let metric = fixture::metric_of("bandwidth", Unit::BytePerSecond, vec![loss; 5]);
-        run.measurements[0].metrics = vec![metric];
-        side(vec![run])
+        side(vec![changed(10e9, |made| made.metrics = vec![metric])])
     };
-    let verdict = |a, b| compare(&lossy(a), &lossy(b), &floors(0.0), None).compared[0].verdict;
+    let verdict = |a, b| first(&lossy(a), &lossy(b), &floors(0.0)).verdict;
     assert_eq!(verdict(0.0, 0.0), NoChange);
     assert_eq!(verdict(0.0, 0.1), Inconclusive);
     assert_eq!(verdict(1.0, 1.0), NoChange);
@@ -454,10 +442,8 @@ fn a_fall_to_zero_is_worse() {
 /// A run of the second side that ended before a case has lost it, and so has a missing node.
 #[test]
 fn a_run_that_lacks_a_case_altogether_has_lost_it() {
-    let mut killed = of_case("memory.bandwidth/op=write/size=512M/threads=1", 5e9);
-    killed.status = RunStatus::Partial;
-    let mut whole = run(10e9);
-    whole.measurements.extend(killed.measurements.clone());
+    let killed = Run { status: RunStatus::Partial, ..of_cases(&[(WRITE, 5e9)]) };
+    let whole = of_cases(&[(CASE, 10e9), (WRITE, 5e9)]);
     let found = |a: &[&Run], b: &[&Run]| {
         let side = |runs: &[&Run]| side(runs.iter().map(|run| (*run).clone()).collect());
         compare(&side(a), &side(b), &floors(0.004), Some(0.05))
@@ -490,8 +476,7 @@ fn what_a_run_repeats_is_one_run() {
             .collect();
         side(vec![all])
     };
-    let found =
-        |floors: &[Floors]| compare(&repeated(10e9), &repeated(9.5e9), floors, None).compared.remove(0);
+    let found = |floors: &[Floors]| first(&repeated(10e9), &repeated(9.5e9), floors);
     let unknown = found(&[]);
     assert_eq!((unknown.verdict, unknown.noise), (Inconclusive, None), "minutes are not days");
     let (five, one) = (found(&floors(0.004)), only(10e9, 9.5e9, 0.004));
@@ -517,9 +502,7 @@ fn alike_runs_are_hardly_ever_called_different() {
     let of = |shares: Vec<f64>| {
         let measured = |(case, share): (&Case, f64)| {
             let mut made = Measurement { case: case.clone(), ..like.measurements[0].clone() };
-            let summary = &mut made.metrics[0].summary;
-            summary.median *= share;
-            summary.ci95 = summary.ci95.map(|ends| ends.map(|end| end * share));
+            made.scale(share);
             made
         };
         side(vec![Run { measurements: cases.iter().zip(shares).map(measured).collect(), ..like.clone() }])
@@ -553,21 +536,16 @@ fn alike_runs_are_hardly_ever_called_different() {
 #[test]
 fn ten_alike_runs_in_a_row_differ_in_nothing_and_a_tenth_less_is_found() {
     use rand::RngExt;
-    let case =
-        |n: u32| of_case(&format!("memory.bandwidth/op=read/size=512M/threads={n}"), 10e9).measurements;
-    let whole = fixture::run_of((1..=12).flat_map(case).collect());
+    let like = run(10e9).measurements.remove(0);
+    let case = |n| Measurement { case: like.case.clone().with_count("threads", n), ..like.clone() };
+    let whole = fixture::run_of((1..=12).map(case).collect());
     let (mut wrong, mut found) = (0, 0);
     for machine in 0..10 {
         let mut random = Seed::new(machine, "compare", "in a row").generator();
         let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
         let mut measured = |share: f64| {
             let mut run = whole.clone();
-            for measurement in &mut run.measurements {
-                let summary = &mut measurement.metrics[0].summary;
-                let factor = share * (0.008 * normal()).exp();
-                summary.median *= factor;
-                summary.ci95 = summary.ci95.map(|ci| ci.map(|x| x * factor));
-            }
+            run.measurements.iter_mut().for_each(|made| made.scale(share * (0.008 * normal()).exp()));
             run
         };
         let doctor = [Floors::of(&(0..6).map(|_| measured(1.0)).collect::<Vec<Run>>())];
@@ -600,21 +578,15 @@ proptest! {
     }
 }
 
-fn interrupted(excluded: f64) -> Run {
-    let mut made = run(10e9);
-    made.measurements[0].conditions.excluded = Some(excluded);
-    made
-}
-
 #[test]
 fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
-    let busy = |taken: usize| {
-        let mut runs: Vec<Run> = (taken..10).map(|_| run(10e9)).collect();
-        runs.extend((0..taken).map(|_| interrupted(0.95)));
-        side(runs)
+    let second = side(vec![interrupted(10e9, 0.96)]);
+    let busy = |taken| {
+        let one = |n| if n < 10 - taken { run(10e9) } else { interrupted(10e9, 0.95) };
+        side((0..10).map(one).collect())
     };
     for taken in [1, 4, 6, 9] {
-        let found = compare(&busy(taken), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
+        let found = compare(&busy(taken), &second, &floors(0.004), Some(0.1));
         assert_eq!(found.uncompared[0].kind, UncomparedKind::Interrupted, "{taken}");
         assert_eq!((found.decided.lost, found.decided.interrupted, found.decided.of), (0, 1, 1));
         let gate = found.gate.unwrap();
@@ -623,28 +595,20 @@ fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
         assert!(gate.blindness().unwrap().contains("of any size in 1 of 1"));
     }
     // The first side always had its result, so the second has lost it.
-    let found = compare(&busy(0), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
+    let found = compare(&busy(0), &second, &floors(0.004), Some(0.1));
     assert_eq!((found.uncompared[0].kind, found.decided.lost), (Lost, 1));
     // A case that is missing, or failed for another reason, is lost however busy the first side
     // was.
-    let mut failed = run(10e9);
-    failed.measurements[0].status = Status::Failed;
-    let mut missing = run(10e9);
-    missing.measurements.clear();
-    for second in [failed, missing] {
-        let found = compare(&busy(6), &side(vec![second]), &floors(0.004), Some(0.1));
+    for failed in [changed(10e9, |made| made.status = Status::Failed), of_cases(&[])] {
+        let found = compare(&busy(6), &side(vec![failed]), &floors(0.004), Some(0.1));
         assert_eq!((found.uncompared[0].kind, found.decided.interrupted), (Lost, 0));
     }
-    let found = compare(&busy(10), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
-    assert_eq!(found.uncompared[0].kind, Neither);
+    assert_eq!(kinds(&compare(&busy(10), &second, &floors(0.004), Some(0.1))), [Neither]);
 }
 
 #[test]
 fn a_side_of_several_runs_has_lost_nothing_that_other_work_took_on_both() {
-    let first = side(vec![run(10e9), interrupted(0.95)]);
-    let second = side(vec![run(10e9), interrupted(0.95)]);
-    let found = compare(&first, &second, &floors(0.004), Some(0.1));
-    assert_eq!(found.uncompared.iter().map(|one| one.kind).collect::<Vec<_>>(), [Partly]);
-    let found = compare(&side(vec![run(10e9), run(10e9)]), &second, &floors(0.004), Some(0.1));
-    assert_eq!(found.uncompared.iter().map(|one| one.kind).collect::<Vec<_>>(), [Lost]);
+    let taken = side(vec![run(10e9), interrupted(10e9, 0.95)]);
+    assert_eq!(kinds(&compare(&taken, &taken, &floors(0.004), Some(0.1))), [Partly]);
+    assert_eq!(kinds(&compare(&several(&[10.0; 2]), &taken, &floors(0.004), Some(0.1))), [Lost]);
 }
