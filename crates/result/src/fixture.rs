@@ -55,14 +55,13 @@ pub fn run_of(measurements: Vec<Measurement>) -> Run {
 }
 
 /// Returns `run` with all its results once on each of these nodes.
-pub fn on_nodes(run: &Run, nodes: &[&str]) -> Run {
-    let named = |node: &&str| Node { name: (*node).to_owned(), machine: None };
-    let on = |node: &&str| {
-        let node = (*node).to_owned();
+pub fn on_nodes(run: &Run, nodes: &[impl AsRef<str>]) -> Run {
+    let names = || nodes.iter().map(|node| node.as_ref().to_owned());
+    let on = |node: String| {
         run.measurements.iter().map(move |m| Measurement { node: node.clone(), ..m.clone() })
     };
-    let measurements = nodes.iter().flat_map(on).collect();
-    Run { nodes: nodes.iter().map(named).collect(), measurements, ..run.clone() }
+    let measurements = names().flat_map(on).collect();
+    Run { nodes: names().map(|name| Node { name, machine: None }).collect(), measurements, ..run.clone() }
 }
 
 /// Returns the health of a node with a hot drive on a narrow link and all kinds of facts.

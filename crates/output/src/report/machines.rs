@@ -62,7 +62,6 @@ fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_result::document::Node;
     use plimsoll_result::fixture;
     use unicode_width::UnicodeWidthStr;
 
@@ -70,17 +69,12 @@ mod tests {
 
     #[test]
     fn names_of_machines_give_way_where_there_is_no_room() {
-        let mut run = fixture::run();
-        let (node, like) = (run.nodes[0].clone(), run.measurements[0].clone());
+        let one = fixture::run_of(vec![fixture::cpu("f64", 1, 117.4e9, 117.9e9)]);
         let names = ["node-0001.rack-12.example", "node-0002.rack-12.example", "node-0003.rack-12.example"];
-        run.nodes = names.map(|name| Node { name: name.to_owned(), ..node.clone() }).into();
-        run.measurements = (names.iter().zip([100.0, 64.9, 259.0]))
-            .map(|(name, median)| {
-                let mut own = Measurement { node: (*name).to_owned(), ..like.clone() };
-                own.metrics[0].summary.median = median;
-                own
-            })
-            .collect();
+        let mut run = fixture::on_nodes(&one, &names);
+        for (own, median) in run.measurements.iter_mut().zip([100.0, 64.9, 259.0]) {
+            own.metrics[0].summary.median = median;
+        }
         let wide = section(&run, &Style::plain(120));
         assert!(wide.contains("  −35.1 % node-0002.rack-12.exampl"), "{wide}");
         let narrow = section(&run, &Style::plain(80));

@@ -219,18 +219,13 @@ mod tests {
     use super::*;
 
     fn many(nodes: usize) -> Run {
-        let mut run = fixture::run();
-        let node = run.nodes[0].clone();
-        let measurement = run.measurements[0].clone();
-        run.nodes.clear();
-        run.measurements.clear();
-        for index in 0..nodes {
-            let name = format!("n{index}");
-            let mut own = Measurement { node: name.clone(), ..measurement.clone() };
-            own.metrics[0].summary.ci95 = None;
-            own.metrics[0].summary.median = if index == 3 { 50.0 } else { 100.0 + index as f64 / 1e3 };
-            run.nodes.push(plimsoll_result::document::Node { name, machine: node.machine.clone() });
-            run.measurements.push(own);
+        let one = fixture::run_of(vec![fixture::cpu("f64", 1, 117.4e9, 117.9e9)]);
+        let names: Vec<String> = (0..nodes).map(|index| format!("n{index}")).collect();
+        let mut run = fixture::on_nodes(&one, &names);
+        for (index, own) in run.measurements.iter_mut().enumerate() {
+            let median = if index == 3 { 50.0 } else { 100.0 + index as f64 / 1e3 };
+            let summary = &mut own.metrics[0].summary;
+            (summary.median, summary.ci95) = (median, None);
         }
         run.findings = plimsoll_result::finding::findings(&run.measurements);
         run
