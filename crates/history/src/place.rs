@@ -152,7 +152,6 @@ mod tests {
         assert_eq!(usual(None, Some("/home/a")), home);
         assert_eq!(usual(Some(""), Some("/home/a")), home);
         assert_eq!(usual(Some("relative"), Some("/home/a")), home);
-        assert_eq!(usual(None, None), None);
         assert_eq!(usual(None, Some("")), None);
     }
 
