@@ -6,10 +6,16 @@ use plimsoll_command::resolve;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::case::CaseGlob;
 
-fn cases(name: &str) -> Vec<Case> {
+/// Returns the cases of a report's plan, each with its stated number of samples.
+fn planned(name: &str) -> Vec<(Case, Option<u32>)> {
     let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).unwrap();
     let machine = Fixture::open("firecracker-zen4").unwrap().machine();
-    resolve::planned(&plan, &machine).unwrap().into_iter().map(|p| p.candidate.case).collect()
+    let planned = resolve::planned(&plan, &machine).unwrap().into_iter();
+    planned.map(|one| (one.candidate.case, one.sampling.samples)).collect()
+}
+
+fn cases(name: &str) -> Vec<Case> {
+    planned(name).into_iter().map(|(case, _)| case).collect()
 }
 
 const CONDITIONS: &[&str] = &["tcp_retransmits", "tcp_cwnd", "near_cpu", "far_cpu"];
@@ -80,36 +86,25 @@ fn what_the_notes_doubt_has_its_verdict_and_is_never_divided_by() {
             .cloned()
             .unwrap_or_else(|| panic!("{name}: nothing for {id}"))
     };
-    let doubted = [
-        ("impossible", "hyperion-prometheus", "network.tcp/message=32K/streams=4", "goodput"),
-        ("impossible", "hyperion-prometheus", "network.latency/protocol=udp/message=1/streams=1", "rtt"),
-        ("impossible", "hyperion-prometheus", "network.latency/protocol=tcp/message=1/streams=1", "rtt"),
-        ("impossible", "hyperion-prometheus", "disk.io/op=read/pattern=random/block=1K/threads=1", "rate"),
-        ("not comparable", "chameleon-kvm", "cpu.peak/op=fma/type=f64/threads=8/scaling=strong", "rate"),
-        (
-            "not comparable",
-            "chameleon-kvm",
-            "memory.block/op=read-write/pattern=sequential/block=80M/threads=8",
-            "throughput",
-        ),
-        ("not comparable", "chameleon-kvm", "network.latency/protocol=tcp/message=8K/streams=1", "rtt"),
-        (
-            "impossible",
-            "chameleon-baremetal",
-            "disk.io/op=read/pattern=random/block=8K/threads=1",
-            "throughput",
-        ),
-        (
-            "not comparable",
-            "chameleon-baremetal",
-            "memory.block/op=read/pattern=random/block=8/threads=1",
-            "latency",
-        ),
-        ("impossible", "ec2-t2micro", "disk.io/op=write/pattern=random/block=1M/threads=1", "throughput"),
-        ("impossible", "ec2-t2micro", "disk.io/op=write/pattern=sequential/block=1/threads=1", "throughput"),
-        ("impossible", "ec2-t2micro", "network.tcp/message=64K/streams=1", "goodput"),
+    let impossible = [
+        ("hyperion-prometheus", "network.tcp/message=32K/streams=4", "goodput"),
+        ("hyperion-prometheus", "network.latency/protocol=udp/message=1/streams=1", "rtt"),
+        ("hyperion-prometheus", "network.latency/protocol=tcp/message=1/streams=1", "rtt"),
+        ("hyperion-prometheus", "disk.io/op=read/pattern=random/block=1K/threads=1", "rate"),
+        ("chameleon-baremetal", "disk.io/op=read/pattern=random/block=8K/threads=1", "throughput"),
+        ("ec2-t2micro", "disk.io/op=write/pattern=random/block=1M/threads=1", "throughput"),
+        ("ec2-t2micro", "disk.io/op=write/pattern=sequential/block=1/threads=1", "throughput"),
+        ("ec2-t2micro", "network.tcp/message=64K/streams=1", "goodput"),
     ];
-    for (verdict, name, id, metric) in doubted {
+    let not_comparable = [
+        ("chameleon-kvm", "cpu.peak/op=fma/type=f64/threads=8/scaling=strong", "rate"),
+        ("chameleon-kvm", "memory.block/op=read-write/pattern=sequential/block=80M/threads=8", "throughput"),
+        ("chameleon-kvm", "network.latency/protocol=tcp/message=8K/streams=1", "rtt"),
+        ("chameleon-baremetal", "memory.block/op=read/pattern=random/block=8/threads=1", "latency"),
+    ];
+    let impossible = impossible.map(|one| ("impossible", one));
+    let not_comparable = not_comparable.map(|one| ("not comparable", one));
+    for (verdict, (name, id, metric)) in impossible.into_iter().chain(not_comparable) {
         let figure = of(name, id, metric);
         assert_eq!(figure.doubt.map(|doubt| doubt.verdict), Some(verdict), "{name} {id} {metric}");
         assert_eq!(figure.believed(), None);
@@ -195,11 +190,7 @@ const EXPERIMENTS: &[(&str, &str, usize)] = &[
     ("hyperion-prometheus", "disk.io/*/block={1M,10M,100M}/*size=10G*volume=10G*", 4 * 3 * 3),
     ("hyperion-prometheus", "disk.io/*/block=1K/*count=1000000*", 2 * 8),
     ("hyperion-prometheus", "network.{tcp,udp}/message={1K,32K}/*volume=1G/scaling=strong", 2 * 2 * 4),
-    (
-        "hyperion-prometheus",
-        "network.latency/protocol={tcp,udp}/message=1/*count=1000000/scaling=strong",
-        2 * 4,
-    ),
+    ("hyperion-prometheus", "network.latency/protocol={tcp,udp}/message=1/*count=1000000*strong", 2 * 4),
     ("ec2-t2micro-java", "cpu.peak/op={add,fma}/*scaling=strong", 2 * 3),
     ("ec2-t2micro-java", "cpu.peak/*/threads=4", 3),
     ("ec2-t2micro-java", "disk.io/*", 4 * 3 * 2),
@@ -234,14 +225,8 @@ fn round_trips_come_after_the_echoes_that_are_their_limit() {
 #[test]
 fn stated_numbers_of_samples_are_taken() {
     let samples = |name: &str, part: &str| -> Vec<Option<u32>> {
-        let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).unwrap();
-        let machine = Fixture::open("firecracker-zen4").unwrap().machine();
-        let all = resolve::planned(&plan, &machine).unwrap();
-        let mut found: Vec<Option<u32>> = all
-            .iter()
-            .filter(|p| p.candidate.case.to_string().contains(part))
-            .map(|p| p.sampling.samples)
-            .collect();
+        let all = planned(name).into_iter().filter(|(case, _)| case.to_string().contains(part));
+        let mut found: Vec<Option<u32>> = all.map(|(_, samples)| samples).collect();
         found.dedup();
         found
     };
