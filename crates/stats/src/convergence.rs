@@ -168,14 +168,10 @@ mod tests {
         assert_eq!(within(&[100.0; 4], 0), None);
         assert_eq!(within(&[100.0; 5], 0), Some(SamplingOutcome::Steady));
         assert_eq!(within(&falling[..24], 0), None);
-        assert!(matches!(
-            within(&falling, 0),
-            Some(SamplingOutcome::NotSteady { reached: Some(_), by: EndedBy::RoundCap })
-        ));
-        assert!(matches!(
-            within(&falling[..3], 3),
-            Some(SamplingOutcome::NotSteady { reached: None, by: EndedBy::Samples })
-        ));
+        let all = within(&falling, 0);
+        assert!(matches!(all, Some(SamplingOutcome::NotSteady { reached: Some(_), by: EndedBy::RoundCap })));
+        let few = within(&falling[..3], 3);
+        assert_eq!(few, Some(SamplingOutcome::NotSteady { reached: None, by: EndedBy::Samples }));
         let late = decide(rule(None), &falling[..6], BUDGET);
         assert!(matches!(late, Some(SamplingOutcome::NotSteady { by: EndedBy::Budget, .. })));
         let settled = [&falling[..10], &[100.0; 5]].concat();

@@ -61,11 +61,8 @@ mod tests {
     fn two_that_hide_each_other_are_found_together() {
         let twice: Vec<f64> = TEN.iter().chain(&TEN).copied().chain([60.0, 61.0]).collect();
         assert_eq!(without_outliers(&twice, 2).len(), 18);
-        assert_eq!(
-            without_outliers(&[TEN.as_slice(), &[60.0, 61.0]].concat(), 1).len(),
-            11,
-            "two of eleven are no accident"
-        );
+        let eleven = [TEN.as_slice(), &[60.0, 61.0]].concat();
+        assert_eq!(without_outliers(&eleven, 1).len(), 11, "two of eleven are no accident");
     }
 
     #[test]

@@ -37,10 +37,7 @@ mod tests {
     #[test]
     fn both_bounds_are_still_within() {
         let of = |share| ExcludedShare::of(Some(share));
-        assert_eq!(
-            (of(0.0), of(0.5), ExcludedShare::of(None)),
-            (ExcludedShare::Little, ExcludedShare::Little, ExcludedShare::Little)
-        );
+        assert_eq!([of(0.0), of(0.5), ExcludedShare::of(None)], [ExcludedShare::Little; 3]);
         assert_eq!((of(0.51), of(0.9)), (ExcludedShare::Mostly(0.51), ExcludedShare::Mostly(0.9)));
         assert_eq!((of(0.901), of(1.0)), (ExcludedShare::AllBut(0.901), ExcludedShare::AllBut(1.0)));
     }

@@ -35,15 +35,11 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn speed_up_is_relative_to_one_thread() {
+    fn speed_up_is_relative_to_one_thread_or_the_fewest() {
         let found = scaling(&[(4, 300.0), (1, 100.0), (2, 198.0)]);
         assert_eq!(found.iter().map(|s| s.threads).collect::<Vec<_>>(), [1, 2, 4]);
         assert_eq!(found.iter().map(|s| s.speed_up).collect::<Vec<_>>(), [1.0, 1.98, 3.0]);
         assert_eq!(found.iter().map(|s| s.efficiency).collect::<Vec<_>>(), [1.0, 0.99, 0.75]);
-    }
-
-    #[test]
-    fn without_one_thread_the_fewest_are_the_base() {
         let found = scaling(&[(2, 100.0), (8, 300.0)]);
         assert_eq!((found[1].base_threads, found[1].speed_up, found[1].efficiency), (2, 3.0, 0.75));
     }
