@@ -442,25 +442,20 @@ mod tests {
     }
 
     #[test]
-    fn every_family_stands_together_and_ends_in_its_unit() {
-        let text = scraped(&fixture::run());
-        assert!(text.ends_with("# EOF\n"));
-        let lines = || text.lines().filter(|l| !l.starts_with("# "));
-        let mut names: Vec<&str> = lines().map(|line| line.split(['{', ' ']).next().unwrap()).collect();
-        names.dedup();
-        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "in two places: {names:?}");
-        assert!(names.len() > 5 && lines().all(|l| l.rsplit(' ').next().unwrap().parse::<f64>().is_ok()));
-        for (name, unit) in text.lines().filter_map(|l| l.strip_prefix("# UNIT ")?.split_once(' ')) {
-            assert!(name.ends_with(unit), "{name} {unit}");
+    fn every_family_stands_together_and_ends_in_its_unit_and_no_series_stands_twice() {
+        for run in [fixture::run(), repeated(fixture::run())] {
+            let text = scraped(&run);
+            assert!(text.ends_with("# EOF\n"));
+            let lines = || text.lines().filter(|l| !l.starts_with('#')).map(|l| l.rsplit_once(' ').unwrap());
+            assert_eq!(lines().map(|(series, _)| series).collect::<BTreeSet<_>>().len(), lines().count());
+            let mut names: Vec<&str> = lines().map(|(l, _)| l.split('{').next().unwrap()).collect();
+            names.dedup();
+            assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "in two places: {names:?}");
+            assert!(names.len() > 5 && lines().all(|(_, value)| value.parse::<f64>().is_ok()));
+            for (name, unit) in text.lines().filter_map(|l| l.strip_prefix("# UNIT ")?.split_once(' ')) {
+                assert!(name.ends_with(unit), "{name} {unit}");
+            }
         }
-    }
-
-    #[test]
-    fn no_series_stands_twice_when_all_was_measured_twice() {
-        let text = scraped(&repeated(fixture::run()));
-        let lines = || text.lines().filter(|l| !l.starts_with('#'));
-        let series: BTreeSet<&str> = lines().filter_map(|l| Some(l.rsplit_once(' ')?.0)).collect();
-        assert_eq!(series.len(), lines().count());
     }
 
     #[test]
