@@ -76,44 +76,25 @@ fn judged(found: &Comparison, truth: &[f64]) -> (usize, usize) {
 #[test]
 fn known_differences_are_found_and_no_order_is_false() {
     // Two are identical; each other one is 6 % from the next.
-    let truth = [10e9, 10e9, 10.6e9, 11.3e9, 12.0e9, 9.4e9];
-    let (mut wrong, mut missed) = (0, 0);
-    for seed in 0..100 {
-        let ranking = compare(&noisy(&truth, 8, 0.006, seed), &[], &CompareOptions::default());
-        assert_eq!((ranking.ranked.len(), ranking.ranked[0].places.len()), (3, 6));
-        let (false_order, not_found) = judged(&ranking, &truth);
-        wrong += usize::from(false_order > 0);
-        missed += not_found;
-    }
-    // At most one in a hundred rankings may have a false order.
-    assert!(wrong <= 1, "{wrong} of 100 rankings have a false order");
-    assert_eq!(missed, 0, "of 100 rankings with 3 metrics each");
-}
-
-#[test]
-fn sides_that_are_alike_are_not_ordered_however_many_there_are() {
-    let truth = [10e9; 12];
-    let false_orders = (0..40).filter(|seed| {
-        let ranking = compare(&noisy(&truth, 5, 0.02, *seed), &[], &CompareOptions::default());
-        judged(&ranking, &truth).0 > 0
-    });
-    assert_eq!(false_orders.count(), 0);
-}
-
-/// The spread of the runs of two identical sides orders them in at most one of a hundred
-/// comparisons.
-#[test]
-fn two_alike_sides_are_ordered_as_rarely_as_is_said() {
-    let truth = [10e9; 2];
-    for runs in [5, 6, 10] {
+    let apart = [10e9, 10e9, 10.6e9, 11.3e9, 12.0e9, 9.4e9];
+    // One in a hundred may be wrong; 10 of 400 are three standard deviations of chance more.
+    for (truth, runs, deviation, times, max_wrong) in [
+        (apart.as_slice(), 8, 0.006, 100, 1),
+        (&[10e9; 12], 5, 0.02, 40, 0),
+        (&[10e9; 2], 5, 0.05, 400, 10),
+        (&[10e9; 2], 6, 0.05, 400, 10),
+        (&[10e9; 2], 10, 0.05, 400, 10),
+    ] {
         let is_wrong = |seed: &u64| {
-            let found = compare(&noisy(&truth, runs, 0.05, *seed), &[], &CompareOptions::default());
+            let found = compare(&noisy(truth, runs, deviation, *seed), &[], &CompareOptions::default());
+            assert_eq!((found.ranked.len(), found.ranked[0].places.len()), (3, truth.len()));
             assert_eq!(found.compared[0].noise, Some(NoiseOrigin::Runs));
-            judged(&found, &truth).0 > 0
+            let (wrong, missed) = judged(&found, truth);
+            assert_eq!(missed, 0, "{found:?}");
+            wrong > 0
         };
-        let wrong = (0..400).filter(is_wrong).count();
-        // One in a hundred, plus three standard deviations of chance.
-        assert!(wrong <= 10, "{wrong} of 400 comparisons of {runs} runs a side have a false order");
+        let wrong = (0..times).filter(is_wrong).count();
+        assert!(wrong <= max_wrong, "{wrong} of {times} rankings of {runs} runs a side have a false order");
     }
 }
 
