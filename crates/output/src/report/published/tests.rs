@@ -9,7 +9,7 @@ use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
 
 use super::*;
-use crate::report::format::{self, Format, FormatSubject};
+use crate::report::format::{self, FormatSubject};
 
 fn run() -> Run {
     let with = |id: &str, metric: &str, unit, samples: Vec<f64>| {
@@ -26,21 +26,17 @@ fn run() -> Run {
     Run { measurements: vec![fast, net, out], ..fixture::run() }
 }
 
-fn written_at(width: usize, name: &str, runs: &[&Run], format: &Format) -> String {
+fn written_at(width: usize, name: &str, runs: &[&Run], format: &str) -> String {
     let reports = [(find(name).unwrap(), runs.to_vec())];
-    format.tables.unwrap()(&reports, &Style::plain(width)).unwrap()
+    format::find(format).unwrap().tables.unwrap()(&reports, &Style::plain(width)).unwrap()
 }
 
-fn written(name: &str, runs: &[&Run], format: &Format) -> String {
+fn written(name: &str, runs: &[&Run], format: &str) -> String {
     written_at(160, name, runs, format)
 }
 
-fn of_name(name: &str) -> &'static Format {
-    format::find(name).unwrap()
-}
-
 fn text(name: &str, runs: &[&Run]) -> String {
-    written(name, runs, of_name("text"))
+    written(name, runs, "text")
 }
 
 /// The table with these words in its title.
@@ -90,11 +86,11 @@ fn every_number_of_every_report_is_printed_in_every_format() {
     for name in names() {
         let baseline = find(name).unwrap();
         for format in FormatSubject::Tables.formats() {
-            let written = written(name, &[&run()], format);
+            let written = written(name, &[&run()], format.name);
             let missing = baseline.figures.iter().find(|figure| !written.contains(figure.value));
             assert!(missing.is_none(), "{name} {}: {missing:?}", format.name);
         }
-        let rows = written(name, &[&run()], of_name("csv")).lines().count();
+        let rows = written(name, &[&run()], "csv").lines().count();
         assert_eq!(rows, baseline.figures.len() + 1, "{name}: a row for each number");
     }
 }
@@ -113,7 +109,7 @@ fn a_table_without_figures_of_today_says_why_once() {
 
 #[test]
 fn lines_fit_and_columns_that_do_not_follow_below() {
-    let text = written_at(100, "chameleon-kvm", &[], of_name("text"));
+    let text = written_at(100, "chameleon-kvm", &[], "text");
     let long = text.lines().find(|line| line.chars().count() > 100);
     assert!(long.is_none(), "{long:?}");
     assert!(table(&text, "IOzone").matches("row=11").count() > 1);
@@ -226,7 +222,7 @@ fn a_tool_that_is_not_installed_is_named_beside_another_that_has_a_figure() {
         [absent, there].iter().map(|tool_run| ToolResult::of(tool_run, 0.03)).collect();
     let run = Run { measurements: vec![solved], ..fixture::run() };
     for format in ["text", "markdown", "html"] {
-        let written = written_at(1000, "hyperion-prometheus", &[&run], of_name(format));
+        let written = written_at(1000, "hyperion-prometheus", &[&run], format);
         assert!(written.contains("xhpl: not installed; the command that builds it"), "{format}: {written}");
     }
 }
@@ -252,7 +248,7 @@ fn nothing_of_outside_reaches_a_page_unescaped() {
     run.findings[0].text = hostile.to_owned();
     run.machine.host = Some(hostile.to_owned());
     for format in FormatSubject::Tables.formats() {
-        let written = written("hyperion-prometheus", &[&run], format);
+        let written = written("hyperion-prometheus", &[&run], format.name);
         assert!(!written.contains('\u{202e}'), "{}", format.name);
         let is_marked_up = matches!(format.name, "html" | "markdown");
         assert!(!is_marked_up || !written.contains("<b>"), "{}", format.name);
@@ -292,7 +288,7 @@ fn a_table_without_a_limit_or_a_tool_of_today_says_why() {
     let disk = table(&text, "disk throughput: 1 thread, 1KB");
     assert!(disk.contains("today's limit is unknown: no rate is stated"), "{disk}");
     assert!(disk.contains("no reference tool of today: java: not installed"), "{disk}");
-    let csv = written("hyperion-prometheus", &[&run], of_name("csv"));
+    let csv = written("hyperion-prometheus", &[&run], "csv");
     assert!(!csv.contains("limit unknown"), "that report has no such point");
 }
 
@@ -306,7 +302,7 @@ fn a_column_of_limits_says_why_one_is_unknown() {
     let rates = table(&text, "disk IOPS");
     assert!(rates.contains("] limit unknown: no rate is stated"), "{rates}");
     assert!(rates.contains("] iozone is not run with this case"), "{rates}");
-    let csv = written("hyperion-prometheus", &[&run], of_name("csv"));
+    let csv = written("hyperion-prometheus", &[&run], "csv");
     assert!(csv.contains("limit unknown: no rate is stated"));
 }
 
@@ -406,7 +402,7 @@ fn the_evaluation_says_why_a_part_has_no_figure_of_today() {
     let disk = all.iter().find(|statement| statement.text.starts_with("Disk throughput: no figure")).unwrap();
     assert!(disk.text.ends_with("not in this run"), "{disk:?}");
     for format in ["text", "markdown", "html"] {
-        let written = written("ec2-t2micro", &[&run], of_name(format));
+        let written = written("ec2-t2micro", &[&run], format);
         let wanted = [evaluation::TITLE, "Highest CPU throughput"];
         assert!(wanted.iter().all(|wanted| written.contains(wanted)), "{format}");
     }
@@ -421,7 +417,7 @@ fn formulas_of_the_report_and_of_today_are_under_the_table() {
         metric.limit = Some(limit.clone());
     }
     for format in ["text", "markdown", "html"] {
-        let written = written_at(1000, "chameleon-kvm", &[&run], of_name(format));
+        let written = written_at(1000, "chameleon-kvm", &[&run], format);
         for wanted in
             ["clock 2.29 GHz × 2 cores × 2 CPUs × 8 operations per cycle", "clock × operations; clock = 3.7"]
         {
