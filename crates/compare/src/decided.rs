@@ -206,8 +206,7 @@ mod tests {
             let rest = one.strip_prefix(begins).unwrap_or_else(|| panic!("{one}"));
             assert!(rest.starts_with(why) && rest.contains(helps) && !one.contains('\n'), "{one}");
         }
-        let mut all: Vec<ComparedMetric> =
-            causes.iter().map(|(doubt, ..)| inconclusive(*doubt, Some(0.08))).collect();
+        let mut all = Vec::from(causes.map(|(doubt, ..)| inconclusive(doubt, Some(0.08))));
         all.push(inconclusive(Undecided::Zero, None));
         let forwards = line(&all);
         all.reverse();
