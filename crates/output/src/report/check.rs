@@ -145,12 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_a_table_with_its_reasons() {
-        insta::assert_snapshot!(at(100));
-    }
-
-    #[test]
-    fn long_names_are_on_lines_of_their_own_where_there_is_no_room() {
-        insta::assert_snapshot!(at(80));
+    fn a_file_is_a_table_at_100_and_80_columns() {
+        insta::assert_snapshot!("a_file_is_a_table_with_its_reasons", at(100));
+        insta::assert_snapshot!("long_names_are_on_lines_of_their_own_where_there_is_no_room", at(80));
     }
 }

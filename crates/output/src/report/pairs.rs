@@ -128,13 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn a_few_machines_are_a_grid_in_which_the_slow_pair_stands_out() {
-        insta::assert_snapshot!(section(&run(4, false), &Style::plain(80)));
-    }
-
-    #[test]
-    fn both_directions_stand_in_the_grid() {
-        insta::assert_snapshot!(section(&run(4, true), &Style::plain(80)));
+    fn a_few_machines_are_a_grid_of_one_direction_or_both() {
+        let grid = |both| section(&run(4, both), &Style::plain(80));
+        insta::assert_snapshot!("a_few_machines_are_a_grid_in_which_the_slow_pair_stands_out", grid(false));
+        insta::assert_snapshot!("both_directions_stand_in_the_grid", grid(true));
     }
 
     #[test]

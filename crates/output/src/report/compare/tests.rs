@@ -17,13 +17,8 @@ fn table(comparison: &Comparison, held: &[RequirementResult], shown: ShownMetric
     super::table(&Sides { comparison, sides: &[], held, shown, missing: Missing::Fail, style })
 }
 
-fn markdown(
-    comparison: &Comparison,
-    held: &[RequirementResult],
-    shown: ShownMetrics,
-    missing: Missing,
-) -> String {
-    super::markdown(&Sides { comparison, sides: &[], held, shown, missing, style: &Style::plain(100) })
+fn markdown(of: &Comparison, held: &[RequirementResult], shown: ShownMetrics, missing: Missing) -> String {
+    super::markdown(&Sides { comparison: of, sides: &[], held, shown, missing, style: &Style::plain(100) })
 }
 
 fn page_of(comparison: &Comparison, held: &[RequirementResult], shown: ShownMetrics) -> String {

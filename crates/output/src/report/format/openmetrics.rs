@@ -332,9 +332,8 @@ mod tests {
         let both = [false, true].map(|timed| text(&[(&run, &held)], timed));
         for text in &both {
             let lines = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
-            let limits = run.measurements.iter().filter(|m| m.status == Status::Ok).flat_map(|m| &m.metrics);
-            let limits =
-                limits.filter(|metric| metric.limit.as_ref().is_some_and(|limit| limit.value.is_some()));
+            let valid = run.measurements.iter().filter(|m| m.status == Status::Ok).flat_map(|m| &m.metrics);
+            let limits = valid.filter_map(|metric| metric.limit.as_ref()?.value);
             let all = text.lines().filter(|line| !line.starts_with('#') && line.contains(",kind=\"")).count();
             assert!(all > 0 && all == limits.count(), "{text}");
             assert_eq!(lines("plimsoll_case_status{"), 4 * run.measurements.len());

@@ -109,10 +109,8 @@ fn cases_that_failed_alike_are_one_line() {
     let mut run = fixture::run();
     run.measurements.truncate(7);
     for (index, measurement) in run.measurements.iter_mut().enumerate() {
-        (measurement.status, measurement.reason) = (Status::Failed, Some("no room".to_owned()));
-        if index == 6 {
-            measurement.reason = Some("no right".to_owned());
-        }
+        let reason = if index == 6 { "no right" } else { "no room" };
+        (measurement.status, measurement.reason) = (Status::Failed, Some(reason.to_owned()));
     }
     let page = markup(&page_of(&run));
     let (_, findings) = page.split_once("<h3>Findings</h3>").unwrap();
@@ -192,11 +190,8 @@ fn the_last_run_is_a_mark() {
 
 #[test]
 fn a_published_figure_of_the_same_case_is_a_mark() {
-    let figures = plimsoll_published::find("ec2-t2micro").unwrap().figures;
-    let of =
-        |figure: &&plimsoll_published::PublishedFigure| figure.is_own_point() && figure.believed().is_some();
-    let figure = figures.iter().find(of).unwrap();
-    let matched = figure.matched.as_ref().unwrap();
+    let report = plimsoll_published::find("ec2-t2micro").unwrap();
+    let (figure, matched) = report.own_points().find(|(figure, _)| figure.believed().is_some()).unwrap();
     let (value, unit) = figure.base.unwrap();
     let id = matched.case.id();
     let mut run = fixture::run_of(vec![fixture::measured(id.as_str(), matched.metric, unit, value * 1.5)]);

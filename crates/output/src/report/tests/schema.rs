@@ -50,8 +50,8 @@ fn rejected(what: &str, change: impl FnOnce(&mut Value)) {
     assert!(!errors(&document).is_empty(), "{what} passes");
 }
 
-fn put(path: &str, value: Value) -> impl FnOnce(&mut Value) {
-    move |document| *document.pointer_mut(path).unwrap() = value
+fn object<'a>(document: &'a mut Value, path: &str) -> &'a mut serde_json::Map<String, Value> {
+    document.pointer_mut(path).unwrap().as_object_mut().unwrap()
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn broken_contracts_are_rejected() {
         ("/measurements/7/metrics/0/percentiles", json!({ "p101": 1.0 })),
         ("/measurements/7/metrics/0/histogram", json!([[1.0, 0]])),
     ] {
-        rejected(&format!("{path} = {value}"), put(path, value.clone()));
+        rejected(&format!("{path} = {value}"), |d| *d.pointer_mut(path).unwrap() = value);
     }
 }
 
@@ -104,16 +104,10 @@ fn closed_objects_take_no_more_names_and_lack_none() {
         "/measurements/0/metrics/0/series/0",
         "/measurements/4/warnings/0",
     ] {
-        let object =
-            |document: &mut Value| document.pointer_mut(path).unwrap().as_object_mut().unwrap().clone();
-        let names: Vec<String> = object(&mut written(&fixture::run())).keys().cloned().collect();
-        rejected(&format!("{path}/extra"), |d| {
-            d.pointer_mut(path).unwrap().as_object_mut().unwrap().insert("extra".to_owned(), json!(1));
-        });
+        let names: Vec<String> = object(&mut written(&fixture::run()), path).keys().cloned().collect();
+        rejected(&format!("{path}/extra"), |d| drop(object(d, path).insert("extra".to_owned(), json!(1))));
         for name in names {
-            rejected(&format!("{path} without {name}"), |d| {
-                d.pointer_mut(path).unwrap().as_object_mut().unwrap().remove(&name);
-            });
+            rejected(&format!("{path} without {name}"), |d| drop(object(d, path).remove(&name)));
         }
     }
 }
@@ -137,8 +131,7 @@ fn a_matrix_and_a_full_series_are_valid_and_half_a_matrix_is_not() {
     assert_eq!(written(&read), document);
     for name in ["rows", "columns", "values", "spread", "marks"] {
         let mut less = document.clone();
-        let matrix = less.pointer_mut("/measurements/0/metrics/0/matrix").unwrap();
-        matrix.as_object_mut().unwrap().remove(name);
+        object(&mut less, "/measurements/0/metrics/0/matrix").remove(name);
         assert!(!errors(&less).is_empty(), "a matrix without {name} passes");
         for wrong in [json!([]), json!([["x", 1.5]]), json!([-1])] {
             let mut other = document.clone();

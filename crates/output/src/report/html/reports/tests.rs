@@ -200,13 +200,11 @@ fn each_table_has_its_figure_with_few_series() {
 
 #[test]
 fn the_efficiency_of_a_latency_is_the_same_in_table_and_chart() {
-    use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
+    use plimsoll_model::limit::LimitKind;
     let baseline = plimsoll_published::find("hyperion-prometheus").unwrap();
     let mut run = replay(&baseline);
     for metric in run.measurements.iter_mut().flat_map(|m| &mut m.metrics).filter(|m| m.name == "latency") {
-        let floor = metric.summary.median / 4.0;
-        metric.limit =
-            Some(Limit::fixed(LimitKind::Floor, LimitSource::Derived, floor, "device", Vec::new()));
+        metric.limit = Some(fixture::derived(metric.summary.median / 4.0, LimitKind::Floor, "device"));
     }
     let all = of_tables(&run);
     let (_, drawn) = all.iter().find(|(title, _)| title == "disk latency").unwrap();
