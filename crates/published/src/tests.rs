@@ -20,22 +20,19 @@ fn cases(name: &str) -> Vec<Case> {
 
 const CONDITIONS: &[&str] = &["tcp_retransmits", "tcp_cwnd", "near_cpu", "far_cpu"];
 
-/// Report, its rows, and its rows with a case.
-const ROWS: &[(&str, usize, usize)] = &[
-    ("ec2-t2micro", 233, 225),
-    ("chameleon-baremetal", 127, 117),
-    ("chameleon-kvm", 349, 323),
-    ("hyperion-prometheus", 622, 622),
-    ("ec2-t2micro-java", 406, 401),
-];
-
 #[test]
 fn every_row_is_matched_to_a_case_or_says_why_not() {
-    for (name, rows, matched) in ROWS {
+    for (name, rows, matched) in [
+        ("ec2-t2micro", 233, 225),
+        ("chameleon-baremetal", 127, 117),
+        ("chameleon-kvm", 349, 323),
+        ("hyperion-prometheus", 622, 622),
+        ("ec2-t2micro-java", 406, 401),
+    ] {
         let baseline = find(name).unwrap();
         let cases = cases(name);
-        assert_eq!(baseline.figures.len(), *rows, "{name}");
-        assert_eq!(baseline.figures.iter().filter(|f| f.matched.is_some()).count(), *matched, "{name}");
+        assert_eq!(baseline.figures.len(), rows, "{name}");
+        assert_eq!(baseline.figures.iter().filter(|f| f.matched.is_some()).count(), matched, "{name}");
         for figure in &baseline.figures {
             let Some(matched) = &figure.matched else {
                 assert!(figure.unmatched.len() > 10, "{name}: {figure:?}");
@@ -278,7 +275,11 @@ fn a_time_for_each_operation_of_all_threads_is_ours_by_their_number() {
     assert_eq!((figure.value, matched.counted), ("0.033241", CountedAs::Per(4.0)));
     assert!((figure.believed().unwrap() - 132.964e-9).abs() < 1e-15);
     assert!((matched.as_published(132.964e-9) - 33.241e-9).abs() < 1e-15);
-    let theory = report.figures.iter().find(|f| f.source == "theoretical" && f.is_theory_of(&case)).unwrap();
+    let is_theory = |f: &&PublishedFigure| {
+        (f.source, f.metric) == ("theoretical", "latency")
+            && f.matched.as_ref().is_some_and(|matched| matched.measures_same(&case, 1.0))
+    };
+    let theory = report.figures.iter().find(is_theory).unwrap();
     assert_eq!(theory.matched.as_ref().unwrap().counted, CountedAs::Per(1.0), "a limit is of one access");
 }
 
@@ -299,13 +300,6 @@ fn amounts_and_times_follow_from_rates() {
     assert_eq!(time.as_ours(), Some(240e6 / 0.020082));
     let (window, windows) = of("iperf3;client;all-intervals", "tcp", "congestion-window");
     assert_eq!((windows.metric, window.base), ("tcp_cwnd", Some((3.25 * 1_048_576.0, Unit::Byte))));
-}
-
-impl PublishedFigure {
-    fn is_theory_of(&self, case: &Case) -> bool {
-        self.metric == "latency"
-            && self.matched.as_ref().is_some_and(|matched| matched.measures_same(case, 1.0))
-    }
 }
 
 #[test]
