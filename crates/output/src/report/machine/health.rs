@@ -87,15 +87,14 @@ fn link(link: &PcieLink) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_machine::health::{LinkPace, Smart};
+    use plimsoll_result::fixture;
 
     use super::*;
 
     #[test]
     fn what_is_shown_is_short_and_nothing_is_no_section() {
         assert_eq!(health(&Health::default()), None);
-        let mut shown = Health { microcode: vec!["0x1".to_owned()], ..Health::default() };
-        shown.mitigations.insert("mds".to_owned(), "Mitigation: Clear CPU buffers".to_owned());
+        let mut shown = fixture::node_health("n").shown;
         shown.mitigations.insert("tsa".to_owned(), "Vulnerable: No microcode".to_owned());
         let sensor = |chip: &str, celsius| Sensor {
             chip: chip.to_owned(),
@@ -107,19 +106,12 @@ mod tests {
         shown.counters.throttled = Some(Throttled::default());
         shown.counters.controllers =
             vec![Controller { name: "mc0".to_owned(), corrected: 2, uncorrected: 0 }];
-        let mut page = vec![0; 512];
-        page[1..6].copy_from_slice(&[0x37, 1, 100, 10, 7]);
-        let smart = Smart::parse(&page).unwrap();
-        shown.drives = vec![Drive { name: "nvme0".to_owned(), smart }];
-        let pace = |transfers_per_s| LinkPace { transfers_per_s, lanes: 16 };
-        shown.links = vec![PcieLink {
-            device: "0000:41:00.0".to_owned(),
-            what: "GPU".to_owned(),
-            now: pace(2_500_000_000),
-            possible: pace(32_000_000_000),
-            saves_power: true,
-        }];
-        shown.missing = vec!["energy".to_owned()];
+        let smart = &mut shown.drives[0].smart;
+        (smart.critical_warning, smart.kelvin, smart.used_percent) = (0, Some(311), 7);
+        (smart.media_errors, smart.written_bytes) = (0, 0);
+        let link = &mut shown.links[0];
+        (link.what, link.saves_power) = ("GPU".to_owned(), true);
+        (link.now.transfers_per_s, link.now.lanes) = (2_500_000_000, 4);
         let section = health(&shown).unwrap();
         let rows: Vec<String> =
             section.rows.iter().map(|(label, value)| format!("{label}: {value}")).collect();
@@ -130,7 +122,7 @@ mod tests {
             "throttled by heat: never since boot",
             "memory errors: 2 corrected, 0 uncorrected since boot",
             "nvme0: 7 % of its endurance used, 100 % spare, media errors: 0, 0 TB written, 38 °C",
-            "PCIe link: GPU 0000:41:00.0: 2.5 GT/s ×16; both ends can do 32 GT/s ×16; it lowers its speed while idle",
+            "PCIe link: GPU 0000:41:00.0: 2.5 GT/s ×4; both ends can do 8 GT/s ×4; it lowers its speed while idle",
             "only for root: energy",
         ];
         assert_eq!(rows, wanted);
