@@ -17,9 +17,7 @@ const WRITE: &str = "memory.bandwidth/op=write/size=512M/threads=1";
 /// Returns a run with a result of this median for each case, and samples within ± 0.2 %.
 fn of_cases(cases: &[(&str, f64)]) -> Run {
     let made = |(case, value): &(&str, f64)| {
-        let mut made = fixture::measured(case, "bandwidth", Unit::BytePerSecond, *value);
-        made.metrics = vec![fixture::metric("bandwidth", Unit::BytePerSecond, *value, 0.002)];
-        made
+        fixture::of_metric(case, fixture::metric("bandwidth", Unit::BytePerSecond, *value, 0.002))
     };
     fixture::run_of(cases.iter().map(made).collect())
 }
@@ -400,8 +398,8 @@ fn nothing_is_divided_by_zero() {
 fn a_fall_to_zero_is_worse() {
     let of = |name: &str, unit, values: &[f64]| {
         let one = |value: &f64| {
-            let mut made = fixture::measured("network.udp/message=1K", name, unit, 1.0);
-            made.metrics = vec![fixture::metric_of(name, unit, vec![*value; 5])];
+            let metric = fixture::metric_of(name, unit, vec![*value; 5]);
+            let mut made = fixture::of_metric("network.udp/message=1K", metric);
             made.metrics[0].better = if unit == Unit::BytePerSecond { Better::Higher } else { Better::Lower };
             fixture::run_of(vec![made])
         };

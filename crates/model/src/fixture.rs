@@ -61,7 +61,12 @@ pub fn group(lists: &[(&str, &[&str])]) -> Group {
 
 /// Returns a measurement of case `id` with metric `name`: ten samples within 0.4 % of `value`.
 pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
-    let mut made = measured_on("bench-1", id, metric(name, unit, value, 0.004));
+    of_metric(id, metric(name, unit, value, 0.004))
+}
+
+/// Returns a measurement of case `id` with this metric alone.
+pub fn of_metric(id: &str, metric: MetricResult) -> Measurement {
+    let mut made = measured_on("bench-1", id, metric);
     made.conditions.steal = Some(0.0);
     made
 }

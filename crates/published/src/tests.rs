@@ -139,11 +139,9 @@ fn all_names_are_built_in_plans() {
 fn a_report_is_a_run_of_the_same_cases_without_what_cannot_be_true() {
     use plimsoll_result::fixture;
     let sound = "cpu.peak/op=add/type=i8/isa=avx512/threads=1/work=1000000000/scaling=strong";
-    let mut past =
-        fixture::measured("network.tcp/message=32K/streams=4", "goodput", Unit::BitPerSecond, 4e10);
-    past.metrics = vec![fixture::metric_of("goodput", Unit::BitPerSecond, vec![4e10])];
-    let mut here = fixture::measured(sound, "rate", Unit::OpPerSecond, 4e11);
-    here.metrics = vec![fixture::metric_of("rate", Unit::OpPerSecond, vec![4e11])];
+    let goodput = fixture::metric_of("goodput", Unit::BitPerSecond, vec![4e10]);
+    let past = fixture::of_metric("network.tcp/message=32K/streams=4", goodput);
+    let here = fixture::of_metric(sound, fixture::metric_of("rate", Unit::OpPerSecond, vec![4e11]));
     let like = Run { measurements: vec![here, past], ..fixture::run() };
     let run = find("hyperion-prometheus").unwrap().as_run(&like);
     assert_eq!(run.measurements.len(), 1);

@@ -212,11 +212,9 @@ pub fn with_tools() -> Run {
     let mut all = Vec::new();
     for (id, absent) in [(long, false), ("cpu.peak/op=add/type=i8", true), ("cpu.peak/op=add/type=i16", true)]
     {
-        let mut other_node = measured(id, "rate", Unit::BytePerSecond, 1e9);
-        let mut metric = metric_of("rate", Unit::BytePerSecond, vec![1e9, 1.1e9]);
-        metric.tool_results = vec![tool_result(absent)];
-        other_node.metrics = vec![metric];
-        all.push(other_node);
+        let mut made = of_metric(id, metric_of("rate", Unit::BytePerSecond, vec![1e9, 1.1e9]));
+        made.metrics[0].tool_results = vec![tool_result(absent)];
+        all.push(made);
     }
     run_of(all)
 }

@@ -21,9 +21,7 @@ const CASES: [(&str, &str, Unit); 3] = [
 /// Summarised once, with results of 1: that takes far longer than the tests.
 static ONE: LazyLock<Run> = LazyLock::new(|| {
     let made = CASES.iter().map(|(case, metric, unit)| {
-        let mut made = fixture::measured(case, metric, *unit, 1.0);
-        made.metrics = vec![fixture::metric(metric, *unit, 1.0, 0.002)];
-        made
+        fixture::of_metric(case, fixture::metric(metric, *unit, 1.0, 0.002))
     });
     fixture::run_of(made.collect())
 });

@@ -6,7 +6,6 @@ use super::*;
 use plimsoll_compare::{CompareOptions, ComparedSide, Floors, NoiseFloor, Prices, RunNoise, Score, compare};
 use plimsoll_model::metric::Better;
 use plimsoll_result::fixture;
-use plimsoll_stats::{Samples, Seed, Summary};
 use plimsoll_units::quantity::Unit;
 use unicode_width::UnicodeWidthStr;
 
@@ -119,11 +118,9 @@ fn what_failed_is_named_with_its_loss() {
     assert!(lines[0].contains("rate: regression of 12"), "{lines:?}");
     assert!(failed(&comparison(), 0.5).is_empty());
     let of = |value: f64| {
-        let mut made = fixture::measured("network.udp/message=1K", "loss", Unit::One, 1.0);
-        let samples = Samples::new(vec![value; 5]).unwrap();
+        let loss = fixture::metric_of("loss", Unit::One, vec![value; 5]);
+        let mut made = fixture::of_metric("network.udp/message=1K", loss);
         made.metrics[0].better = Better::Lower;
-        made.metrics[0].samples = vec![value; 5];
-        made.metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
         ComparedSide { name: "side".to_owned(), runs: vec![fixture::run_of(vec![made])] }
     };
     let wanted = CompareOptions { fail_on: Some(0.05), ..CompareOptions::default() };

@@ -12,14 +12,10 @@ use super::*;
 use crate::report::format::{self, FormatSubject};
 
 fn run() -> Run {
-    let with = |id: &str, metric: &str, unit, samples: Vec<f64>| {
-        let metrics = vec![fixture::metric_of(metric, unit, samples)];
-        Measurement { metrics, ..fixture::measured(id, metric, unit, 1.0) }
-    };
     let id = "cpu.peak/op=add/type=i8/isa=avx512/threads=1/work=1000000000000/scaling=strong";
-    let fast = with(id, "rate", Unit::OpPerSecond, vec![470e9, 474e9]);
+    let fast = fixture::of_metric(id, fixture::metric_of("rate", Unit::OpPerSecond, vec![470e9, 474e9]));
     let id = "network.tcp/message=32K/streams=4/direction=up";
-    let net = with(id, "goodput", Unit::BitPerSecond, vec![40e9]);
+    let net = fixture::of_metric(id, fixture::metric_of("goodput", Unit::BitPerSecond, vec![40e9]));
     let id = "memory.block/op=read-write/pattern=random/block=10M/threads=4";
     let mut out = fixture::measured(id, "throughput", Unit::BytePerSecond, 1.0);
     (out.metrics, out.status, out.reason) = (Vec::new(), Status::Skipped, Some("no room".to_owned()));

@@ -342,8 +342,7 @@ mod tests {
         assert!(figures.note.as_ref().unwrap().contains("clock × cores"));
         let far = HeadlineFigures { of_limit: Some(1e9), ..figures };
         assert_eq!(far.share(), "> 999 %", "figures far past a limit stay short");
-        let mut few = fixture::measured("null", "latency", Unit::Second, 1e-9);
-        few.metrics = vec![fixture::metric_of("latency", Unit::Second, vec![1e-9, 2e-9])];
+        let few = fixture::of_metric("null", fixture::metric_of("latency", Unit::Second, vec![1e-9, 2e-9]));
         let figures = MeasurementRow::of(&few).figures.unwrap();
         assert_eq!([&figures.interval, &figures.limit, &figures.share()], ["n = 2", "", ""]);
     }

@@ -32,8 +32,8 @@ fn errors(document: &Value) -> Vec<String> {
 
 #[test]
 fn every_kind_of_row_few_samples_and_no_measurements_are_valid() {
-    let mut few = fixture::measured("cpu.peak/threads=1", "rate", Unit::FlopPerSecond, 1e9);
-    few.metrics = vec![fixture::metric_of("rate", Unit::FlopPerSecond, vec![1e9])];
+    let rate = fixture::metric_of("rate", Unit::FlopPerSecond, vec![1e9]);
+    let few = fixture::of_metric("cpu.peak/threads=1", rate);
     assert!(few.metrics[0].summary.ci95.is_none() && few.metrics[0].limit.is_none());
     let mut stepped = fixture::run();
     let step = plimsoll_system::wall::ClockStep { node: "n".to_owned(), at_s: 2.5, by_s: -3596.0 };

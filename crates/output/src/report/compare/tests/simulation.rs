@@ -34,8 +34,7 @@ static WHOLE: LazyLock<Run> = LazyLock::new(|| {
     let all = (1..=CASES / 2).flat_map(|n| [rate(n), time(n)]);
     let made = |(id, unit, value): (String, Unit, f64)| {
         let name = if unit == Unit::Second { "latency" } else { "bandwidth" };
-        let mut made = fixture::measured(&id, name, unit, value);
-        made.metrics = vec![fixture::metric(name, unit, value, 0.002)];
+        let mut made = fixture::of_metric(&id, fixture::metric(name, unit, value, 0.002));
         made.metrics[0].samples.clear();
         made.metrics[0].series.clear();
         made
