@@ -315,10 +315,8 @@ mod tests {
         #[test]
         fn no_other_law_is_nearer(sigma in 0.0f64..0.5, kappa in 0.0f64..0.05, step in -0.1f64..0.1) {
             let law = LawCoefficients { lambda: 5.0, sigma, kappa };
-            let points: Vec<RatePoint> = [1, 2, 3, 5, 8]
-                .into_iter()
-                .map(|n| (f64::from(n), law.rate(f64::from(n)) * (1.0 + 0.05 * f64::from(n % 3))))
-                .collect();
+            let rate = |n: f64| law.rate(n) * (1.0 + 0.05 * (n % 3.0));
+            let points: [RatePoint; 5] = [1.0, 2.0, 3.0, 5.0, 8.0].map(|n| (n, rate(n)));
             let error = |law: &LawCoefficients| -> f64 {
                 points.iter().map(|(threads, rate)| (rate / law.rate(*threads) - 1.0).powi(2)).sum()
             };
