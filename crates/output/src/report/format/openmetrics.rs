@@ -393,15 +393,10 @@ mod tests {
         if !has.is_ok_and(|status| status.success()) {
             return None;
         }
-        let mut child = Command::new(&python)
-            .args(["-c", SCRIPT, module])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let input = file.reopen().unwrap();
+        let output = Command::new(&python).args(["-c", SCRIPT, module]).stdin(input).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
     }
