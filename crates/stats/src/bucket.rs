@@ -282,9 +282,8 @@ mod tests {
         for transfer in 0..10 {
             let held = if transfer == 0 { 60.0 } else { 10.0 };
             let one = through(1000.0, 100.0, held, 0.005, 40, |_| 0.0);
-            course.extend(
-                one.into_iter().map(|s| ArrivalStretch { from: s.from + 0.3 * f64::from(transfer), ..s }),
-            );
+            let after = 0.3 * f64::from(transfer);
+            course.extend(one.into_iter().map(|s| ArrivalStretch { from: s.from + after, ..s }));
         }
         let found = bucket(&course);
         assert!(found.is_none_or(|found| (found.base / 100.0 - 1.0).abs() < 0.15), "{found:?}");
