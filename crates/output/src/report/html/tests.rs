@@ -12,6 +12,12 @@ fn page_of(run: &Run) -> String {
     page(std::slice::from_ref(run), &[]).unwrap()
 }
 
+/// Reads of `size` bytes by these threads, at 10 GB/s each.
+fn bandwidth(size: &str, threads: u32) -> Measurement {
+    let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");
+    fixture::measured(&id, "bandwidth", Unit::BytePerSecond, 1e10 * f64::from(threads))
+}
+
 /// The runs that `plimsoll import` reads from the page.
 fn read_again(page: &str) -> Vec<Run> {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -202,11 +208,7 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
     let legend = page_of(&run);
     assert!(legend.contains("mark published"));
     assert!(legend.contains("key published\"></span>published (EC2 t2.micro, 2016) "), "{}", markup(&legend));
-    let threads = |n: u32| {
-        let id = format!("memory.bandwidth/op=read/size=512M/threads={n}");
-        fixture::measured(&id, "bandwidth", Unit::BytePerSecond, 1e10)
-    };
-    let two = fixture::run_of(vec![threads(1), threads(2)]);
+    let two = fixture::run_of(vec![bandwidth("512M", 1), bandwidth("512M", 2)]);
     let of = |m: &Measurement| ReferenceFigure::new(PUBLISHED, "a report", m, &m.metrics[0], 7e9);
     let references: Vec<ReferenceFigure> = two.measurements.iter().map(of).collect();
     let chart = charts::sweeps(&two, "memory", &references).into_iter().next().unwrap();
@@ -283,16 +285,13 @@ fn delivered_figures_are_a_line_of_their_own() {
 
 #[test]
 fn as_much_memory_in_all_is_one_curve_by_threads() {
-    let moved = |size: &str, threads: u32| {
-        let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");
-        fixture::measured(&id, "bandwidth", Unit::BytePerSecond, 1e10 * f64::from(threads))
+    let titles = |of_two: &str| -> Vec<String> {
+        let run = fixture::run_of(vec![bandwidth("512M", 1), bandwidth(of_two, 2)]);
+        charts::sweeps(&run, "memory", &[]).into_iter().map(|c| c.title).collect()
     };
-    let titles = |all: Vec<Measurement>| -> Vec<String> {
-        charts::sweeps(&fixture::run_of(all), "memory", &[]).into_iter().map(|c| c.title).collect()
-    };
-    let found = titles(vec![moved("512M", 1), moved("256M", 2)]);
+    let found = titles("256M");
     assert!(found.iter().any(|t| t.contains("by threads") && t.contains("size 512 MiB in all")), "{found:?}");
-    let found = titles(vec![moved("512M", 1), moved("512M", 2)]);
+    let found = titles("512M");
     assert!(found.iter().any(|t| t.contains("by threads")), "{found:?}");
     assert!(found.iter().all(|t| !t.contains("in all")), "{found:?}");
 }

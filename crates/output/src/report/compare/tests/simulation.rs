@@ -102,10 +102,6 @@ struct Made {
     outlier: bool,
 }
 
-fn normal(random: &mut ChaCha8Rng) -> f64 {
-    (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
-}
-
 impl Made {
     fn of(number: u64) -> Self {
         let mut random = Seed::new(number, "compare", "simulation").generator();
@@ -126,8 +122,9 @@ impl Made {
             };
             Run { measurements: cases.filter_map(one).collect(), ..WHOLE.clone() }
         };
+        let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
         let mut factors = |planted: &dyn Fn(usize) -> f64| -> Vec<f64> {
-            (0..CASES).map(|index| (planted(index) + deviation * normal(&mut random)).exp()).collect()
+            (0..CASES).map(|index| (planted(index) + deviation * normal()).exp()).collect()
         };
         let (baseline, known) = (number.is_multiple_of(2), number % 10 != 1);
         let outlier = baseline && number.is_multiple_of(4);
@@ -151,10 +148,6 @@ impl Made {
     fn compared(&self, fail_on: Option<f64>) -> Comparison {
         let sides = [self.a.clone(), self.b.clone()];
         compare(&sides, &self.floors, &CompareOptions { fail_on, ..CompareOptions::default() })
-    }
-
-    fn fail_on(number: u64) -> Option<f64> {
-        (number % 4 < 2).then_some(SHARE)
     }
 }
 
@@ -323,7 +316,7 @@ fn of_a_thousand_pairs_nothing_is_lost_and_hardly_one_is_wrong() {
     let (mut seen, mut gone) = (Seen::default(), 0);
     for number in 0..PAIRS {
         let made = Made::of(number);
-        let fail_on = Made::fail_on(number);
+        let fail_on = (number % 4 < 2).then_some(SHARE);
         let comparison = made.compared(fail_on);
         nothing_is_left_out(&made, &comparison, number.is_multiple_of(50));
         seen.verdicts(&made, &comparison, fail_on);
