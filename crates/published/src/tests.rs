@@ -57,13 +57,10 @@ fn every_row_is_matched_to_a_case_or_says_why_not() {
 fn every_point_of_a_design_has_a_case_of_its_own() {
     for name in names() {
         let (baseline, cases) = (find(name).unwrap(), cases(name));
-        let mut taken: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut taken: BTreeMap<String, BTreeSet<[&str; 5]>> = BTreeMap::new();
         for figure in baseline.figures.iter().filter(|f| f.is_own_point()) {
             let matched = figure.matched.as_ref().unwrap();
-            let point = format!(
-                "{} {} {} {} {}",
-                figure.operation, figure.pattern, figure.precision, figure.bytes, figure.threads
-            );
+            let point = [figure.operation, figure.pattern, figure.precision, figure.bytes, figure.threads];
             let case = cases.iter().find(|case| matched.measures_same(case, 1.0)).unwrap();
             taken.entry(format!("{case} {}", matched.metric)).or_default().insert(point);
         }
