@@ -313,15 +313,22 @@ mod tests {
         }
     }
 
+    /// A run with one row, of these (our, its) values.
+    fn paired(pairs: &[(f64, f64)]) -> Run {
+        let mut run = fixture::with_tools();
+        run.measurements.truncate(1);
+        let tool_run = fixture::tool_run("fio", pairs);
+        run.measurements[0].metrics[0].tool_results = vec![ToolResult::of(&tool_run, 0.03)];
+        run
+    }
+
     proptest::proptest! {
         #[test]
         fn no_row_contradicts_itself_without_a_word(
             pairs in proptest::collection::vec((1e-6f64..1e12, 0.3f64..3.0), 1..12),
         ) {
             let pairs: Vec<(f64, f64)> = pairs.into_iter().map(|(own, ratio)| (own, own / ratio)).collect();
-            let mut run = fixture::with_tools();
-            run.measurements.truncate(1);
-            run.measurements[0].metrics[0].tool_results = vec![ToolResult::of(&fixture::tool_run("fio", &pairs), 0.03)];
+            let run = paired(&pairs);
             let row = compared(&run).next().unwrap();
             let read = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
             let [_, _, _, _, _, ratio, describe] = row.figures();
@@ -337,13 +344,7 @@ mod tests {
 
     #[test]
     fn a_row_whose_pairs_differ_says_so() {
-        let describe = |pairs: &[(f64, f64)]| {
-            let mut run = fixture::with_tools();
-            run.measurements.truncate(1);
-            run.measurements[0].metrics[0].tool_results =
-                vec![ToolResult::of(&fixture::tool_run("fio", pairs), 0.03)];
-            compared(&run).next().unwrap().describe()
-        };
+        let describe = |pairs: &[(f64, f64)]| compared(&paired(pairs)).next().unwrap().describe();
         let text = describe(&[(71.4, 66.1), (90.0, 83.3), (60.0, 70.5), (76.1, 70.5), (50.0, 78.0)]);
         assert!(text.contains("; the two medians' ratio is 1.01"), "{text}");
         assert!(!describe(&[(10.0, 9.8), (10.1, 9.9), (10.0, 9.8)]).contains("medians"));
@@ -353,8 +354,7 @@ mod tests {
     fn no_figure_of_a_document_stops_the_table() {
         const POSITIVE: [f64; 7] = [0.0, 1.0, f64::INFINITY, 5e-324, 1e-308, f64::MIN_POSITIVE, f64::MAX];
         let odd = || POSITIVE.into_iter().flat_map(|value| [value, -value]).chain([f64::NAN]);
-        let mut run = fixture::with_tools();
-        run.measurements.truncate(1);
+        let mut run = paired(&[(1.0, 1.0); 5]);
         for own in odd() {
             for tool in odd() {
                 for ratio in odd() {

@@ -258,10 +258,8 @@ mod tests {
     fn a_limit_is_drawn_where_there_is_room_and_named_elsewhere() {
         let of_limit = |times: f64| {
             let mut run = many(5);
-            for measurement in &mut run.measurements {
-                let limit = measurement.metrics[0].limit.as_mut().unwrap();
-                limit.value = Some(100.0 * times);
-            }
+            let limits = run.measurements.iter_mut().filter_map(|m| m.metrics[0].limit.as_mut());
+            limits.for_each(|limit| limit.value = Some(100.0 * times));
             let chart = of(&run).remove(1);
             (chart.series.iter().any(|one| one.name == "limit"), chart.note)
         };

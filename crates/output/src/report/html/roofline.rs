@@ -88,8 +88,7 @@ mod tests {
     }
 
     fn place(chart: &Chart, ending: &str) -> [f64; 2] {
-        let series =
-            chart.series.iter().find(|s| s.name.contains(ending)).unwrap_or_else(|| panic!("{ending}"));
+        let series = chart.series.iter().find(|s| s.name.contains(ending)).expect(ending);
         [series.points[0][0].unwrap(), series.points[0][1].unwrap()]
     }
 

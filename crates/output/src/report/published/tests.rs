@@ -169,9 +169,8 @@ fn a_tool_of_another_case_keeps_its_share_of_that_cases_limit() {
     let floor = Limit::fixed(LimitKind::Floor, LimitSource::Derived, 20e-6, "echo", Vec::new());
     let mut echo =
         fixture::measured("network.latency/protocol=tcp/message=1/streams=1", "rtt", Unit::Second, 40e-6);
-    let tool_result =
-        ToolResult::of(&fixture::tool_run("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor));
-    echo.metrics[0].tool_results = vec![tool_result];
+    let netperf = ToolResult::of(&fixture::tool_run("netperf", &[(40e-6, 80e-6)]), 0.03);
+    echo.metrics[0].tool_results = vec![netperf.with_shares(Some(&floor))];
     let tool = today::MeasuredByTool::of(&echo, "rtt", "ping").unwrap();
     assert_eq!((tool.name, tool.figure, tool.of_limit), ("netperf", 80e-6, Some(0.25)), "limit ÷ measured");
 }
@@ -214,8 +213,7 @@ fn a_tool_that_is_not_installed_is_named_beside_another_that_has_a_figure() {
     let mut absent = fixture::tool_run("xhpl", &[]);
     absent.unavailable = Some("not installed; the command that builds it".to_owned());
     let there = fixture::tool_run("hpcc", &[(40e9, 35e9)]);
-    solved.metrics[0].tool_results =
-        [absent, there].iter().map(|tool_run| ToolResult::of(tool_run, 0.03)).collect();
+    solved.metrics[0].tool_results = [absent, there].map(|run| ToolResult::of(&run, 0.03)).into();
     let run = Run { measurements: vec![solved], ..fixture::run() };
     for format in ["text", "markdown", "html"] {
         let written = written_at(1000, "hyperion-prometheus", &[&run], format);
