@@ -595,8 +595,7 @@ fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
     // The first side always had its result, so the second has lost it.
     let found = compare(&busy(0), &second, &floors(0.004), Some(0.1));
     assert_eq!((found.uncompared[0].kind, found.decided.lost), (Lost, 1));
-    // A case that is missing, or failed for another reason, is lost however busy the first side
-    // was.
+    // A case that is missing, or failed for another reason, is lost however busy the first side is.
     for failed in [changed(10e9, |made| made.status = Status::Failed), of_cases(&[])] {
         let found = compare(&busy(6), &side(vec![failed]), &floors(0.004), Some(0.1));
         assert_eq!((found.uncompared[0].kind, found.decided.interrupted), (Lost, 0));
