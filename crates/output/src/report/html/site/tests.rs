@@ -58,14 +58,6 @@ pub(in crate::report) fn stepped() -> Vec<f64> {
     (0..24).map(|n| (if n < 14 { 20e9 } else { 18e9 }) * (1.0 + 0.002 * f64::from(n % 3))).collect()
 }
 
-fn hostile_run() -> Run {
-    let mut run = fixture::run();
-    run.machine.host = Some(HOSTILE.to_owned());
-    run.machine.cpu.model_name = Some(HOSTILE.to_owned());
-    run.plan.name = HOSTILE.to_owned();
-    run
-}
-
 fn of<'a>(entries: &'a [RunSummary], run: &Run, redacted: bool) -> OfMachine<'a> {
     OfMachine {
         page: names::machine("m-1", 0),
@@ -109,7 +101,10 @@ fn a_change_is_told_at_its_run_on_both_pages() {
 #[test]
 fn hostile_names_tags_and_documents_do_nothing() {
     let entries: Vec<RunSummary> = (0..24).map(entry).collect();
-    let made = hostile_run();
+    let mut made = fixture::run();
+    made.machine.host = Some(HOSTILE.to_owned());
+    made.machine.cpu.model_name = Some(HOSTILE.to_owned());
+    made.plan.name = HOSTILE.to_owned();
     harmless(&machine(&of(&entries, &made, false)));
     harmless(&index(&[of(&entries, &made, false)]));
     let report = run(&made, &names::machine("m-1", 0)).unwrap();
