@@ -13,6 +13,10 @@ const SCAN_PAUSES_S: [f64; 2] = [2.0, 0.4];
 const SCAN_BUDGET: [f64; 2] = [0.0015, 0.01];
 /// Seconds after which the disk traffic of all processes is no longer read.
 const IO_MEMORY_S: f64 = 3.0;
+/// Share of the time of a command that waits for a disk for its traffic to be read.
+const MIN_BLOCKED: f64 = 0.02;
+/// Most processes whose state is read before all else.
+const MAX_EARLY: usize = 16;
 /// CPUs of other processes from which on they are active.
 const ACTIVE_CPUS: f64 = 0.1;
 /// Most other processes that an interval names.
@@ -38,7 +42,8 @@ pub struct CommandInterval {
     pub wait: Option<f64>,
     /// Share of the command's non-sleeping processes that a signal has stopped, 0 to 1.
     pub stopped: f64,
-    /// Share of the command's threads in uninterruptible sleep, among those and the runnable ones.
+    /// Share of the time of the command's threads, but for other sleep, in which they waited for a
+    /// disk (uninterruptible sleep).
     pub blocked: f64,
     /// CPU time of other processes on the command's CPUs.
     pub others: Option<f64>,
@@ -108,15 +113,14 @@ pub struct CommandWatch {
 struct SeenProcesses {
     /// Whether each known process belongs to the command.
     known: BTreeMap<u32, bool>,
-    /// CPU time and waiting time in ns, and CPU, by thread.
-    threads: BTreeMap<u32, (u64, u64, usize)>,
+    threads: BTreeMap<u32, ThreadCounters>,
     faults: BTreeMap<u32, [u64; 2]>,
     /// Times at which each process of the command last ran, and was last not stopped.
     going: BTreeMap<u32, [f64; 2]>,
     /// Disk traffic of each process in bytes when it was last read, and whether it had grown.
     traffic: BTreeMap<u32, (u64, bool)>,
-    /// Bytes of other processes, and of the command's, that ended since the interval before: their
-    /// parents have them now.
+    /// Bytes of other processes, and of the command's, that ended: their parents have them now and
+    /// are read at the next scan at the latest.
     ended_traffic: [u64; 2],
     /// Processes that began since the interval before.
     new: BTreeSet<u32>,
@@ -130,6 +134,15 @@ struct SeenProcesses {
     blocked: f64,
     heat: u64,
     memory: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct ThreadCounters {
+    run_ns: u64,
+    wait_ns: u64,
+    cpu: usize,
+    /// Whether it was seen waiting for a disk when it last slept.
+    is_blocked: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -191,6 +204,8 @@ impl CommandWatch {
 
     /// Returns what happened since the last call, or since the watch began.
     pub fn next_interval(&mut self) -> CommandInterval {
+        // First: a command on this CPU is soon woken, and then waits for the observer.
+        let early = self.states();
         let has_moved = self.state.follow(self.command);
         let now = machine_counters(&self.root, &self.state);
         let before = std::mem::replace(&mut self.before, now.clone());
@@ -203,17 +218,18 @@ impl CommandWatch {
             own_wait: waited.unwrap_or(0) as f64 / 1e9,
             ..CommandInterval::default()
         };
-        self.read_command(&mut interval, now.at);
+        self.read_command(&mut interval, &early, now.at);
         self.share_cpus(&mut interval, &before.state, &now.state);
         if has_moved {
             interval.throttled = interval.throttled.map(|_| 0.0);
         }
         let time = interval.to - interval.from;
-        if interval.blocked > 0.0 {
+        let waits = interval.blocked >= MIN_BLOCKED;
+        if waits {
             self.seen.blocked = now.at;
         }
         let active = interval.others.unwrap_or(0.0) + interval.elsewhere.unwrap_or(0.0);
-        let is_active = interval.blocked > 0.0 || active > ACTIVE_CPUS * time;
+        let is_active = waits || active > ACTIVE_CPUS * time;
         let is_allowed = self.seen.scan_cost <= SCAN_BUDGET[0] * interval.to + SCAN_BUDGET[1];
         let is_due = now.at - self.seen.scanned >= SCAN_PAUSES_S[usize::from(is_active)] && is_allowed;
         let began = is_due.then(|| own_run(&self.root));
@@ -262,10 +278,16 @@ impl CommandWatch {
     /// Finds new processes and whether they belong to the command; forgets those that ended.
     fn list_processes(&mut self) {
         let all: BTreeSet<u32> = self.root.processes().into_iter().collect();
-        self.seen.ended_traffic = [false, true].map(|ours| {
+        for (ended, ours) in self.seen.ended_traffic.iter_mut().zip([false, true]) {
             let has_ended = |id: &u32| !all.contains(id) && self.seen.known.get(id) == Some(&ours);
-            self.seen.traffic.iter().filter(|(id, _)| has_ended(id)).map(|(_, (bytes, _))| bytes).sum()
-        });
+            *ended += self
+                .seen
+                .traffic
+                .iter()
+                .filter(|(id, _)| has_ended(id))
+                .map(|(_, (bytes, _))| bytes)
+                .sum::<u64>();
+        }
         self.seen.known.retain(|id, _| all.contains(id));
         self.seen.going.retain(|id, _| all.contains(id));
         self.seen.traffic.retain(|id, _| all.contains(id));
@@ -287,11 +309,22 @@ impl CommandWatch {
         found
     }
 
-    fn read_command(&mut self, interval: &mut CommandInterval, now: f64) {
-        let ours: Vec<u32> = self.seen.known.iter().filter(|(_, ours)| **ours).map(|(id, _)| *id).collect();
-        let (mut states, mut running, mut stopped) = ([0_u32; 2], 0_u32, 0_u32);
+    fn ours(&self) -> Vec<u32> {
+        self.seen.known.iter().filter(|(_, ours)| **ours).map(|(id, _)| *id).collect()
+    }
+
+    /// Returns the states of the first threads of some known processes of the command.
+    fn states(&self) -> BTreeMap<u32, char> {
+        let read = |id| Some((id, ProcessStat::read(&self.root, &format!("proc/{id}"))?.state));
+        self.ours().into_iter().take(MAX_EARLY).filter_map(read).collect()
+    }
+
+    fn read_command(&mut self, interval: &mut CommandInterval, early: &BTreeMap<u32, char>, now: f64) {
+        let (mut running, mut stopped) = (0_u32, 0_u32);
+        // Time in which threads waited for a disk, and that and the time in which they were runnable.
+        let mut blocked = [0.0; 2];
         let mut waited: Option<f64> = None;
-        for id in ours {
+        for id in self.ours() {
             let Some(line) = ProcessStat::read(&self.root, &format!("proc/{id}")) else { continue };
             let faults = self.seen.faults.insert(id, line.faults).unwrap_or_default();
             interval.minor_faults += line.faults[0].saturating_sub(faults[0]);
@@ -302,10 +335,9 @@ impl CommandWatch {
             for thread in threads {
                 let place = if single { format!("proc/{id}") } else { format!("proc/{id}/task/{thread}") };
                 let read = || ProcessStat::read(&self.root, &place);
-                let Some(line) = (if single { Some(line.clone()) } else { read() }) else { continue };
-                states[0] += u32::from(line.state == 'R');
-                states[1] += u32::from(line.state == 'D');
-                if let Some(wait) = self.read_thread(thread, &place, &line, interval, now) {
+                let Some(mut line) = (if single { Some(line.clone()) } else { read() }) else { continue };
+                line.state = *early.get(&thread).unwrap_or(&line.state);
+                if let Some(wait) = self.read_thread(thread, &place, &line, interval, &mut blocked, now) {
                     *waited.get_or_insert_default() += wait;
                 }
             }
@@ -324,36 +356,47 @@ impl CommandWatch {
         }
         interval.wait = waited;
         interval.stopped = f64::from(stopped) / f64::from((stopped + running).max(1));
-        interval.blocked = f64::from(states[1]) / f64::from((states[0] + states[1]).max(1));
+        interval.blocked = blocked[0] / blocked[1].max(1e-9);
         self.seen.cpus.retain(|_, at| now - *at <= CPU_MEMORY_S);
     }
 
-    /// Adds a thread's CPU time since the last reading; returns its waiting time since then.
+    /// Adds a thread's CPU time and its times for `blocked` since the last reading; returns its time
+    /// of waiting for a CPU since then.
     fn read_thread(
         &mut self,
         thread: u32,
         place: &str,
         line: &ProcessStat,
         interval: &mut CommandInterval,
+        blocked: &mut [f64; 2],
         now: f64,
     ) -> Option<f64> {
         let counted = schedstat(&self.root, &format!("{place}/schedstat"));
         let [tick, _] = self.units;
         let [run_ns, wait_ns] =
             counted.unwrap_or([line.ticks.saturating_mul(1_000_000_000 / tick.max(1)), 0]);
-        let before = self.seen.threads.insert(thread, (run_ns, wait_ns, line.cpu));
-        interval.migrations += u64::from(before.is_some_and(|(_, _, cpu)| cpu != line.cpu));
-        let before = before.filter(|(run, wait, _)| *run <= run_ns && *wait <= wait_ns);
-        let (run_before, wait_before, _) = before.unwrap_or_default();
-        interval.run += (run_ns - run_before) as f64 / 1e9;
-        if run_ns > run_before || wait_ns > wait_before {
+        let before = self.seen.threads.get(&thread).copied();
+        interval.migrations += u64::from(before.is_some_and(|before| before.cpu != line.cpu));
+        // A runnable thread shows what it waited for only when it sleeps again.
+        let is_blocked = line.state == 'D' || line.state == 'R' && before.is_some_and(|last| last.is_blocked);
+        let counters = ThreadCounters { run_ns, wait_ns, cpu: line.cpu, is_blocked };
+        self.seen.threads.insert(thread, counters);
+        let before = before.filter(|before| before.run_ns <= run_ns && before.wait_ns <= wait_ns);
+        let before = before.unwrap_or_default();
+        let run = (run_ns - before.run_ns) as f64 / 1e9;
+        let wait = (wait_ns - before.wait_ns) as f64 / 1e9;
+        interval.run += run;
+        let asleep = (interval.to - interval.from - run - wait).max(0.0);
+        let lost = if is_blocked && (counted.is_some() || line.state == 'D') { asleep } else { 0.0 };
+        *blocked = [blocked[0] + lost, blocked[1] + run + wait + lost];
+        if run + wait > 0.0 {
             self.seen.cpus.insert(line.cpu, now);
             if self.has_clock {
                 let khz = self.root.number(clock_file(line.cpu)).ok();
                 interval.clock_hz = khz.map(|khz| khz as f64 * 1e3).or(interval.clock_hz);
             }
         }
-        counted.map(|_| (wait_ns - wait_before) as f64 / 1e9)
+        counted.map(|_| wait)
     }
 
     /// Divides the time of the CPUs among the command, other processes and other guests.
@@ -393,8 +436,7 @@ impl CommandWatch {
         self.seen.others = now;
         found.sort_by(|a, b| b.1.cpus.total_cmp(&a.1.cpus));
         found.truncate(MAX_NAMED);
-        self.seen.memory =
-            self.seen.known.iter().filter(|(_, ours)| **ours).map(|(id, _)| self.anonymous(*id)).sum();
+        self.seen.memory = self.ours().into_iter().map(|id| self.anonymous(id)).sum();
         let named = found.into_iter().map(|(id, other)| OtherProcess { memory: self.anonymous(id), ..other });
         named.collect()
     }
@@ -424,8 +466,10 @@ impl CommandWatch {
         }
         // An old process got the bytes of its ended children, which were counted.
         let [others, ours] = [0, 1].map(|at| {
-            let [new, old] = sums[at];
-            new + old.saturating_sub(self.seen.ended_traffic[at])
+            let ([new, old], ended) = (sums[at], &mut self.seen.ended_traffic[at]);
+            let known = old.min(*ended);
+            *ended = if is_complete { 0 } else { *ended - known };
+            new + old - known
         });
         (interval.others_io, interval.io) = (others, ours);
         found.sort_unstable_by(|a, b| b.cmp(a));
@@ -512,15 +556,54 @@ mod tests {
         assert_eq!((before, stopped), (Some(0.0), Some(1.0)));
     }
 
+    /// Writes the files of a process that has moved `written` bytes to a disk.
+    fn write_process(fixture: &Fixture, id: u32, state: char, written: u64) {
+        let stat = format!("{id} (dd) {state} 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0");
+        fixture.write(&format!("proc/{id}/stat"), stat.as_bytes()).unwrap();
+        let io = format!("read_bytes: 0\nwrite_bytes: {written}\n");
+        fixture.write(&format!("proc/{id}/io"), io.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn time_without_cpu_is_time_of_the_disk_if_the_command_last_slept_for_it() {
+        let fixture = Fixture::unpack("").unwrap();
+        let mut watch = CommandWatch::new(&fixture.root, &CpuSet::single(0));
+        watch.start(2000);
+        let mut blocked = |state: char, run_ns: u64| {
+            write_process(&fixture, 2000, state, 0);
+            fixture.write("proc/2000/schedstat", format!("{run_ns} 0 9\n").as_bytes()).unwrap();
+            watch.next_interval().blocked
+        };
+        let hour_ns = 3_600_000_000_000;
+        let found = [('R', 0), ('D', 0), ('R', 0), ('R', hour_ns), ('R', hour_ns), ('S', hour_ns), ('R', hour_ns)]
+            .map(|(state, run_ns)| blocked(state, run_ns));
+        assert_eq!(found, [0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn bytes_of_an_ended_child_do_not_count_again_when_its_parent_is_read_later() {
+        let fixture = Fixture::unpack("").unwrap();
+        write_process(&fixture, 2001, 'S', 7_000_000);
+        let mut watch = CommandWatch::new(&fixture.root, &CpuSet::single(0));
+        write_process(&fixture, 2000, 'D', 0);
+        watch.start(2000);
+        watch.next_interval();
+        write_process(&fixture, 2002, 'R', 5_000_000);
+        assert_eq!(watch.next_interval().others_io, 5_000_000);
+        std::fs::remove_dir_all(fixture.dir.path().join("proc/2002")).unwrap();
+        write_process(&fixture, 2001, 'S', 12_000_000);
+        assert_eq!(watch.next_interval().others_io, 0, "the parent did not move anything lately");
+        watch.seen.scanned -= 10.0;
+        assert_eq!(watch.next_interval().others_io, 0, "the parent has the bytes of its child");
+        write_process(&fixture, 2001, 'S', 13_000_000);
+        watch.seen.scanned -= 10.0;
+        assert_eq!(watch.next_interval().others_io, 1_000_000);
+    }
+
     #[test]
     fn traffic_of_each_short_writer_is_seen_while_the_command_waits_for_a_disk() {
         let fixture = Fixture::unpack("").unwrap();
-        let process = |id: u32, state: char, written: u64| {
-            let stat = format!("{id} (dd) {state} 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0");
-            fixture.write(&format!("proc/{id}/stat"), stat.as_bytes()).unwrap();
-            let io = format!("read_bytes: 0\nwrite_bytes: {written}\n");
-            fixture.write(&format!("proc/{id}/io"), io.as_bytes()).unwrap();
-        };
+        let process = |id: u32, state: char, written: u64| write_process(&fixture, id, state, written);
         process(2001, 'S', 7_000_000);
         let mut watch = CommandWatch::new(&fixture.root, &CpuSet::single(0));
         process(2000, 'D', 0);
