@@ -57,9 +57,8 @@ pub fn run_of(measurements: Vec<Measurement>) -> Run {
 /// Returns `run` with all its results once on each of these nodes.
 pub fn on_nodes(run: &Run, nodes: &[impl AsRef<str>]) -> Run {
     let names = || nodes.iter().map(|node| node.as_ref().to_owned());
-    let on = |node: String| {
-        run.measurements.iter().map(move |m| Measurement { node: node.clone(), ..m.clone() })
-    };
+    let on =
+        |node: String| run.measurements.iter().map(move |m| Measurement { node: node.clone(), ..m.clone() });
     let measurements = names().flat_map(on).collect();
     Run { nodes: names().map(|name| Node { name, machine: None }).collect(), measurements, ..run.clone() }
 }

@@ -181,7 +181,8 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
             let why = format!("{name}: --size sweep is not supported on {name}: write bytes, such as 1G");
             return Err(in_group(&group.places, "size", None, why));
         }
-        let more = benchmark.cases(machine, group).map_err(|e| wrong(benchmark, machine, group, filters, &e))?;
+        let more =
+            benchmark.cases(machine, group).map_err(|e| wrong(benchmark, machine, group, filters, &e))?;
         let is_meant = |case: &Case| filters.iter().any(|f| f.matches(case.id().as_str()));
         candidates.extend(more.into_iter().filter(|c| filters.is_empty() || is_meant(&c.case)));
     }

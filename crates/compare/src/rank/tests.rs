@@ -20,9 +20,9 @@ const CASES: [(&str, &str, Unit); 3] = [
 
 /// Summarised once, with results of 1: that takes far longer than the tests.
 static ONE: LazyLock<Run> = LazyLock::new(|| {
-    let made = CASES.iter().map(|(case, metric, unit)| {
-        fixture::of_metric(case, fixture::metric(metric, *unit, 1.0, 0.002))
-    });
+    let made = CASES
+        .iter()
+        .map(|(case, metric, unit)| fixture::of_metric(case, fixture::metric(metric, *unit, 1.0, 0.002)));
     fixture::run_of(made.collect())
 });
 

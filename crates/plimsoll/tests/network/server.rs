@@ -14,8 +14,8 @@ use super::Serving;
 use crate::disk;
 use crate::namespaces::first;
 use crate::support::{
-    PROGRAM, command, done, has, json, plimsoll, reason, repository, scratch, signal, start, ticks, until, warns,
-    with_code, without_numbers,
+    PROGRAM, command, done, has, json, plimsoll, reason, repository, scratch, signal, start, ticks, until,
+    warns, with_code, without_numbers,
 };
 
 fn location(server: &Serving) -> ServerLocation {

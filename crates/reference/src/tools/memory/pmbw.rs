@@ -193,8 +193,7 @@ mod tests {
     #[test]
     fn each_area_fits_in_what_it_allocates() {
         let all: Vec<u64> = AREAS_KIB.iter().map(|kib| kib << 10).chain((27..=36).map(|n| 1 << n)).collect();
-        for (area, threads) in all.iter().flat_map(|area| [1, 2, 3, 16, 96].map(|threads| (*area, threads)))
-        {
+        for (area, threads) in all.iter().flat_map(|area| [1, 2, 3, 16, 96].map(|threads| (*area, threads))) {
             let limit = 2 * allocated(area, threads);
             let memory = limit.next_power_of_two() / 2;
             let part = area.div_ceil(threads).next_multiple_of(TURN);

@@ -35,8 +35,7 @@ fn documents_are_found_one_after_another_and_between_the_lines_of_a_log() {
     assert_eq!(found.runs.iter().flat_map(names).collect::<Vec<_>>(), ["b"], "{:?}", found.wrong);
     assert_eq!(found.wrong.len(), 1, "{:?}", found.wrong);
     found.take("other", "no document");
-    let none =
-        "other: holds no run document (the JSON of plimsoll run --json, which must begin at the start of a line)";
+    let none = "other: holds no run document (the JSON of plimsoll run --json, which must begin at the start of a line)";
     assert_eq!(found.wrong[1], none);
 }
 
