@@ -14,7 +14,7 @@ mod verdict;
 pub use cause::LowCause;
 pub use check::{CheckProgress, CheckedQuantity, FigureCheck};
 pub use difference::MachineLoss;
-pub use document::{GATE_SCHEMA, GateAbout, GateDocument};
+pub use document::GateAbout;
 use plimsoll_machine::health::{HardwareFault, Health};
 use plimsoll_machine::{CpuSet, Machine, Others, Virtualisation};
 use plimsoll_model::case::Case;

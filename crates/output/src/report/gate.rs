@@ -1,8 +1,12 @@
 //! Results of a gate for people, schedulers and monitoring systems. Pure functions.
 
 use plimsoll_bench::label::full;
-use plimsoll_gate::{CheckProgress, CheckedQuantity, FigureCheck, Gate, GateAbout, GateAnswer, MISSED};
+use plimsoll_gate::{
+    CheckProgress, CheckedQuantity, FigureCheck, Gate, GateAbout, GateAnswer, LowCause, MISSED,
+    ThresholdSource,
+};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
+use serde_json::{Value, json};
 
 use super::format::{Families, since_1970};
 use super::style::{Style, TextRole};
@@ -135,6 +139,46 @@ fn cells(check: &FigureCheck, last: &impl Fn(&FigureCheck) -> String) -> [String
         check.threshold.source.words(),
         last(check),
     ]
+}
+
+/// Formats a gate with its verdict and all checks as JSON, as schema/gate.v1.json defines it.
+pub fn json(gate: &Gate, about: GateAbout<'_>) -> String {
+    let verdict = gate.verdict();
+    let lost = |code: &str, text: String| json!({ "code": code, "text": text });
+    let differences = gate.differences.iter().map(|it| lost(it.code(), it.to_string()));
+    let faults = gate.faults.iter().map(|it| lost(it.code(), it.to_string()));
+    let not_judged = gate.unjudged.iter().map(|it| json!({ "case": it.case.id(), "reason": it.why }));
+    let document = json!({
+        "schema": "plimsoll.gate.v1", "version": about.version, "started": about.started,
+        "elapsed_s": about.elapsed_s, "host": about.host, "machine": about.machine, "level": about.level,
+        "answer": verdict.answer.word(), "line": verdict.line, "cause": verdict.cause,
+        "false_alarms": gate.rates.false_alarms, "missed": MISSED,
+        "differences": differences.collect::<Vec<_>>(), "faults": faults.collect::<Vec<_>>(),
+        "wrong_answers": gate.wrong, "proven": gate.proven.iter().collect::<Vec<_>>(),
+        "checks": gate.checks.iter().map(check_in_json).collect::<Vec<_>>(),
+        "not_judged": not_judged.collect::<Vec<_>>(),
+    });
+    format!("{document:#}\n")
+}
+
+fn check_in_json(check: &FigureCheck) -> Value {
+    let (state, reason) = check.state.words();
+    let threshold = &check.threshold;
+    let (from, figures) = match threshold.source {
+        ThresholdSource::Limit => ("limit", None),
+        ThresholdSource::History { runs } => ("history", Some(runs)),
+        ThresholdSource::Fleet { machines } => ("fleet", Some(machines)),
+        ThresholdSource::Whole => ("whole", None),
+    };
+    json!({
+        "case": check.case.id(), "what": check.quantity.code(), "state": state, "reason": reason,
+        "better": threshold.better, "value": check.value_shown(), "usual": threshold.usual,
+        "threshold": threshold.low, "from": from, "figures": figures, "loss": threshold.loss,
+        "low_by_chance": threshold.false_alarm_rate, "measured_again": check.repetitions.len(),
+        "low": check.repetitions.iter().filter(|round| round.is_low).count(),
+        "fewest": check.min_low_count(), "cause": check.cause().map(LowCause::code),
+        "evidence": check.cause().map(ToString::to_string),
+    })
 }
 
 /// Formats Nagios plug-in output (<https://nagios-plugins.org/doc/guidelines.html>): a line, `|`,

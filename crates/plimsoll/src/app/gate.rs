@@ -6,15 +6,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use plimsoll_command::cli::{AnswerForm, Common, GateCommand as Typed, Measurable};
-use plimsoll_gate::{
-    Gate, GateAbout, GateAnswer, GateDocument, Rates, Unjudged, UsualFigures, is_same_machine,
-};
+use plimsoll_gate::{Gate, GateAbout, GateAnswer, Rates, Unjudged, UsualFigures, is_same_machine};
 use plimsoll_history::{ProvenCpus, RunSummary, Store};
 use plimsoll_machine::health::Health;
 use plimsoll_machine::{CpuSet, Machine, Others, Processes, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_output::report::gate::{explained, for_people, metrics, nagios};
+use plimsoll_output::report::gate::{explained, for_people, json, metrics, nagios};
 use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
@@ -22,7 +20,6 @@ use plimsoll_run::Planned;
 use plimsoll_system::leftover::Registry;
 use plimsoll_system::wall;
 use plimsoll_units::text::shown_path;
-use serde_json::to_string_pretty;
 
 use super::prepared::{PreparedRun, is_on_files, read_history, takes_server};
 use super::{Failure, carry_out, code, document, interrupts_until, printed, serving, target};
@@ -85,7 +82,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     };
     let shown = |form| match form {
         AnswerForm::Text => for_people(&gate, &style),
-        AnswerForm::Json => to_string_pretty(&GateDocument::of(&gate, about)).unwrap_or_default() + "\n",
+        AnswerForm::Json => json(&gate, about),
         AnswerForm::Nagios => nagios(&gate),
         AnswerForm::Npd => gate.verdict().line + "\n",
         AnswerForm::Openmetrics => metrics(&gate, about),
