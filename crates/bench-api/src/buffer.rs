@@ -8,9 +8,9 @@ use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 
 /// Bytes of a case's memory in huge pages.
-pub const HUGE_BYTES: CaseFact<u64> = CaseFact::new("huge_bytes", "bytes that lie in huge pages");
+pub const HUGE_BYTES: CaseFact<u64> = CaseFact::new("huge_bytes");
 /// Page sizes that the kernel gave for a case's memory.
-pub const PAGES: CaseFact<String> = CaseFact::new("pages", "pages that the kernel gave");
+pub const PAGES: CaseFact<String> = CaseFact::new("pages");
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("the kernel gave {got} instead of {wanted} pages; see /sys/kernel/mm/transparent_hugepage/enabled")]

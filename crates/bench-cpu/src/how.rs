@@ -27,8 +27,7 @@ pub(super) fn thread_options(machine: &Machine, group: &Group, threads: &[u64]) 
 }
 
 /// Mean clock of the CPUs of one kind, with a name per kind from [`word_of`].
-pub const KIND_CLOCK: OwnCondition =
-    OwnCondition::new("clock_hz_{}", "Hz", "mean clock of the CPUs of a kind");
+pub const KIND_CLOCK: OwnCondition = OwnCondition::new("clock_hz_{}");
 
 /// Returns the name of a kind of core for use in condition names: spaces become underscores.
 pub fn word_of(kind: &CoreKind) -> String {

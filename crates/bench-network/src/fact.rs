@@ -6,29 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use plimsoll_model::sample::CaseFact;
 
-pub(crate) const LINK: CaseFact<String> =
-    CaseFact::new("link", "loopback, or the interface that packets leave by");
-pub(super) const FAR_END: CaseFact<String> = CaseFact::new("server_address", "address of the server");
-pub(super) const FAR_END_PROGRAM: CaseFact<String> =
-    CaseFact::new("server_program", "the program at the server, where it is not plimsoll");
-pub(super) const NEAR_END_CPUS: CaseFact<Vec<usize>> =
-    CaseFact::new("client_cpus", "CPUs of the client's threads");
-pub(super) const FAR_END_CPUS: CaseFact<Vec<usize>> =
-    CaseFact::new("server_cpus", "CPUs of the server's threads, where it is on this machine");
-pub(super) const MESSAGE_COUNT: CaseFact<u64> =
-    CaseFact::new("messages", "messages of each sample, where their number is fixed");
-pub(super) const SEGMENTATION: CaseFact<String> =
-    CaseFact::new("segmentation", "kernel: it is given many datagrams at once (UDP_SEGMENT)");
-pub(crate) const PLACEMENT: CaseFact<String> = CaseFact::new(
-    "placement",
-    "where the CPUs of client and server are to each other: one CPU, two of a core, a cache or a socket",
-);
-pub(crate) const PLACEMENTS: CaseFact<BTreeMap<String, f64>> =
-    CaseFact::new("placements", "round-trip time in seconds of each placement that was tried");
-pub(super) const TOKEN_BUCKET_UP: CaseFact<TokenBucket> =
-    CaseFact::new("token_bucket_up", "the token bucket on the way to the server");
-pub(super) const TOKEN_BUCKET_DOWN: CaseFact<TokenBucket> =
-    CaseFact::new("token_bucket_down", "the token bucket on the way from the server");
+pub(crate) const LINK: CaseFact<String> = CaseFact::new("link");
+pub(super) const FAR_END: CaseFact<String> = CaseFact::new("server_address");
+/// Program of the server, if it is not plimsoll.
+pub(super) const FAR_END_PROGRAM: CaseFact<String> = CaseFact::new("server_program");
+pub(super) const NEAR_END_CPUS: CaseFact<Vec<usize>> = CaseFact::new("client_cpus");
+pub(super) const FAR_END_CPUS: CaseFact<Vec<usize>> = CaseFact::new("server_cpus");
+pub(super) const MESSAGE_COUNT: CaseFact<u64> = CaseFact::new("messages");
+/// `kernel` if it gets many datagrams in one call (`UDP_SEGMENT`).
+pub(super) const SEGMENTATION: CaseFact<String> = CaseFact::new("segmentation");
+/// Place of the CPUs to each other: one CPU, two of a core, a cache or a socket.
+pub(crate) const PLACEMENT: CaseFact<String> = CaseFact::new("placement");
+/// Seconds of a round trip by placement, for all that were tried.
+pub(crate) const PLACEMENTS: CaseFact<BTreeMap<String, f64>> = CaseFact::new("placements");
+pub(super) const TOKEN_BUCKET_UP: CaseFact<TokenBucket> = CaseFact::new("token_bucket_up");
+pub(super) const TOKEN_BUCKET_DOWN: CaseFact<TokenBucket> = CaseFact::new("token_bucket_down");
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct TokenBucket {

@@ -123,7 +123,9 @@ fn limits(question: &Question<'_>) -> Vec<Limit> {
         (_, Some("mmap")) => crate::limit::null_calls(question, 2.0, "2 × null call"),
         (_, Some("anonymous" | "thp")) => {
             let why = "the pages could not be cleared with the samples";
-            crate::limit::per_sample(question, &CLEAR_TIME, |seconds| seconds, "time to clear a page", why)
+            let about = "shortest mean time to overwrite a page of the region with zeros, with the sample";
+            let row = (&CLEAR_TIME, about);
+            crate::limit::per_sample(question, row, |seconds| seconds, "time to clear a page", why)
                 .resting_on_or(
                     "the time to overwrite a touched page with zeros",
                     "the kernel clears pages that are still in a cache, or clears them another way",

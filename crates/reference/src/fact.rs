@@ -2,54 +2,47 @@
 
 use plimsoll_model::sample::CaseFact;
 
-const fn row(name: &'static str, about: &'static str) -> CaseFact<String> {
-    CaseFact::new(name, about)
-}
-
 /// Number of threads.
-pub const THREAD_COUNT: CaseFact<String> = row("threads", "threads that it used");
+pub const THREAD_COUNT: CaseFact<String> = CaseFact::new("threads");
 /// Working set, in bytes.
-pub const WORKING_SET_BYTES: CaseFact<String> = row("size", "bytes that it worked on");
+pub const WORKING_SET_BYTES: CaseFact<String> = CaseFact::new("size");
 /// Block size, in bytes.
-pub const BLOCK_BYTES: CaseFact<String> = row("block", "bytes of a block");
+pub const BLOCK_BYTES: CaseFact<String> = CaseFact::new("block");
 /// Message size, in bytes.
-pub const MESSAGE_BYTES: CaseFact<String> = row("message", "bytes of a message");
+pub const MESSAGE_BYTES: CaseFact<String> = CaseFact::new("message");
 /// Number of streams.
-pub const STREAM_COUNT: CaseFact<String> = row("streams", "streams that it had");
+pub const STREAM_COUNT: CaseFact<String> = CaseFact::new("streams");
 /// Share of the time with the requested queue depth.
-pub const DEPTH_SHARE: CaseFact<String> = row("depth", "how long its queue was as deep as asked");
+pub const DEPTH_SHARE: CaseFact<String> = CaseFact::new("depth");
 /// Order of the system of equations.
-pub const N: CaseFact<String> = row("n", "equations of its system");
+pub const N: CaseFact<String> = CaseFact::new("n");
 /// Columns of a panel (block size).
-pub const NB: CaseFact<String> = row("nb", "columns of a panel");
+pub const NB: CaseFact<String> = CaseFact::new("nb");
 /// Rows of the process grid.
-pub const P: CaseFact<String> = row("p", "rows of its grid of processes");
+pub const P: CaseFact<String> = CaseFact::new("p");
 /// Columns of the process grid.
-pub const Q: CaseFact<String> = row("q", "columns of its grid of processes");
+pub const Q: CaseFact<String> = CaseFact::new("q");
 /// Scaled residual of the solution.
-pub const RESIDUAL: CaseFact<String> = row("residual", "scaled residual of its solution");
+pub const RESIDUAL: CaseFact<String> = CaseFact::new("residual");
 /// Core type whose kernels the BLAS library used.
-pub const BLAS_CORE: CaseFact<String> = row("blas_core", "the core that its library has kernels for here");
+pub const BLAS_CORE: CaseFact<String> = CaseFact::new("blas_core");
 /// Part of the tool that gave the figure.
-pub const PART: CaseFact<String> = row("part", "which of its parts gave the figure");
+pub const PART: CaseFact<String> = CaseFact::new("part");
 /// Elements of an array.
-pub const ELEMENTS: CaseFact<String> = row("elements", "elements of an array");
+pub const ELEMENTS: CaseFact<String> = CaseFact::new("elements");
 /// Number of processes.
-pub const PROCESSES: CaseFact<String> = row("processes", "processes that it had");
+pub const PROCESSES: CaseFact<String> = CaseFact::new("processes");
 /// Largest number that a prime search tested.
-pub const LARGEST_NUMBER: CaseFact<String> = row("largest", "the largest number that it tested");
+pub const LARGEST_NUMBER: CaseFact<String> = CaseFact::new("largest");
 /// Language runtime that ran the tool.
-pub const RUNTIME: CaseFact<String> = row("runtime", "the runtime that ran it");
+pub const RUNTIME: CaseFact<String> = CaseFact::new("runtime");
 /// Statistic of the figure, if it is not the mean.
-pub const STATISTIC: CaseFact<String> =
-    row("statistic", "which statistic its figure is, where that is not the mean");
+pub const STATISTIC: CaseFact<String> = CaseFact::new("statistic");
 /// Version, if it is printed only with results.
-pub const VERSION: CaseFact<String> =
-    row("version", "its version, where it tells that with its results only");
+pub const VERSION: CaseFact<String> = CaseFact::new("version");
 /// SHA-256 of the program.
-pub const SHA256: CaseFact<String> = row("sha256", "SHA-256 of its program");
+pub const SHA256: CaseFact<String> = CaseFact::new("sha256");
 /// Case for which a shared reading was taken.
-pub const TAKEN_DURING_CASE: CaseFact<String> = row("taken_beside", "the case for which it was run");
+pub const TAKEN_DURING_CASE: CaseFact<String> = CaseFact::new("taken_beside");
 /// Files of the libraries that decide the performance.
-pub const LIBRARIES: CaseFact<Vec<String>> =
-    CaseFact::new("libraries", "files of the libraries that decide its figure");
+pub const LIBRARIES: CaseFact<Vec<String>> = CaseFact::new("libraries");

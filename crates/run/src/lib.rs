@@ -41,7 +41,7 @@ use plimsoll_stats::{
 use reference_tools::ReferenceRuns;
 use remark::CaseRemark;
 
-const ENDED_BY: CaseFact<EndedBy> = CaseFact::new("ended_by", "what ended the sampling");
+const ENDED_BY: CaseFact<EndedBy> = CaseFact::new("ended_by");
 
 const MIN_FOR_INTERVAL: usize = 5;
 

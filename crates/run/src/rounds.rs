@@ -9,10 +9,9 @@ use plimsoll_units::quantity::Quantity;
 use super::CaseSamples;
 use crate::remark::CaseRemark;
 
-const ROUNDS_MADE: CaseFact<usize> =
-    CaseFact::new("rounds", "rounds that were made until the device was steady");
-const ROUND_VALUES: CaseFact<Vec<f64>> =
-    CaseFact::new("round_values", "the headline metric of each round, in its unit");
+const ROUNDS_MADE: CaseFact<usize> = CaseFact::new("rounds");
+/// Headline metric of each round, in its unit.
+const ROUND_VALUES: CaseFact<Vec<f64>> = CaseFact::new("round_values");
 
 /// A drop below this share of the first level is reported.
 const FALL: f64 = 0.9;

@@ -25,10 +25,8 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Blocks per thread: initial, working, and one for verification.
 const BLOCKS: usize = 3;
 
-const INSTRUCTIONS: CaseFact<String> = CaseFact::new(
-    "instructions",
-    "the instructions that the operation is done by, or that there are none for it",
-);
+/// Instructions of the operation, or [`NO_INSTRUCTIONS`].
+const INSTRUCTIONS: CaseFact<String> = CaseFact::new("instructions");
 const NO_INSTRUCTIONS: &str = "none";
 
 /// The benchmark `cpu.crypto`.

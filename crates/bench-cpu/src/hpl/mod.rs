@@ -10,14 +10,9 @@ const MOST_BLOCK: u64 = 4096;
 const MOST_GRID: u64 = 1 << 16;
 
 /// Number of machines that solved a system together.
-pub const MACHINES: OwnCondition =
-    OwnCondition::new("machines", "1", "machines that solved a system together");
+pub const MACHINES: OwnCondition = OwnCondition::new("machines");
 /// Sum of the FMA limits of the machines.
-pub const MACHINES_PEAK: OwnCondition = OwnCondition::new(
-    "machines_peak",
-    "FLOP/s",
-    "sum over the machines of the limit of multiply-adds that each derived for itself",
-);
+pub const MACHINES_PEAK: OwnCondition = OwnCondition::new("machines_peak");
 
 /// The benchmark `cpu.hpl`.
 pub struct Hpl;

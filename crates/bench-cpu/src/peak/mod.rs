@@ -189,12 +189,10 @@ fn width_in_words(case: &Case) -> Option<String> {
 }
 
 /// Operations per cycle of one core.
-pub const PER_CYCLE: OwnCondition =
-    OwnCondition::new("operations_per_cycle", "1", "operations in a cycle of one core");
+pub const PER_CYCLE: OwnCondition = OwnCondition::new("operations_per_cycle");
 
 /// Steps of all chains per cycle of one core. Without FMA a step is two instructions.
-pub const STEPS_PER_CYCLE: OwnCondition =
-    OwnCondition::new("chain_steps_per_cycle", "1", "steps of all chains in a cycle of one core");
+pub const STEPS_PER_CYCLE: OwnCondition = OwnCondition::new("chain_steps_per_cycle");
 
 impl Prepared for PeakTeam {
     /// Takes a sample without a count of work, so that all have a fixed time, even under steal.

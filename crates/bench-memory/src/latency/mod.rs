@@ -248,10 +248,9 @@ fn note_touched(
     }
 }
 
-pub(super) const CYCLES: OwnCondition = OwnCondition::new("cycles", "1", "cycles of the core in a load");
+pub(super) const CYCLES: OwnCondition = OwnCondition::new("cycles");
 
-pub(super) const LOADS_PER_SECOND: OwnCondition =
-    OwnCondition::new("loads_per_second", "1/s", "loads of all chases together");
+pub(super) const LOADS_PER_SECOND: OwnCondition = OwnCondition::new("loads_per_second");
 
 pub(super) struct Chasing {
     chase: Sliced<Chaser>,

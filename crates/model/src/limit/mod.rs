@@ -299,8 +299,7 @@ impl Question<'_> {
 }
 
 /// Number of pairs of machines over which the figure is summed.
-pub const SUMMED_PAIRS: OwnCondition =
-    OwnCondition::new("pairs", "1", "pairs of machines that the figure is the sum of");
+pub const SUMMED_PAIRS: OwnCondition = OwnCondition::new("pairs");
 
 /// Sorts `limits` of one metric: the tightest first, unknown ones last.
 pub fn tightest_first(limits: &mut [Limit]) {

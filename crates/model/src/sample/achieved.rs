@@ -12,15 +12,13 @@ use serde_json::Value;
 pub struct CaseFact<T> {
     /// Name in the run document; that of the parameter for the actual value of a parameter.
     pub name: &'static str,
-    /// Description with unit.
-    pub about: &'static str,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T> CaseFact<T> {
-    /// Declares the fact `name` of run documents; `about` describes it in docs.
-    pub const fn new(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, value: PhantomData }
+    /// Declares the fact `name` of run documents.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, value: PhantomData }
     }
 }
 
@@ -87,8 +85,8 @@ impl Achieved {
 mod tests {
     use super::*;
 
-    const SIZE: CaseFact<u64> = CaseFact::new("size", "bytes");
-    const DEEPEST: CaseFact<Option<u64>> = CaseFact::new("deepest", "a depth");
+    const SIZE: CaseFact<u64> = CaseFact::new("size");
+    const DEEPEST: CaseFact<Option<u64>> = CaseFact::new("deepest");
 
     #[test]
     fn a_fact_comes_back_as_it_was_told() {

@@ -155,21 +155,17 @@ impl Conditions {
     }
 }
 
-/// A condition of a benchmark.
+/// A condition of a benchmark, in base SI units; yes is 1, no is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnCondition {
     /// Name in the run document; `{}` stands for the member of a family.
     pub name: &'static str,
-    /// Unit: base SI, or `1` for shares, counts and yes (1) or no (0).
-    pub unit: &'static str,
-    /// Description.
-    pub about: &'static str,
 }
 
 impl OwnCondition {
-    /// Declares the condition `name` with its `unit`; `about` describes it in the documentation.
-    pub const fn new(name: &'static str, unit: &'static str, about: &'static str) -> Self {
-        Self { name, unit, about }
+    /// Declares the condition `name` of run documents.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name }
     }
 
     fn of(&self, member: &str) -> String {
@@ -234,7 +230,7 @@ mod tests {
 
     #[test]
     fn conditions_come_back_as_they_were_written() {
-        const OWN: OwnCondition = OwnCondition::new("own", "1", "a test");
+        const OWN: OwnCondition = OwnCondition::new("own");
         let mut conditions = Conditions { steal: Some(0.5), waited: Some(0.25), ..Conditions::default() };
         conditions.excluded_by.second_work = Some(0.125);
         conditions.more.set(&OWN, 2.0);
@@ -246,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_family_has_a_number_for_each_member() {
-        const CLOCK: OwnCondition = OwnCondition::new("clock_hz_{}", "Hz", "a test");
+        const CLOCK: OwnCondition = OwnCondition::new("clock_hz_{}");
         let mut numbers = Numbers::default();
         numbers.set_of(&CLOCK, "cpu_core", 5e9);
         assert_eq!(["cpu_core", "cpu_atom"].map(|kind| numbers.get_of(&CLOCK, kind)), [Some(5e9), None]);

@@ -3,13 +3,9 @@
 use super::{CaseFact, Conditions, Sample};
 
 /// Energy of the processor packages in J.
-pub const ENERGY: CaseFact<f64> =
-    CaseFact::new("energy_j", "J that all processor packages used during the samples, idle power included");
+pub const ENERGY: CaseFact<f64> = CaseFact::new("energy_j");
 /// Energy of the processor packages in J per unit of work of the headline metric.
-pub const ENERGY_PER_UNIT: CaseFact<f64> = CaseFact::new(
-    "energy_per_unit_j",
-    "J of all processor packages for each unit of work of the headline metric (FLOP, B, bit, IO …), median of the samples",
-);
+pub const ENERGY_PER_UNIT: CaseFact<f64> = CaseFact::new("energy_per_unit_j");
 
 /// Returns the processor packages' energy in J; `None` without samples, or if a power is unknown.
 pub fn energy(samples: &[Sample]) -> Option<f64> {

@@ -195,7 +195,7 @@ impl<'a> MeasuredPoint<'a> {
 
     /// Takes samples from the condition with the metric's name (such as CPU time) if none has it.
     fn or_condition(self, matched: &Matched, here: &[&Measurement]) -> Self {
-        let row = OwnCondition::new(matched.metric, "", "");
+        let row = OwnCondition::new(matched.metric);
         let samples: Vec<f64> = here.iter().filter_map(|m| m.conditions.more.get(&row)).collect();
         let is_used = self.metric.is_none() && !samples.is_empty();
         if is_used { Self { samples, instead: None, ..self } } else { self }

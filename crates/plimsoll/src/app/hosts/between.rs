@@ -308,7 +308,7 @@ fn alike<'a>(figures: impl Iterator<Item = &'a PairFigure>) -> Conditions {
     Conditions::common_to_all(&figures.map(|figure| &figure.conditions).collect::<Vec<_>>())
 }
 
-const PAIRS_AT_ONCE: CaseFact<usize> = CaseFact::new("pairs", "pairs of machines that measured at once");
+const PAIRS_AT_ONCE: CaseFact<usize> = CaseFact::new("pairs");
 
 /// Returns the outcome of `case` with the sum over simultaneous pairs per sample, an error if a
 /// pair failed; `None` without pairs or if the metric is no rate.

@@ -175,7 +175,7 @@ fn pairs(machines: usize) -> Vec<MachinePair> {
     }
 }
 
-const PROGRAM: CaseFact<String> = CaseFact::new("program", "command of the program that measured it");
+const PROGRAM: CaseFact<String> = CaseFact::new("program");
 
 /// Solves the system of equations of `case` once. The elapsed time is computed from the tool's
 /// rate, which it reports only if its residual check has passed.
