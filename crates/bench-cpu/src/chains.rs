@@ -4,7 +4,7 @@
 use std::fmt;
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{self, ComputeKernel};
+use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op};
 
 use super::dense::distinct;
 use super::matrix::{ALL_VALUE, TypedOp, available_kernel, parse_value};
@@ -146,8 +146,9 @@ fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
 
 fn parameters(case: &Case) -> Result<(TypedOp, Isa), String> {
     let word = |key| case.word(key).unwrap_or_default();
-    let (op, element) = (parse_value("op", word("op"))?, parse_value("type", word("type"))?);
-    Ok((TypedOp { op, element }, parse_value("isa", word("isa"))?))
+    let op = parse_value("op", word("op"), Op::ALL, Op::name)?;
+    let element = parse_value("type", word("type"), &Element::ALL, Element::name)?;
+    Ok((TypedOp { op, element }, parse_value("isa", word("isa"), &Isa::ALL, Isa::name)?))
 }
 
 /// Returns the kernel of a `cpu.peak` case, even if this CPU cannot run it. The error is one line.
@@ -188,7 +189,6 @@ pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeas
 mod tests {
     use super::*;
     use crate::fixture::group;
-    use plimsoll_metal::kernel::{Element, Op};
 
     fn ids(op: Op, element: Element, lists: &[(&str, &[&str])]) -> Vec<String> {
         let cases = RequestedChains::of(&group(lists)).unwrap().cases(TypedOp { op, element }).unwrap();

@@ -5,7 +5,7 @@ use plimsoll_model::plan::Group;
 pub(super) fn check(group: &Group) -> Result<(), String> {
     let words = group.words("isa", &["best"]);
     let is_foreign = |isa: Isa| matches!(isa.available(), Err(Absence::Architecture { .. }));
-    let foreign = |word: &String| word.parse().is_ok_and(is_foreign);
+    let foreign = |word: &String| Isa::ALL.into_iter().any(|isa| isa.name() == word && is_foreign(isa));
     if !group.typed("isa") || !words.iter().all(foreign) {
         return Ok(());
     }

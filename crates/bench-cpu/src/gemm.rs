@@ -99,10 +99,8 @@ struct GemmJob {
 }
 
 fn element(word: &str) -> Result<Element, String> {
-    match shown(word).parse() {
-        Ok(element @ (Element::F64 | Element::F32)) => Ok(element),
-        _ => Err(format!("type must be f64 or f32: '{}' is neither", shown(word))),
-    }
+    let found = [Element::F64, Element::F32].into_iter().find(|element| element.name() == word);
+    found.ok_or_else(|| format!("type must be f64 or f32: '{}' is neither", shown(word)))
 }
 
 /// Returns the elements from one column to the next: an odd number of cache lines, no power of two.

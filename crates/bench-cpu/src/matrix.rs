@@ -45,7 +45,7 @@ pub(super) fn named_isas(words: &[String], best: Isa, all: &[Isa]) -> Result<Vec
         match word.as_str() {
             "best" => isas.push(best),
             ALL_VALUE => isas.extend(all),
-            word => isas.push(parse_value("isa", word)?),
+            word => isas.push(parse_value("isa", word, &Isa::ALL, Isa::name)?),
         }
     }
     Ok(distinct(isas))
@@ -55,8 +55,8 @@ pub(super) fn named_isas(words: &[String], best: Isa, all: &[Isa]) -> Result<Vec
 /// default that does not fit a requested value is replaced by all that fit.
 pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
     super::foreign::check(group)?;
-    let ops = chosen(group, "op", Op::ALL, &[Op::FMA])?;
-    let elements = chosen::<Element>(group, "type", &Element::ALL, &[Element::F64, Element::F32])?;
+    let ops = chosen(group, "op", Op::ALL, Op::name, &[Op::FMA])?;
+    let elements = chosen(group, "type", &Element::ALL, Element::name, &[Element::F64, Element::F32])?;
     let product = |ops: &[Op], elements: &[Element]| -> Vec<TypedOp> {
         let pairs = ops.iter().flat_map(|&op| elements.iter().map(move |&element| TypedOp { op, element }));
         pairs.filter(|pair| pair.exists()).collect()
@@ -90,11 +90,13 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
     Ok(pairs)
 }
 
-fn chosen<T>(group: &Group, key: &str, all: &[T], defaults: &[T]) -> Result<Vec<T>, String>
-where
-    T: std::str::FromStr + Copy,
-    T::Err: std::fmt::Display,
-{
+fn chosen<T: Copy>(
+    group: &Group,
+    key: &str,
+    all: &[T],
+    name: fn(T) -> &'static str,
+    defaults: &[T],
+) -> Result<Vec<T>, String> {
     if !group.asked(key) {
         return Ok(defaults.to_vec());
     }
@@ -102,7 +104,7 @@ where
     if words.iter().any(|word| word == ALL_VALUE) {
         return Ok(all.to_vec());
     }
-    words.iter().map(|word| parse_value(key, word)).collect()
+    words.iter().map(|word| parse_value(key, word, all, name)).collect()
 }
 
 fn missing(pair: TypedOp) -> String {
@@ -135,12 +137,20 @@ pub(super) fn available_kernel(pair: TypedOp, isa: Isa) -> Result<&'static Compu
     Ok(kernel)
 }
 
-/// Parses `word` as a value of parameter `key`. The error names `key` and the possible values.
-pub(super) fn parse_value<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, String>
-where
-    T::Err: std::fmt::Display,
-{
-    plimsoll_units::text::shown(word).parse().map_err(|error: T::Err| format!("{key} {error}"))
+/// Returns the value in `all` whose `name` is `word`. The error names parameter `key` and all names.
+pub(super) fn parse_value<T: Copy>(
+    key: &str,
+    word: &str,
+    all: &[T],
+    name: fn(T) -> &'static str,
+) -> Result<T, String> {
+    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+    let unknown = || {
+        let choices = names.split_last().map(|(last, first)| format!("{} or {last}", first.join(", ")));
+        let shown = plimsoll_units::text::shown(word);
+        format!("{key} must be one of {}: '{}' is not", choices.unwrap_or_default(), shown.escape_debug())
+    };
+    all.iter().copied().find(|one| name(*one) == word).ok_or_else(unknown)
 }
 
 #[cfg(test)]

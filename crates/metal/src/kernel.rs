@@ -12,8 +12,7 @@ mod vectors;
 use crate::arch::{native, reference};
 use crate::isa::{Absence, Feature, Isa};
 
-pub(crate) use names::find_name;
-pub use names::{Element, UnknownName};
+pub use names::Element;
 pub use number::Number;
 pub use op::{KernelBound, Op, OperationRow, RateUnit, rates};
 pub use rate::CoreRate;

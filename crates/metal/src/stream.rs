@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +10,6 @@ use crate::arch::{native, reference_stream};
 use crate::clock::ProbeWork;
 use crate::isa::{Absence, Isa};
 use crate::kernel::random::{STEP, mixed};
-use crate::kernel::{UnknownName, find_name};
 
 /// Size of an element in bytes.
 pub const ELEMENT: usize = size_of::<f64>();
@@ -153,14 +151,6 @@ impl StreamOp {
 impl fmt::Display for StreamOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl FromStr for StreamOp {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        find_name(text, &Self::ALL, Self::name)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::capability::fastest_variant;
-use plimsoll_metal::kernel::{ComputeKernel, Op, WrongResult, chained, kernels};
+use plimsoll_metal::kernel::{ComputeKernel, Element, Op, WrongResult, chained, kernels};
 use plimsoll_metal::sliced::{KernelLoad, Proven};
 use plimsoll_metal::team::{Team, TeamMember};
 use serde::{Deserialize, Serialize};
@@ -86,8 +86,8 @@ impl Benchmark for Peak {
         if row.name == TIME_METRIC {
             return case.number("work").map(|_| row);
         }
-        let op = case.word("op").and_then(|word| word.parse().ok());
-        let element = case.word("type").and_then(|word| word.parse().ok());
+        let op = Op::ALL.iter().copied().find(|op| case.word("op") == Some(op.name()));
+        let element = Element::ALL.into_iter().find(|element| case.word("type") == Some(element.name()));
         Some(Metric { unit: super::counted_in(op, element), ..row })
     }
 

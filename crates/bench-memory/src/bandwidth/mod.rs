@@ -128,7 +128,8 @@ fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
         let of_blocks = if word == "read-write" { " (read-write is one of --only memory.block)" } else { "" };
         format!("op must be one of {all}: '{shown}' is not{of_blocks}")
     };
-    words.iter().map(|word| word.parse().map_err(|_| unknown(word))).collect()
+    let named = |word: &String| StreamOp::ALL.into_iter().find(|op| op.name() == word);
+    words.iter().map(|word| named(word).ok_or_else(|| unknown(word))).collect()
 }
 
 fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {

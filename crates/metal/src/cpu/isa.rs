@@ -1,12 +1,10 @@
 //! Vector instruction sets, and whether this processor has them. They are selected at run time.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::arch::native;
-use crate::kernel::{UnknownName, find_name};
 
 /// An instruction set with kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -128,27 +126,10 @@ impl fmt::Display for Isa {
     }
 }
 
-impl FromStr for Isa {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        find_name(text, &Self::ALL, Self::name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernel::{chained, kernels};
-
-    #[test]
-    fn names_round_trip_and_others_are_refused() {
-        for isa in Isa::ALL {
-            assert_eq!(isa.to_string().parse(), Ok(isa));
-        }
-        let error = "avx3".parse::<Isa>().unwrap_err().to_string();
-        assert!(error.contains("avx3") && error.contains("avx512"), "{error}");
-    }
 
     #[test]
     fn the_best_is_available_and_nothing_better_is() {

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,14 +23,6 @@ pub enum Element {
     I16,
     /// Integers of 8 bits, modulo 2⁸.
     I8,
-}
-
-/// A text that is no name of an operation, type or instruction set.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of {choices}: '{}' is not", .text.escape_debug())]
-pub struct UnknownName {
-    text: String,
-    choices: String,
 }
 
 impl Element {
@@ -83,26 +74,4 @@ impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
-}
-
-impl FromStr for Element {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        find_name(text, &Self::ALL, Self::name)
-    }
-}
-
-/// Returns the value in `all` whose `name` is `text`; the error lists all names.
-pub(crate) fn find_name<T: Copy>(
-    text: &str,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-) -> Result<T, UnknownName> {
-    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
-    let unknown = || {
-        let choices = names.split_last().map(|(last, first)| format!("{} or {last}", first.join(", ")));
-        UnknownName { text: text.to_owned(), choices: choices.unwrap_or_default() }
-    };
-    all.iter().copied().find(|one| name(*one) == text).ok_or_else(unknown)
 }

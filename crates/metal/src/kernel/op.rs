@@ -1,9 +1,7 @@
 use std::fmt;
-use std::str::FromStr;
 
-use super::names::find_name;
 use super::rate::{self, CoreRate, LatencyKey};
-use super::{ComputeKernel, Element, UnknownName};
+use super::{ComputeKernel, Element};
 
 /// Properties of an operation: what is counted, which rate of a core limits it, and its definition.
 #[derive(Debug)]
@@ -199,14 +197,6 @@ impl fmt::Debug for Op {
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl FromStr for Op {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        find_name(text, Self::ALL, Self::name)
     }
 }
 

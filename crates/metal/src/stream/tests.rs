@@ -222,7 +222,5 @@ fn the_table_is_complete_and_its_names_are_unique() {
     }
     for op in StreamOp::ALL {
         assert!(available(op).any(|kernel| kernel.kernel().isa == Isa::Portable), "{op}");
-        assert_eq!(op.name().parse(), Ok(op));
     }
-    assert!("stream".parse::<StreamOp>().is_err());
 }

@@ -74,7 +74,7 @@ impl MemoryStream {
     /// Reads a `memory.bandwidth` case; fails for other cases, no size or an unknown operation.
     pub fn of(case: &Case) -> Result<Self, String> {
         let is_ours = case.benchmark() == "memory.bandwidth";
-        let op = case.word("op").filter(|_| is_ours).and_then(|op| op.parse().ok());
+        let op = StreamOp::ALL.into_iter().find(|op| is_ours && case.word("op") == Some(op.name()));
         let shared = case.word("layout") == Some("shared");
         let site = MemorySite::of(case);
         if site.size == 0 {
