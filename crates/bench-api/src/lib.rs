@@ -16,7 +16,7 @@ use plimsoll_model::limit::{self, Limit, Question};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Offer, Sample, SampleAmount, Writable};
-use plimsoll_model::view::{PlainFinding, RunView};
+use plimsoll_model::view::PlainFinding;
 use plimsoll_model::warning::{Loss, Warning};
 use plimsoll_model::words;
 use plimsoll_server::wire::SharedKey;
@@ -216,7 +216,7 @@ pub struct Descriptor {
     /// empty if a limit has no meaning. Pure.
     pub limits: fn(&Question<'_>) -> Vec<Limit>,
     /// Findings specific to this benchmark on one machine; general rules are in the crate `result`.
-    pub findings: fn(&RunView<'_>) -> Vec<PlainFinding>,
+    pub findings: fn(&[Measurement]) -> Vec<PlainFinding>,
     /// Text in the row for the memory level that served the accesses.
     pub answered: fn(&Measurement) -> Option<String>,
     /// Explanation of a name in the row, printed once below all rows that have it.

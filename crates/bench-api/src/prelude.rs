@@ -11,7 +11,7 @@ pub use plimsoll_model::sample::{
     CannotMeasure, CaseFact, Conditions, CurvePoint, Facts, Offer, OwnCondition, Sample, SampleAmount,
     WrongAnswer, WrongAnswerSource,
 };
-pub use plimsoll_model::view::{PlainFinding, RunView, Topic};
+pub use plimsoll_model::view::{PlainFinding, Topic, select};
 pub use plimsoll_model::words::LabelPart;
 pub use plimsoll_units::quantity::{Quantity, Unit, format_size};
 

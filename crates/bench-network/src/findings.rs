@@ -5,7 +5,6 @@ use serde_json::json;
 use crate::Tcp;
 use crate::condition::{END_CPU, END_FULLEST_CPU, PATH_LOOPBACK, TCP_BUFFER_LIMITED, TCP_RECEIVER_LIMITED};
 use plimsoll_bench_api::prelude::*;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 
 const BUSY_THREAD_SHARE: f64 = 0.95;
@@ -13,8 +12,8 @@ const BUSY_THREAD_SHARE: f64 = 0.95;
 const HELD: f64 = 0.5;
 const FULL_LINK_SHARE: f64 = 0.9;
 
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.of(Tcp.name()).filter_map(held_back).collect()
+pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    select(run, Tcp.name()).filter_map(held_back).collect()
 }
 
 fn held_back(measurement: &Measurement) -> Option<PlainFinding> {
@@ -70,7 +69,7 @@ mod tests {
     }
 
     fn shown_between(measurement: Measurement) -> Option<String> {
-        let found = find(&RunView { measurements: &[measurement] });
+        let found = find(&[measurement]);
         found.first().and_then(|f| f.text.split(": the bottleneck is ").nth(1).map(str::to_owned))
     }
 

@@ -1,7 +1,8 @@
 //! Causes of slow system calls, switches and faults in kernel, process and machine.
 
+use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::Achieved;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, Topic};
 use serde_json::json;
 
 use crate::SUBSYSTEM;
@@ -11,8 +12,8 @@ use crate::fact::{CGROUP_DEPTH, HYPERVISOR, MITIGATIONS, NOHZ_FULL, SECCOMP_FILT
 const DEEP_CGROUPS: u64 = 4;
 
 /// Returns at most one finding: what makes each system call, switch or fault slower here.
-pub(crate) fn kernel_costs(run: &RunView<'_>) -> Vec<PlainFinding> {
-    let mut measured = run.measurements.iter().filter(|made| made.case.subsystem() == SUBSYSTEM.name);
+pub(crate) fn kernel_costs(run: &[Measurement]) -> Vec<PlainFinding> {
+    let mut measured = run.iter().filter(|made| made.case.subsystem() == SUBSYSTEM.name);
     let Some(state) = measured.next().map(|made| &made.achieved) else { return Vec::new() };
     let causes = causes(state);
     if causes.is_empty() {
@@ -54,7 +55,6 @@ fn causes(state: &Achieved) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::measurement::Measurement;
     use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::measured;
     use plimsoll_units::quantity::Unit;
@@ -65,7 +65,7 @@ mod tests {
     }
 
     fn found(measurements: &[Measurement]) -> Vec<String> {
-        kernel_costs(&RunView { measurements }).into_iter().map(|finding| finding.text).collect()
+        kernel_costs(measurements).into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]

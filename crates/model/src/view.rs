@@ -45,31 +45,22 @@ pub struct PlainFinding {
     pub evidence: Value,
 }
 
-/// Measurements of one machine.
-#[derive(Clone, Copy, Debug)]
-pub struct RunView<'a> {
-    /// All measurements, in the order of the run.
-    pub measurements: &'a [Measurement],
+/// Yields the measurements of `benchmark` (`cpu.peak`), in the order of the run.
+pub fn select<'a>(run: &'a [Measurement], benchmark: &str) -> impl Iterator<Item = &'a Measurement> {
+    run.iter().filter(move |made| made.case.benchmark() == benchmark)
 }
 
-impl<'a> RunView<'a> {
-    /// Yields the measurements of `benchmark` (`cpu.peak`), in the order of the run.
-    pub fn of(&self, benchmark: &str) -> impl Iterator<Item = &'a Measurement> {
-        self.measurements.iter().filter(move |made| made.case.benchmark() == benchmark)
-    }
-
-    /// Compares each rate with that of the same case, node and repetition at the fewest threads.
-    pub fn compared(&self) -> Vec<Compared<'a>> {
-        let mut groups: Vec<(_, Vec<&'a Measurement>)> = Vec::new();
-        for rate in self.measurements.iter().filter(|m| is_comparable(m)) {
-            let key = (kind(rate), &rate.node, rate.repeat);
-            match groups.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, alike)) => alike.push(rate),
-                None => groups.push((key, vec![rate])),
-            }
+/// Compares each rate with that of the same case, node and repetition at the fewest threads.
+pub fn compare_threads(run: &[Measurement]) -> Vec<Compared<'_>> {
+    let mut groups: Vec<(_, Vec<&Measurement>)> = Vec::new();
+    for rate in run.iter().filter(|m| is_comparable(m)) {
+        let key = (kind(rate), &rate.node, rate.repeat);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, alike)) => alike.push(rate),
+            None => groups.push((key, vec![rate])),
         }
-        groups.iter().flat_map(|(_, alike)| compared_alike(alike)).collect()
     }
+    groups.iter().flat_map(|(_, alike)| compared_alike(alike)).collect()
 }
 
 /// A case compared with the same case at the fewest threads.

@@ -74,9 +74,9 @@ fn a_backward_edge_is_found() {
     let files = |text: &str| BTreeMap::from([("limit/user".to_owned(), text.to_owned())]);
     let edges = |text: &str| backward_edges(&["case", "limit", "view"], &files(text));
     assert!(edges("use crate::machine::Machine;\nuse crate::case::Case;\n// crate::view\n").is_empty());
-    assert_eq!(edges("use crate::view::RunView;"), ["limit/user -> view"]);
+    assert_eq!(edges("use crate::view::Topic;"), ["limit/user -> view"]);
     assert_eq!(edges("fn f() { crate::view::open() }"), ["limit/user -> view"]);
-    assert_eq!(edges("use crate::{case::Case, view::RunView};"), ["limit/user -> view"]);
+    assert_eq!(edges("use crate::{case::Case, view::Topic};"), ["limit/user -> view"]);
     assert_eq!(backward_edges(&["case"], &files("")), ["limit/user has no place in ORDER"]);
 }
 

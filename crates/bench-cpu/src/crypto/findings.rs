@@ -7,10 +7,10 @@ use plimsoll_units::quantity::percent;
 const WORTH_TELLING: f64 = 0.8;
 
 /// Returns a finding per machine and operation whose CPU instructions the hypervisor hides.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
     let mut reported: Vec<(&str, &str)> = Vec::new();
     let mut findings = Vec::new();
-    for made in run.of(Crypto.name()) {
+    for made in select(run, Crypto.name()) {
         let key = (made.node.as_str(), made.case.word("op").unwrap_or_default());
         if let Some(finding) = hidden(made).filter(|_| !reported.contains(&key)) {
             reported.push(key);
@@ -45,10 +45,6 @@ mod tests {
         made.achieved.set(&INSTRUCTIONS, instructions);
         made.metrics[0].of_limit = share;
         made
-    }
-
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
     }
 
     #[test]

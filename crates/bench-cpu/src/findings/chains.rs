@@ -9,10 +9,10 @@ const LEAST_POINTS: usize = 3;
 /// Most initial chains from which a latency follows; more may already saturate.
 const MAX_LATENCY_CHAINS: u64 = 2;
 
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
     let mut found = Vec::new();
-    let of_chains: Vec<&Measurement> =
-        run.of(Peak.name()).filter(|m| m.case.number("chains").is_some() && m.headline().is_some()).collect();
+    let is_of_chains = |m: &&Measurement| m.case.number("chains").is_some() && m.headline().is_some();
+    let of_chains: Vec<&Measurement> = select(run, Peak.name()).filter(is_of_chains).collect();
     for (index, first) in of_chains.iter().enumerate() {
         let alike = |m: &&&Measurement| kind(m) == kind(first);
         if !of_chains[..index].iter().any(|earlier| alike(&earlier)) {
@@ -110,10 +110,6 @@ mod tests {
     use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::measured;
     use plimsoll_units::quantity::Unit;
-
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
 
     fn curve(chains: &[u64], latency: f64, units: f64) -> Vec<Measurement> {
         let point = |&n: &u64| {

@@ -16,10 +16,10 @@ const AS_MANY: f64 = 0.03;
 /// Returns findings for `cpu.peak` cases below 97 % of their limit: the operation reaches its limit
 /// with another instruction set, or another operation reaches its limit at a lower clock with as
 /// many instructions per second.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
     let low =
         |m: &&Measurement| of_limit(m).is_some_and(|share| share < EXPLAINED_LIMIT_SHARE) && has_its_cores(m);
-    let lows = run.of(Peak.name()).filter(low);
+    let lows = select(run, Peak.name()).filter(low);
     lows.filter_map(|low| explain_by_other_kernel(low, run).or_else(|| explain_by_lower_clock(low, run)))
         .collect()
 }
@@ -34,7 +34,7 @@ fn has_its_cores(low: &Measurement) -> bool {
 /// Returns a finding if another operation of the run reaches its limit at a clock over 3 % lower,
 /// with as many instructions per second (± 3 %) as `low`, which is below its limit. `None` without
 /// such an operation, or if a clock is unknown.
-fn explain_by_lower_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
+fn explain_by_lower_clock(low: &Measurement, run: &[Measurement]) -> Option<PlainFinding> {
     let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
     let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);
     let trades = |other: &&Measurement| {
@@ -50,7 +50,7 @@ fn explain_by_lower_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainF
                     && (share * clock / (reached * lower) - 1.0).abs() < AS_MANY
             })
     };
-    let high = run.of(Peak.name()).find(trades)?;
+    let high = select(run, Peak.name()).find(trades)?;
     let [own, lower] = [clock, high.conditions.clock_hz?].map(|hz| Quantity::new(hz, Unit::Hertz));
     let name = |m: &Measurement| {
         let word = |key: &str| m.case.word(key).unwrap_or_default().to_owned();
@@ -71,9 +71,9 @@ fn explain_by_lower_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainF
     Some(PlainFinding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
 }
 
-fn explain_by_other_kernel(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
+fn explain_by_other_kernel(low: &Measurement, run: &[Measurement]) -> Option<PlainFinding> {
     let share = of_limit(low)?;
-    let high = run.of(Peak.name()).find(|other| {
+    let high = select(run, Peak.name()).find(|other| {
         alike(low, other) && of_limit(other).is_some_and(|reached| reached >= EXPLAINED_LIMIT_SHARE)
     })?;
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
@@ -109,10 +109,6 @@ mod tests {
     use super::*;
     use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::{measured, warned};
-
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
 
     fn root(isa: &str, threads: u32, share: f64) -> Measurement {
         let id = format!("cpu.peak/op=sqrt/type=f64/isa={isa}/threads={threads}");

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::Peak;
 use crate::fact::CPUS;
 use plimsoll_model::measurement::NOTABLE;
-use plimsoll_model::view::{Compared, lost};
+use plimsoll_model::view::{Compared, compare_threads, lost};
 use plimsoll_model::warning::Warning;
 
 /// Largest speed-up of two threads that counts as none. Two cores give 2, siblings 1.
@@ -15,8 +15,8 @@ const SURELY: f64 = 1.25;
 const OTHERWISE: &[&str] = &[Warning::CROWDED, Warning::QUOTA];
 
 /// Returns a finding per machine whose two undisturbed `cpu.peak` threads are no faster than one.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    let all = run.compared();
+pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    let all = compare_threads(run);
     let pair = |c: &&Compared<'_>| {
         c.this.case.benchmark() == Peak.name() && (c.scaling.base_threads, c.scaling.threads) == (1, 2)
     };
@@ -57,10 +57,6 @@ fn cpus(measurement: &Measurement) -> String {
 mod tests {
     use super::*;
     use plimsoll_model::view::testing::{peak, warned};
-
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
 
     #[test]
     fn two_threads_no_faster_than_one_share_a_core() {

@@ -11,8 +11,8 @@ const WITHIN_A_CORE: f64 = 12.5e-9;
 const MAX_NAMED_SIBLINGS: usize = 4;
 
 /// Returns a finding per case with pairs of CPUs as near as SMT siblings but not shown as such.
-pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.of(CoreToCore.name()).filter_map(hidden).collect()
+pub(crate) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    select(run, CoreToCore.name()).filter_map(hidden).collect()
 }
 
 fn hidden(measurement: &Measurement) -> Option<PlainFinding> {
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn pairs_as_near_as_siblings_are_named_once() {
         let near = [bounced("cas", &[(0, 1, 6.2), (0, 2, 104.0), (1, 2, 105.0)], Some("package"))];
-        let found = find(&RunView { measurements: &near });
+        let found = find(&near);
         assert_eq!(found.len(), 1);
         let wanted = "CPUs 0 and 1 share one core: a cache line goes between them in 6.20 ns or less";
         assert_eq!(found[0].text, wanted);
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!((pairs.len(), &pairs[0]["cpus"]), (1, &json!([0, 1])));
         assert!((pairs[0]["latency"].as_f64().unwrap() - 6.2e-9).abs() < 1e-15);
         let many: Vec<(u32, u32, f64)> = (0..6).map(|i| (i, i + 6, 5.0 + f64::from(i))).collect();
-        let found = find(&RunView { measurements: &[bounced("cas", &many, None)] });
+        let found = find(&[bounced("cas", &many, None)]);
         let list = "pairs of CPUs that share one core: 0 and 6, 1 and 7, 2 and 8, 3 and 9, and 2 more pairs.";
         let text = &found[0].text;
         assert!(text.starts_with(list) && text.ends_with("10.0 ns or less"), "{text}");
@@ -87,6 +87,6 @@ mod tests {
             bounced("cas", &[(0, 1, 16.0)], None),
             bounced("store", &[(0, 1, 6.2)], None),
         ];
-        assert!(find(&RunView { measurements: &silent }).is_empty());
+        assert!(find(&silent).is_empty());
     }
 }

@@ -7,7 +7,7 @@ use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::disk::{BlockOrder, DiskTransfers};
 use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::metric::{Better, Role};
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, Topic, select};
 use plimsoll_units::quantity::{Quantity, percent};
 
 /// Share of the sequential rate from which on random access is fast enough for most programs.
@@ -25,9 +25,9 @@ struct PatternPair<'a> {
 
 /// Returns, for each operation of `disk.io`, a finding on the random case furthest below its
 /// sequential counterpart, if it reaches clearly less than 80 %.
-pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+pub(crate) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
     let mut furthest: Vec<PatternPair<'_>> = Vec::new();
-    for pair in run.of(DiskIo.name()).filter_map(|random| pair(random, run)) {
+    for pair in select(run, DiskIo.name()).filter_map(|random| pair(random, run)) {
         let op = |pair: &PatternPair<'_>| pair.job.operation.word();
         match furthest.iter_mut().find(|known| op(known) == op(&pair)) {
             Some(known) if known.ratio <= pair.ratio => {}
@@ -38,11 +38,11 @@ pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     furthest.iter().filter(|pair| pair.most < FAR).map(describe).collect()
 }
 
-fn pair<'a>(random: &'a Measurement, run: &RunView<'a>) -> Option<PatternPair<'a>> {
+fn pair<'a>(random: &'a Measurement, run: &'a [Measurement]) -> Option<PatternPair<'a>> {
     let job = DiskTransfers::try_from(&random.case).ok().filter(|job| job.order == BlockOrder::Random)?;
     let wanted = random.case.clone().with_word("pattern", "sequential");
     let same = |m: &&Measurement| m.case == wanted && m.node == random.node && m.repeat == random.repeat;
-    let sequential = run.of(DiskIo.name()).find(same)?;
+    let sequential = select(run, DiskIo.name()).find(same)?;
     let metric = [rate(random)?, rate(sequential)?];
     let ratio = metric[0].summary.median / metric[1].summary.median;
     let most = match metric.map(|m| m.summary.ci95) {
@@ -81,10 +81,6 @@ mod tests {
     use plimsoll_model::measurement::Status;
     use plimsoll_model::view::testing::measured;
     use plimsoll_units::quantity::Unit;
-
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
 
     fn io(op: &str, pattern: &str, block: &str, rate: f64) -> Measurement {
         let id = format!("disk.io/op={op}/pattern={pattern}/block={block}/depth=8/threads=1");

@@ -16,8 +16,8 @@ const LEAST_POINTS: usize = 3;
 
 /// Returns a finding for each measurement of `disk.knee` with a saturation point, and of `disk.io`
 /// with a latency target.
-pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.measurements.iter().filter_map(|made| saturation(made).or_else(|| within(made))).collect()
+pub(crate) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    run.iter().filter_map(|made| saturation(made).or_else(|| within(made))).collect()
 }
 
 struct DepthPoint<'a> {
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_knee_is_told_with_the_most_and_with_both_latencies() {
         let made = searched("disk.knee/op=read", &CURVE, (1, 4));
-        let found = find(&RunView { measurements: &[made] });
+        let found = find(&[made]);
         let expected = "disk saturation point, read: depth 4 on 1 thread: 38.0 kIOPS, 95.0 % of the highest rate (40.0 kIOPS in all, at depth 4 \
              on each of 2 threads). Mean latency 105 µs (100 µs with one transfer in flight)";
         assert_eq!(found[0].text, expected);
@@ -165,7 +165,7 @@ mod tests {
     fn a_latency_target_is_told_with_what_lies_beyond() {
         let id = "disk.io/op=read/latency-target=p99:250us";
         let lead = "disk read latency-target p99:250us: the search met p99 ≤ 250us";
-        let text = |made: Measurement| find(&RunView { measurements: &[made] }).remove(0).text;
+        let text = |made: Measurement| find(&[made]).remove(0).text;
         let four = searched(id, &CURVE[..4], (1, 4));
         let wanted = format!("{lead} up to depth 4 (38.0 kIOPS); depth 8 gave 410 µs");
         assert_eq!(text(four.clone()), wanted);
@@ -192,6 +192,6 @@ mod tests {
         invalid.status = Status::Invalid;
         let short = searched("disk.knee/op=read", &CURVE[..2], (1, 2));
         let other = searched("disk.io/op=read", &CURVE, (1, 4));
-        assert_eq!(find(&RunView { measurements: &[none, invalid, short, other] }), []);
+        assert_eq!(find(&[none, invalid, short, other]), []);
     }
 }

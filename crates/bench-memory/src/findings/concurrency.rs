@@ -22,13 +22,13 @@ struct ConcurrencyBound<'a> {
 
 /// Returns at most one finding: that a core's loads in flight limit the bandwidth of one thread, on
 /// the operation that reaches the most of its limit.
-pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
+pub(crate) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    let held = select(run, Bandwidth.name()).filter_map(|one| held(one, run));
     let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
     best.and_then(|held| describe(&held, run)).into_iter().collect()
 }
 
-fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<ConcurrencyBound<'a>> {
+fn held<'a>(one: &'a Measurement, run: &'a [Measurement]) -> Option<ConcurrencyBound<'a>> {
     if one.case.threads() != 1 {
         return None;
     }
@@ -44,8 +44,8 @@ fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<ConcurrencyBound<
         let rate = &m.headline()?.summary;
         Some(rate.ci95.map_or(rate.median, |[low, _]| low) / most)
     };
-    let more =
-        run.of(Bandwidth.name()).filter(|m| is_same_with_more(one, m)).filter_map(|m| Some((m, gain(m)?)));
+    let more = select(run, Bandwidth.name()).filter(|m| is_same_with_more(one, m));
+    let more = more.filter_map(|m| Some((m, gain(m)?)));
     let (many, gain) = more.max_by(|a, b| a.1.total_cmp(&b.1))?;
     (gain >= MORE).then_some(ConcurrencyBound { one, many, share, gain })
 }
@@ -59,7 +59,7 @@ fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
     b.threads.count > 1 && size && same
 }
 
-fn describe(held: &ConcurrencyBound<'_>, run: &RunView<'_>) -> Option<PlainFinding> {
+fn describe(held: &ConcurrencyBound<'_>, run: &[Measurement]) -> Option<PlainFinding> {
     let rate = held.one.headline()?.summary.median;
     let latency = latency(held.one, run)?;
     let lines = rate * latency / LINE_BYTES;
@@ -85,10 +85,10 @@ fn describe(held: &ConcurrencyBound<'_>, run: &RunView<'_>) -> Option<PlainFindi
 
 /// Returns the latency of memory in s by the largest chase on the machine of `one`, `None` without
 /// a chase through at least the bytes of `one` (at most 256 MiB are required).
-fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
+fn latency(one: &Measurement, run: &[Measurement]) -> Option<f64> {
     let size = Some(MemorySite::of(&one.case).size).filter(|size| *size > 0)?;
     let least = size.min(256 << 20);
-    let chases = run.of(MemoryLatency.name()).filter(|m| m.node == one.node);
+    let chases = select(run, MemoryLatency.name()).filter(|m| m.node == one.node);
     let chases = chases.filter_map(|m| Some((m, PointerChase::of(&m.case)?)));
     let of_memory: Vec<_> =
         chases.filter(|(_, chase)| chase.chases == 1 && chase.site.size >= least).collect();
@@ -105,10 +105,6 @@ mod tests {
     use plimsoll_model::limit::{Input, Limit, LimitKind};
     use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::measured;
-
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
 
     const MAXIMUM: f64 = 400e9;
 

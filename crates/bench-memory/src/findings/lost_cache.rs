@@ -9,10 +9,10 @@ use plimsoll_model::job::MemorySite;
 const AS_MEMORY: f64 = 0.8;
 
 /// Returns at most one finding: the smallest working set that fits a cache, yet is slow as memory.
-pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+pub(crate) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
     let smaller = |level: &str| level != "memory";
     let in_a_cache =
-        run.of(MemoryLatency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));
+        select(run, MemoryLatency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));
     let lost = in_a_cache.filter_map(|cached| Some((cached, find_same_in_memory(cached, run)?)));
     let smallest = lost.min_by_key(|(cached, _)| MemorySite::of(&cached.case).size);
     smallest
@@ -22,24 +22,24 @@ pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
 }
 
 /// Returns a measurement of the run with equal size and machine, but 2.5 times as fast as `cached`.
-fn find_fast_in_cache<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
+fn find_fast_in_cache<'a>(cached: &Measurement, run: &'a [Measurement]) -> Option<&'a Measurement> {
     let latency = median(cached)?;
     let key = |m: &Measurement| (MemorySite::of(&m.case).size, m.achieved.get(&LEVEL));
     let is_alike = |m: &&Measurement| m.node == cached.node && key(m) == key(cached);
-    run.of(MemoryLatency.name())
+    select(run, MemoryLatency.name())
         .filter(is_alike)
         .find(|m| median(m).is_some_and(|near| near < AS_MEMORY / 2.0 * latency))
 }
 
 /// Returns the run's equal chase in memory if `cached` takes at least 80 % of its latency.
-fn find_same_in_memory<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
+fn find_same_in_memory<'a>(cached: &Measurement, run: &'a [Measurement]) -> Option<&'a Measurement> {
     let latency = median(cached)?;
     let rest = |m: &Measurement| m.case.clone().without(&["size"]);
     let is_same = |m: &&Measurement| {
         m.achieved.get(&LEVEL).as_deref() == Some("memory")
             && (&m.node, m.repeat, rest(m)) == (&cached.node, cached.repeat, rest(cached))
     };
-    run.of(MemoryLatency.name())
+    select(run, MemoryLatency.name())
         .filter(is_same)
         .find(|m| median(m).is_some_and(|far| latency >= AS_MEMORY * far))
 }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     fn texts(measurements: &[Measurement]) -> Vec<String> {
-        find(&RunView { measurements }).into_iter().map(|finding| finding.text).collect()
+        find(measurements).into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]

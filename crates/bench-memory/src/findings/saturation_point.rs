@@ -10,8 +10,8 @@ const LEAST_RISE: f64 = 0.10;
 const LEAST_POINTS: usize = 5;
 
 /// Returns a finding for each `memory.loaded-latency` with a curve that starts without load.
-pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.of(LoadedLatency.name()).filter_map(describe).collect()
+pub(crate) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    select(run, LoadedLatency.name()).filter_map(describe).collect()
 }
 
 /// A point of the curve, in bytes per second and seconds.
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn found(points: &[(i32, i32)]) -> Vec<PlainFinding> {
-        find(&RunView { measurements: &[loaded(points)] })
+        find(&[loaded(points)])
     }
 
     #[test]
@@ -131,6 +131,6 @@ mod tests {
         assert!(found(&[(0, 100); 6]).is_empty(), "no load at all");
         let mut other = loaded(&[(0, 100); 6]);
         other.metrics[0].curve = None;
-        assert!(find(&RunView { measurements: &[other] }).is_empty());
+        assert!(find(&[other]).is_empty());
     }
 }

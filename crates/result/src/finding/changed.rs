@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use plimsoll_bench::label::full;
 use plimsoll_model::measurement::{Measurement, MetricResult, NOTABLE, SamplePoint};
 use plimsoll_model::metric::Better;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, Topic};
 use plimsoll_model::warning::Warning;
 use plimsoll_stats::{Seed, Segment, TimedPoint, segments, segments_of_many};
 use plimsoll_units::quantity::format::significant;
@@ -22,8 +22,8 @@ const EXPLAINS: f64 = 0.5;
 const BY_THE_SAME_SHARE: f64 = 0.25;
 
 /// Returns one finding per case of 30 or more samples, on its largest change of 5 % or more.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.measurements.iter().filter_map(changed).collect()
+pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    run.iter().filter_map(changed).collect()
 }
 
 fn changed(measurement: &Measurement) -> Option<PlainFinding> {
@@ -346,10 +346,6 @@ mod tests {
     use plimsoll_units::quantity::Unit;
 
     use super::*;
-
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
 
     /// 600 samples, one per second from second 40. Of those after the first 212, values, clocks and
     /// delivered rates are multiplied by `factors`, and `slow` changes the rest.

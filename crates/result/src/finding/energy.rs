@@ -5,12 +5,12 @@ use serde_json::json;
 use plimsoll_bench::label::full;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::energy::{ENERGY, ENERGY_PER_UNIT};
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, Topic};
 use plimsoll_units::quantity::significant;
 
 /// Returns one finding, on the case with the highest power; empty if no power is known.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    let known = run.measurements.iter().filter(|made| made.headline().is_some());
+pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    let known = run.iter().filter(|made| made.headline().is_some());
     let power = |made: &Measurement| made.conditions.package_power.filter(|watts| watts.is_finite());
     let with_power = known.filter_map(|made| Some((made, power(made)?)));
     let most = with_power.max_by(|a, b| a.1.total_cmp(&b.1));
@@ -54,7 +54,6 @@ mod tests {
             made.achieved.set(&ENERGY_PER_UNIT, 2.53e-11);
             made
         };
-        let find = |measurements: &[Measurement]| find(&RunView { measurements });
         let found = find(&[with(1, Some(80.0)), with(2, Some(181.7)), with(4, None)]);
         assert_eq!(found.len(), 1);
         let text = &found[0].text;

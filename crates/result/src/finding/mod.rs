@@ -22,7 +22,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_bench::benchmarks;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::RunView;
 
 use crate::document::Finding;
 use evidence::CasesOfFinding;
@@ -106,10 +105,9 @@ fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Findin
 
 /// Returns the findings of one node by topic, the general rules first within a topic.
 fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
-    let run = RunView { measurements };
-    let general = [scales::find(&run), changed::find(&run), shortfall::find(&run), energy::find(&run)];
-    let mut found = general.concat();
-    found.extend(benchmarks().flat_map(|benchmark| (benchmark.descriptor().findings)(&run)));
+    let general = [scales::find, changed::find, shortfall::find, energy::find];
+    let mut found = general.map(|find| find(measurements)).concat();
+    found.extend(benchmarks().flat_map(|benchmark| (benchmark.descriptor().findings)(measurements)));
     found.sort_by_key(|finding| finding.topic);
     found.into_iter().map(Finding::from).collect()
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use plimsoll_bench::label::full;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Compared, PlainFinding, RunView, Topic, kind};
+use plimsoll_model::view::{Compared, PlainFinding, Topic, compare_threads, kind};
 use plimsoll_model::warning::Warning;
 use plimsoll_stats::{Coefficient, LoadPoint, Samples, Seed, Usl};
 use plimsoll_units::quantity::percent;
@@ -15,8 +15,8 @@ const MAX_LISTED_CASES: usize = 6;
 
 /// Returns one finding per kind of case with several thread counts: on the highest count that has a
 /// CPU per thread, else on the highest.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.compared().chunk_by(|a, b| std::ptr::eq(a.base, b.base)).filter_map(describe).collect()
+pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    compare_threads(run).chunk_by(|a, b| std::ptr::eq(a.base, b.base)).filter_map(describe).collect()
 }
 
 /// Returns the finding for one kind of case. `steps` ascend in threads and have the same base.
@@ -114,10 +114,6 @@ mod tests {
     use plimsoll_units::quantity::Unit;
 
     use super::*;
-
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
 
     fn texts(measurements: &[Measurement]) -> Vec<String> {
         find(measurements).into_iter().map(|f| f.text).collect()

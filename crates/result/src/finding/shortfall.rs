@@ -4,7 +4,7 @@ use serde_json::json;
 
 use plimsoll_bench::label::full;
 use plimsoll_model::measurement::{Measurement, NOTABLE};
-use plimsoll_model::view::{PlainFinding, RunView, Topic, lost};
+use plimsoll_model::view::{PlainFinding, Topic, lost};
 use plimsoll_units::quantity::percent;
 
 /// Share of the limit that needs no explanation.
@@ -13,8 +13,8 @@ const EXPLAINED_SHARE: f64 = 0.9;
 const EXPLAINS: f64 = 0.5;
 
 /// Returns a finding per case below 90 % of its limit if lost time (≥ 5 %) explains half the gap.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.measurements.iter().filter_map(explained).collect()
+pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
+    run.iter().filter_map(explained).collect()
 }
 
 fn explained(measurement: &Measurement) -> Option<PlainFinding> {
@@ -39,10 +39,6 @@ mod tests {
     use plimsoll_model::view::testing::peak;
 
     use super::*;
-
-    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView { measurements })
-    }
 
     fn with(of_limit: Option<f64>, steal: Option<f64>) -> Measurement {
         let mut measurement = peak(2, 100.0);
