@@ -184,8 +184,9 @@ mod tests {
         machine
     }
 
-    const BY_DISTANCE: Bounce = |cpus, _, _| {
-        let one_way = 10e-9 * (cpus[1] - cpus[0]) as f64;
+    const BY_DISTANCE: Bounce = |cpus, exchange, _| {
+        let near = if exchange == HandoverMethod::Store { 20e-9 } else { 10e-9 };
+        let one_way = near * (cpus[1] - cpus[0]) as f64;
         Ok(vec![one_way, 1e-3, one_way])
     };
     const WITHOUT_2: Bounce = |cpus, exchange, time| match cpus.contains(&2) {

@@ -158,6 +158,17 @@ mod tests {
     use super::*;
     use crate::fixture::group;
 
+    #[test]
+    fn each_name_is_of_its_value_and_others_are_refused_with_all_names() {
+        let element = |word: &str| parse_value("type", word, &Element::ALL, Element::name);
+        let isa = |word: &str| parse_value("isa", word, &Isa::ALL, Isa::name);
+        assert!(Element::ALL.into_iter().all(|one| element(one.name()) == Ok(one)));
+        assert!(Isa::ALL.into_iter().all(|one| isa(one.name()) == Ok(one)));
+        assert!(Op::ALL.iter().all(|op| parse_value("op", op.name(), Op::ALL, Op::name) == Ok(*op)));
+        let wanted = "type must be one of f64, f32, f16, bf16, i64, i32, i16 or i8: 'i9' is not";
+        assert_eq!(element("i9").unwrap_err(), wanted);
+    }
+
     fn named(lists: &[(&str, &[&str])]) -> Result<Vec<String>, String> {
         let pairs = pairs(&group(lists))?;
         Ok(pairs.iter().map(|pair| format!("{} {}", pair.op, pair.element)).collect())

@@ -346,6 +346,9 @@ mod tests {
         let together = batch(&[&part(0, 5, 0.0), &part(0, 7, 0.3)], true, 1e-3).unwrap();
         assert_eq!((together.parts, together.off_cpu), (20, 0.3));
         assert!((together.seconds - 6e-3).abs() < 1e-9, "{together:?}");
+        let late = batch(&[&part(0, 5, 0.0), &part(4, 11, 0.0)], true, 1e-3).unwrap();
+        assert!((late.seconds - 10e-3).abs() < 1e-9, "{late:?}");
+        assert!((late.disturbed - 4.0 / 11.0).abs() < 1e-9, "{late:?}");
         assert_eq!(batch(&[], true, 0.0), None);
     }
 

@@ -37,13 +37,16 @@ fn disassembly() -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+#[track_caller]
 fn disassemble_or_skip() -> Option<String> {
     let why = match disassembly() {
         Ok(text) => return Some(text),
         Err(why) => why,
     };
     let thread = std::thread::current();
-    let test = thread.name().unwrap_or_default();
+    // The only test thread is that of the program.
+    let place = std::panic::Location::caller().to_string();
+    let test = thread.name().filter(|name| *name != "main").unwrap_or(&place);
     // Bypasses the capture of passing tests.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
     if let Some(list) = std::env::var_os("PLIMSOLL_SKIPPED") {

@@ -56,6 +56,7 @@ fn what_is_no_value_is_told_by_parameter() {
         ("pattern=zoned:50-5", "pattern zoned must"),
         ("engine=posixaio", "engine must be one of io_uring"),
         ("sync=every:0", "sync every:N must"),
+        ("sync=fsync:0", "sync every:N must"),
         ("sync=often", "sync must be none"),
         ("read-share=101", "read-share must be between 0 and 100"),
         ("arrivals=even", "--arrivals requires --rate"),

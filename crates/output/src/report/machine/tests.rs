@@ -3,13 +3,16 @@ use plimsoll_machine::{Root, storage_behind};
 
 use super::*;
 use std::path::Path;
+use unicode_width::UnicodeWidthStr;
 
 /// Description of a saved machine with test directory `dir`, at 80 columns.
 fn shown(name: &str, dir: &str) -> Result<String, Fault> {
     let fixture = Fixture::open(name)?;
     let mut machine = fixture.machine();
     machine.storage = Some(storage_behind(&fixture.root, Path::new(dir)));
-    Ok(text(&describe(&machine), 80))
+    let text = text(&describe(&machine), 80);
+    assert_eq!(text.lines().find(|line| line.width() > 80 || line.contains(char::is_control)), None);
+    Ok(text)
 }
 
 #[test]
