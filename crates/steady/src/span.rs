@@ -257,9 +257,16 @@ impl<'a> Series<'a> {
     /// Shortens a span to the intervals that have at least half of its effect themselves.
     fn trimmed(&self, cause: Disturbance, first: usize, last: usize) -> Option<DisturbedSpan> {
         let part = self.intervals.get(first..=last)?;
+        let [time, blocked] = part.iter().fold([0.0, 0.0], |[time, blocked], one| {
+            [time + (one.to - one.from), blocked + one.blocked * (one.to - one.from)]
+        });
         let raw = |one: &CommandInterval| {
             let mut sums = IntervalSums::default();
             self.add(&mut sums, one);
+            // Without times of waiting, one look at the state is too few for one interval.
+            if one.wait.is_none() {
+                sums.all.blocked = blocked / time.max(1e-9) * sums.time;
+            }
             self.effect(cause, &sums, (one.from + one.to) / 2.0)
         };
         let raw: Vec<f64> = part.iter().map(raw).collect();

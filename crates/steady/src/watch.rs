@@ -122,6 +122,8 @@ struct SeenProcesses {
     /// Bytes of other processes, and of the command's, that ended: their parents have them now and
     /// are read at the next scan at the latest.
     ended_traffic: [u64; 2],
+    /// Whether processes with traffic of each kind ended since the interval before.
+    has_ended: [bool; 2],
     /// Processes that began since the interval before.
     new: BTreeSet<u32>,
     /// Other processes at the last scan.
@@ -153,9 +155,10 @@ struct MachineCounters {
     state: StateSnapshot,
 }
 
-/// Reads CPU time and waiting time in ns from a `schedstat` file: `165814 3623518 2`.
+/// Reads CPU time and waiting time in ns from a `schedstat` file: `165814 3623518 2`; all are 0 if
+/// the kernel does not count.
 fn schedstat(root: &Root, path: &str) -> Option<[u64; 2]> {
-    let text = root.text(path).ok()?;
+    let text = root.text(path).ok().filter(|text| text.trim() != "0 0 0")?;
     let mut numbers = text.split(' ').map_while(|n| n.parse().ok());
     Some([numbers.next()?, numbers.next()?])
 }
@@ -218,6 +221,8 @@ impl CommandWatch {
             own_wait: waited.unwrap_or(0) as f64 / 1e9,
             ..CommandInterval::default()
         };
+        let pressure = before.state.until(&now.state, &self.cpus).io_pressure;
+        interval.io_stall = pressure.map(|share| share * (interval.to - interval.from));
         self.read_command(&mut interval, &early, now.at);
         self.share_cpus(&mut interval, &before.state, &now.state);
         if has_moved {
@@ -278,15 +283,12 @@ impl CommandWatch {
     /// Finds new processes and whether they belong to the command; forgets those that ended.
     fn list_processes(&mut self) {
         let all: BTreeSet<u32> = self.root.processes().into_iter().collect();
-        for (ended, ours) in self.seen.ended_traffic.iter_mut().zip([false, true]) {
+        for (at, ours) in [false, true].into_iter().enumerate() {
             let has_ended = |id: &u32| !all.contains(id) && self.seen.known.get(id) == Some(&ours);
-            *ended += self
-                .seen
-                .traffic
-                .iter()
-                .filter(|(id, _)| has_ended(id))
-                .map(|(_, (bytes, _))| bytes)
-                .sum::<u64>();
+            let ended = self.seen.traffic.iter().filter(|(id, _)| has_ended(id));
+            let bytes: u64 = ended.map(|(_, (bytes, _))| bytes).sum();
+            self.seen.has_ended[at] = bytes > 0;
+            self.seen.ended_traffic[at] += bytes;
         }
         self.seen.known.retain(|id, _| all.contains(id));
         self.seen.going.retain(|id, _| all.contains(id));
@@ -376,17 +378,20 @@ impl CommandWatch {
         let [run_ns, wait_ns] =
             counted.unwrap_or([line.ticks.saturating_mul(1_000_000_000 / tick.max(1)), 0]);
         let before = self.seen.threads.get(&thread).copied();
+        let before = before.filter(|before| before.run_ns <= run_ns && before.wait_ns <= wait_ns);
         interval.migrations += u64::from(before.is_some_and(|before| before.cpu != line.cpu));
         // A runnable thread shows what it waited for only when it sleeps again.
         let is_blocked = line.state == 'D' || line.state == 'R' && before.is_some_and(|last| last.is_blocked);
         let counters = ThreadCounters { run_ns, wait_ns, cpu: line.cpu, is_blocked };
         self.seen.threads.insert(thread, counters);
-        let before = before.filter(|before| before.run_ns <= run_ns && before.wait_ns <= wait_ns);
+        // One that began meanwhile did so in the middle, on average.
+        let age = (interval.to - interval.from) * if before.is_some() { 1.0 } else { 0.5 };
         let before = before.unwrap_or_default();
         let run = (run_ns - before.run_ns) as f64 / 1e9;
         let wait = (wait_ns - before.wait_ns) as f64 / 1e9;
         interval.run += run;
-        let asleep = (interval.to - interval.from - run - wait).max(0.0);
+        // Time that is not counted as CPU time, as on a CPU without a tick, is no time of a disk.
+        let asleep = (age - run - wait).clamp(0.0, interval.io_stall.unwrap_or(age));
         let lost = if is_blocked && (counted.is_some() || line.state == 'D') { asleep } else { 0.0 };
         *blocked = [blocked[0] + lost, blocked[1] + run + wait + lost];
         if run + wait > 0.0 {
@@ -414,7 +419,6 @@ impl CommandWatch {
         interval.stolen = seconds(change.steal_share, own.0);
         interval.throttled = change.throttled_s;
         interval.memory_stall = change.memory_pressure.map(|share| share * time);
-        interval.io_stall = change.io_pressure.map(|share| share * time);
     }
 
     /// Reads all other processes. Returns those with the most CPU time since the last scan.
@@ -447,19 +451,22 @@ impl CommandWatch {
     fn read_traffic(&mut self, interval: &mut CommandInterval) {
         let is_complete = interval.scanned > 0.0 || self.seen.traffic.is_empty();
         let mut found = Vec::new();
-        // Rows: other programs, the command. Columns: new processes, older processes.
+        // Rows: other programs, the command. Columns: without and with bytes of ended children.
         let mut sums = [[0_u64; 2]; 2];
         for (&id, &is_ours) in &self.seen.known {
             let (before, is_new) = (self.seen.traffic.get(&id), self.seen.new.contains(&id));
-            let is_wanted = is_ours || is_complete || is_new || before.is_some_and(|(_, grew)| *grew);
-            if !is_wanted || id == std::process::id() {
+            let is_recent = is_ours || before.is_some_and(|(_, grew)| *grew);
+            if !(is_recent || is_complete || is_new) || id == std::process::id() {
                 continue;
             }
-            let bytes = disk_bytes(&self.root, id).unwrap_or(0);
+            let Some(bytes) = disk_bytes(&self.root, id) else { continue };
             let known = before.map_or(if is_new { 0 } else { bytes }, |(bytes, _)| *bytes);
             let moved = bytes.saturating_sub(known);
             self.seen.traffic.insert(id, (bytes, moved > 0));
-            sums[usize::from(is_ours)][usize::from(!is_new)] += moved;
+            let kind = usize::from(is_ours);
+            // One that is read each time has them only if they ended just now.
+            let has_children = !is_new && (!is_recent || self.seen.has_ended[kind]);
+            sums[kind][usize::from(has_children)] += moved;
             if !is_ours && moved > 0 {
                 found.push((moved, id));
             }
@@ -575,8 +582,9 @@ mod tests {
             watch.next_interval().blocked
         };
         let hour_ns = 3_600_000_000_000;
-        let found = [('R', 0), ('D', 0), ('R', 0), ('R', hour_ns), ('R', hour_ns), ('S', hour_ns), ('R', hour_ns)]
-            .map(|(state, run_ns)| blocked(state, run_ns));
+        let found =
+            [('R', 0), ('D', 0), ('R', 0), ('R', hour_ns), ('R', hour_ns), ('S', hour_ns), ('R', hour_ns)]
+                .map(|(state, run_ns)| blocked(state, run_ns));
         assert_eq!(found, [0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
     }
 
