@@ -314,9 +314,6 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("--engine", &["uring", "io-uring", "iouring"], "--engine io_uring"),
     ("--engine", &["aio", "linuxaio", "posixaio"], "--engine libaio"),
     ("--engine", &["sync", "pvsync", "pvsync2", "vsync"], "--engine psync"),
-    ("--level", &["gate"], "--level 1"),
-    ("--level", &["quick"], "--level 2"),
-    ("--level", &["standard"], "--level 3"),
     ("--format", &["prometheus"], "--format openmetrics"),
     ("--format", &["md"], "--format markdown"),
     ("--verify", &["crc32c", "crc32", "crc64", "crc16", "md5", "sha1", "sha256", "xxhash"], "--verify"),
@@ -488,7 +485,7 @@ mod tests {
     #[test]
     fn a_value_of_another_tool_is_answered_with_the_option_to_write() {
         for (option, values, here) in VALUES {
-            let commands = ["disk", "memory", "cpu", "network", "export last", "gate"];
+            let commands = ["disk", "memory", "cpu", "network", "export last"];
             let takes = |command: &&str| refused(&format!("plimsoll {command} {here}")).is_none();
             let command = commands.into_iter().find(takes).unwrap_or_else(|| panic!("{here} is refused"));
             for value in *values {
