@@ -137,7 +137,8 @@ pub(super) fn available_kernel(pair: TypedOp, isa: Isa) -> Result<&'static Compu
     Ok(kernel)
 }
 
-/// Returns the value in `all` whose `name` is `word`. The error names parameter `key` and all names.
+/// Returns the value in `all` whose `name` is `word`. The error names parameter `key` and all
+/// names.
 pub(super) fn parse_value<T: Copy>(
     key: &str,
     word: &str,

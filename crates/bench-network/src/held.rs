@@ -127,9 +127,9 @@ impl RateBounds {
 
     fn bounds(&self) -> Vec<Vec<RateBound>> {
         let [up, down] = self.medians();
-        let ways = [(Direction::Up, up), (Direction::Down, down)].into_iter();
-        let own = ways.filter(|(way, _)| [*way, Direction::Both].contains(&self.direction));
-        own.map(|(way, came)| self.of_direction(way == Direction::Up, came)).collect()
+        let directions = [(Direction::Up, up), (Direction::Down, down)].into_iter();
+        let own = directions.filter(|(one, _)| [*one, Direction::Both].contains(&self.direction));
+        own.map(|(one, came)| self.of_direction(one == Direction::Up, came)).collect()
     }
 
     fn of_direction(&self, up: bool, came: f64) -> Vec<RateBound> {

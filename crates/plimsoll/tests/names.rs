@@ -22,6 +22,7 @@ const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("doctor/proof.rs", "time"),
     ("watch/findings.rs", "time"),
     ("gate/cause.rs", "busy"),
+    ("output/report/gate.rs", "loss"),
     ("output/report/html/machines.rs", "taken"),
     ("output/report/html/single.rs", "time"),
     ("output/report/html/single.rs", "latency"),

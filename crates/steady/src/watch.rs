@@ -42,7 +42,7 @@ pub struct CommandInterval {
     pub wait: Option<f64>,
     /// Share of the command's non-sleeping processes that a signal has stopped, 0 to 1.
     pub stopped: f64,
-    /// Share of the time of the command's threads, but for other sleep, in which they waited for a
+    /// Share of the time of the command's threads, without other sleep, in which they waited for a
     /// disk (uninterruptible sleep).
     pub blocked: f64,
     /// CPU time of other processes on the command's CPUs.
@@ -323,7 +323,7 @@ impl CommandWatch {
 
     fn read_command(&mut self, interval: &mut CommandInterval, early: &BTreeMap<u32, char>, now: f64) {
         let (mut running, mut stopped) = (0_u32, 0_u32);
-        // Time in which threads waited for a disk, and that and the time in which they were runnable.
+        // Time in which threads waited for a disk, and that with the time of being runnable.
         let mut blocked = [0.0; 2];
         let mut waited: Option<f64> = None;
         for id in self.ours() {
@@ -362,8 +362,8 @@ impl CommandWatch {
         self.seen.cpus.retain(|_, at| now - *at <= CPU_MEMORY_S);
     }
 
-    /// Adds a thread's CPU time and its times for `blocked` since the last reading; returns its time
-    /// of waiting for a CPU since then.
+    /// Adds a thread's CPU time and its times for `blocked` since the last reading; returns its
+    /// time of waiting for a CPU since then.
     fn read_thread(
         &mut self,
         thread: u32,
@@ -384,7 +384,7 @@ impl CommandWatch {
         let is_blocked = line.state == 'D' || line.state == 'R' && before.is_some_and(|last| last.is_blocked);
         let counters = ThreadCounters { run_ns, wait_ns, cpu: line.cpu, is_blocked };
         self.seen.threads.insert(thread, counters);
-        // One that began meanwhile did so in the middle, on average.
+        // A new thread began in the middle of the interval, on average.
         let age = (interval.to - interval.from) * if before.is_some() { 1.0 } else { 0.5 };
         let before = before.unwrap_or_default();
         let run = (run_ns - before.run_ns) as f64 / 1e9;

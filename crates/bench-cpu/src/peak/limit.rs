@@ -243,7 +243,7 @@ mod tests {
         limit(machine, &id, &[Some(3.0e9)])
     }
 
-    /// Returns `machine` where the kernels are those of x86-64.
+    /// Returns `machine` if the kernels are those of x86-64.
     fn if_built(machine: Machine) -> Option<Machine> {
         let built = kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_some();
         if !built {

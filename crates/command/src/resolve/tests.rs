@@ -39,8 +39,8 @@ fn shows_and_reads_back(line: &str, machine: &Machine) -> bool {
     true
 }
 
-/// Subsystems, and options with values, between `|`, that their benchmarks know; combinations may be
-/// refused.
+/// Subsystems, and options with values, between `|`, that their benchmarks know; combinations may
+/// be refused.
 const FLAGS: [&str; 4] = [
     "cpu op=fma|add|mix|dot type=f64|i8|i32|bf16 isa=best|sse2|avx512 work=1e9|18446744073709551615 \
      scaling=weak|strong threads=1|2|8",

@@ -161,9 +161,9 @@ impl<'a> ReplayRuns<'a> {
         }
     }
 
-    /// Returns the run's result to compare with `figure`, a number of the report's prose: of the case
-    /// whose own published number is that in `row`, else of the best case with this metric. Beside
-    /// it is `part`, or, of an own share in a report without limits, the ratio to the tool.
+    /// Returns the run's result to compare with `figure`, a number of the report's prose: of the
+    /// case whose own published number is that in `row`, else of the best case with this metric.
+    /// Beside it is `part`, or, of an own share in a report without limits, the ratio to the tool.
     fn of_text(
         &self,
         figure: &PublishedFigure,
