@@ -29,7 +29,7 @@ pub(super) const STOP_SIGNAL: Signal = Signal::USR1;
 /// Time between two observations.
 const PACE: Duration = Duration::from_millis(200);
 /// Share of one CPU that the observation may use, with some reserve to 0.5 %.
-const OBSERVER_SHARE: f64 = 0.004;
+const OBSERVER_SHARE: f64 = 0.0036;
 /// Intervals, two hours at first, after which the time between observations doubles.
 const MANY_INTERVALS: usize = 36_000;
 
