@@ -114,7 +114,6 @@ pub(crate) struct Series<'a> {
     pub(crate) intervals: &'a [CommandInterval],
     /// Bytes of the cache of one core (level 2).
     pub(crate) cache: u64,
-    pace: f64,
     clock_hz: f64,
 }
 
@@ -130,7 +129,6 @@ impl<'a> Series<'a> {
         Self {
             intervals,
             cache,
-            pace: median(intervals.iter().map(|one| one.to - one.from)).unwrap_or(0.0),
             clock_hz: median(intervals.iter().filter_map(|one| one.clock_hz)).unwrap_or(0.0),
         }
     }
@@ -158,7 +156,7 @@ impl<'a> Series<'a> {
         if let Some(hz) = one.clock_hz {
             sums.clock = (sums.clock.0 + hz * time, sums.clock.1 + time);
         }
-        let late = time - self.pace;
+        let late = one.late;
         // A late observer that waited for a CPU was not stopped, nor was a command that ran.
         if late >= MIN_PAUSE_S && one.own_wait < 0.5 * late && one.run < 0.5 * time {
             *(if one.continued { &mut sums.stopped } else { &mut sums.paused }) += late;

@@ -142,7 +142,7 @@ fn a_stop_is_found_by_state_and_by_a_gap() {
     for (continued, cause) in [(true, Disturbance::Stop), (false, Disturbance::Pause)] {
         let mut all = quiet(10.0);
         all.drain(20..30);
-        all[20].from = 4.0;
+        (all[20].from, all[20].late) = (4.0, 2.0);
         all[20].continued = continued;
         assert_span(&all, cause, 4.0, 6.2);
         // An observer that waited for a CPU was not stopped, nor one whose command ran.
@@ -153,6 +153,9 @@ fn a_stop_is_found_by_state_and_by_a_gap() {
             change(&mut late[20]);
             assert_eq!(verdict(&late).answer, SteadyAnswer::HeldStill);
         }
+        // A long interval that was planned is no gap.
+        all[20].late = 0.0;
+        assert_eq!(verdict(&all).answer, SteadyAnswer::HeldStill);
     }
 }
 
