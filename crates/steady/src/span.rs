@@ -191,24 +191,25 @@ impl<'a> Series<'a> {
                 if drop >= MIN_CLOCK_DROP { drop } else { 0.0 }
             }
             Disturbance::Neighbour if runs && of(all.elsewhere) >= MIN_ELSEWHERE * time => {
-                self.neighbour_share(at)
+                self.neighbour_share(at, of(all.elsewhere) / time)
             }
             _ => 0.0,
         }
     }
 
-    /// Returns the scan of all processes that covers the time `at`, or the last one before it.
-    fn scan(&self, at: f64) -> Option<&CommandInterval> {
-        let scans = || self.intervals.iter().filter(|one| one.scanned > 0.0);
-        scans().find(|one| one.to >= at && one.to - one.scanned <= at).or_else(|| scans().next_back())
-    }
-
     /// Returns the CPUs of other processes whose memory is, as that of the command, larger than the
-    /// cache of one core.
-    fn neighbour_share(&self, at: f64) -> f64 {
-        let Some(scan) = self.scan(at).filter(|scan| scan.memory >= self.cache) else { return 0.0 };
-        let large = scan.busiest.iter().filter(|other| other.memory >= self.cache);
-        let cpus: f64 = large.map(|other| other.cpus).sum();
+    /// cache of one core, at time `at`, when the CPUs that the command did not use were `busy`.
+    fn neighbour_share(&self, at: f64, busy: f64) -> f64 {
+        let scans = || self.intervals.iter().filter(|one| one.scanned > 0.0);
+        let covering = scans().find(|one| one.to >= at && one.to - one.scanned <= at);
+        let seen: f64 = covering.iter().flat_map(|scan| &scan.busiest).map(|other| other.cpus).sum();
+        // A process that ended is missing in the next scan, which then explains too little.
+        let earlier = scans().take_while(|one| one.to < at).last().filter(|_| seen < busy / 2.0);
+        let cpus = |scan: &CommandInterval| -> f64 {
+            let large = scan.busiest.iter().filter(|other| scan.memory.min(other.memory) >= self.cache);
+            large.map(|other| other.cpus).sum()
+        };
+        let cpus = covering.into_iter().chain(earlier).map(cpus).fold(0.0, f64::max);
         if cpus >= MIN_ELSEWHERE { cpus.min(1.0) } else { 0.0 }
     }
 

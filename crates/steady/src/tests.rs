@@ -130,6 +130,14 @@ fn a_neighbour_needs_memory_on_both_sides() {
         scanned(one, &hog);
     };
     assert_span(&disturbed(10.0, 4.0, 8.0, elsewhere), Disturbance::Neighbour, 4.0, 8.0);
+    // It ended at 8.0 s, between two scans, of which the second does not see it.
+    let mut ended = disturbed(10.0, 4.0, 8.0, elsewhere);
+    ended[30..40].iter_mut().for_each(|one| (one.scanned, one.busiest) = (0.0, Vec::new()));
+    (ended[45].scanned, ended[45].memory) = (3.2, 256 << 20);
+    assert_span(&ended, Disturbance::Neighbour, 4.0, 8.0);
+    let small = OtherProcess { name: "small".to_owned(), cpus: 0.5, memory: 4096, io: 0 };
+    ended[45].busiest = vec![small];
+    assert_span(&ended, Disturbance::Neighbour, 4.0, 6.0);
     let mut small = disturbed(10.0, 4.0, 8.0, elsewhere);
     small.iter_mut().for_each(|one| one.memory = 100_000);
     assert_eq!(verdict(&small).answer, SteadyAnswer::HeldStill);
