@@ -10,7 +10,7 @@ const CPU_MEMORY_S: f64 = 1.0;
 /// Seconds between scans of all processes: usual, and while other processes are active.
 const SCAN_PAUSES_S: [f64; 2] = [2.0, 0.4];
 /// CPU time that scans of all processes may use: a share of one CPU, and seconds at the start.
-const SCAN_BUDGET: [f64; 2] = [0.0015, 0.01];
+const SCAN_BUDGET: [f64; 2] = [0.0015, 0.008];
 /// Seconds after which the disk traffic of all processes is no longer read.
 const IO_MEMORY_S: f64 = 3.0;
 /// Share of the time of a command that waits for a disk for its traffic to be read.
