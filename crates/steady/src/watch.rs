@@ -34,7 +34,7 @@ pub struct CommandInterval {
     pub suspended: f64,
     /// Time that this process, the observer, waited for a CPU.
     pub own_wait: f64,
-    /// Time from the planned end of the interval to its end.
+    /// Time that the interval lasted longer than the observer had planned.
     pub late: f64,
     /// Whether the observer received SIGCONT, which follows a stop.
     pub continued: bool,

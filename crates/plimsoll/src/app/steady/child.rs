@@ -218,23 +218,22 @@ impl<'a> Observer<'a> {
                 Err(RecvTimeoutError::Disconnected) => return None,
                 end => end.ok(),
             };
-            let late = Instant::now().saturating_duration_since(next);
-            if !add(self.next_interval(late)) || end.is_some() {
+            if !add(self.next_interval()) || end.is_some() {
                 return end;
             }
             next = (next + self.pace).max(Instant::now() + self.pace / 2);
         }
     }
 
-    fn next_interval(&mut self, late: Duration) -> CommandInterval {
+    fn next_interval(&mut self) -> CommandInterval {
         let before = self.watch.own_cpu_seconds();
         let mut interval = self.watch.next_interval();
-        interval.late = late.as_secs_f64();
+        interval.late = (interval.to - interval.from - self.pace.as_secs_f64()).max(0.0);
         interval.continued = self.relay.take_continued();
         let used = self.watch.own_cpu_seconds().zip(before).map_or(0.0, |(now, before)| now - before);
         self.count += 1;
-        // On a machine of many processes or CPUs an observation takes longer, and is rarer. After a
-        // single one that took long, there is no gap.
+        // On a machine of many processes or CPUs an observation takes longer, and is rarer. The
+        // pace doubles at most, so that a single slow one leaves no gap.
         let needed = Duration::from_secs_f64((used / OBSERVER_SHARE).clamp(0.0, 10.0));
         let least = PACE * (1_u32 << (self.count / MANY_INTERVALS).min(16));
         self.pace = least.max(((self.pace * 3 + needed) / 4).min(self.pace * 2));
