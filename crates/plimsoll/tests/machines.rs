@@ -1,6 +1,5 @@
-//! A page compares machines: its own, and those of run documents that the user adds. Documents are
-//! refused as by an import, hostile ones have no effect, and a page returns its documents
-//! unchanged.
+//! A page compares its own machines and those of added documents. It refuses documents as an import
+//! does, hostile ones have no effect, and it returns its documents unchanged.
 
 use std::fs;
 

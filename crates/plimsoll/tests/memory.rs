@@ -1,5 +1,4 @@
-//! Real memory faults: killed workers, groups with little memory, pools without huge pages. Too
-//! large cases are refused before memory is allocated; finished results are kept.
+//! Real memory faults: killed workers, groups with little memory, pools without huge pages.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +13,7 @@ use crate::support::{
     PROGRAM, done, list, measured, reason, run_of, scratch, skip, text, warns, without_numbers,
 };
 
-/// The first case is soon finished; the second takes long enough to be disturbed.
+/// The first case is soon finished; the second is ended long before its end, however slow the test.
 const PLAN: &str = r#"
 name = "long"
 samples = 60
@@ -25,7 +24,6 @@ op = "write"
 variant = "portable"
 size = "1M"
 threads = 1
-# It is ended long before it would be over, however slowly the test goes on.
 [[group]]
 benchmark = "memory.bandwidth"
 op = "write"

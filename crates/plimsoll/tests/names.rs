@@ -1,11 +1,6 @@
-//! Checks that code specific to a benchmark is in its folder: generic code must not use names of
-//! benchmarks and metrics.
-//!
-//! Exceptions are files of reference tools, which define pairings ([`pairs`]), and of `job` in
-//! `model`, which define the parameters of cases.
-//!
-//! Counts literals with the name of a benchmark, case id or metric outside of the subsystem's
-//! folder, and compares with [`OUTSIDE`], whose counts may only shrink.
+//! Generic code must not use names of benchmarks and metrics: [`OUTSIDE`] counts the literals
+//! with a benchmark's name, case id or metric outside of the subsystem's folder, and may only
+//! shrink. Files of reference tools define pairings ([`pairs`]) and may have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,8 +23,7 @@ const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("output/report/html/single.rs", "latency"),
 ];
 
-/// File below `src` (with its crate's name, except for the program) → numbers of names of
-/// benchmarks and of metrics in it, words of published reports included.
+/// File below `src` with its crate's name → numbers of names of benchmarks and of metrics in it.
 const OUTSIDE: &[(&str, usize, usize)] = &[
     ("model/job/memory.rs", 2, 0),
     ("reference/fact.rs", 0, 1),
@@ -37,8 +31,7 @@ const OUTSIDE: &[(&str, usize, usize)] = &[
     ("published/lib.rs", 0, 3),
 ];
 
-/// File → number of names of subsystems: figures of published reports, names of tools, or another
-/// meaning of the word.
+/// File → number of names of subsystems: of figures or tools, or with another meaning.
 const SUBSYSTEMS: &[(&str, usize)] = &[
     ("command/cli/other_tools.rs", 19),
     ("result/document/redact/path.rs", 3),
@@ -111,8 +104,7 @@ pub(crate) fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, Stri
     }
 }
 
-/// Crates whose files have their name as prefix; those whose names begin with `bench-` are below
-/// `bench`.
+/// Crates whose files have their name as prefix; those that begin with `bench-` are below `bench`.
 const CRATES: &str = "bench check compare history doctor gate watch cluster command model output published reference \
                       result run server system";
 

@@ -1,5 +1,4 @@
-//! Network namespaces, and two of them joined by a pair of virtual interfaces. They end with the
-//! processes that hold them.
+//! Network namespaces, alone and joined in pairs. They end with the processes that hold them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,8 +14,7 @@ use crate::support::{Owned, PROGRAM, lossy, skip, start};
 pub(crate) struct Namespace(Owned);
 
 impl Namespace {
-    /// With further namespaces. Its shell runs `script` after [`Self::go`]; `None` without the
-    /// rights.
+    /// With further namespaces; its shell runs `script` after [`Self::go`]. `None` without rights.
     pub(crate) fn new(more: &[&str], script: &str) -> Option<Self> {
         let script = format!("ip link set lo up; echo here; read -r go; {script}");
         let mut command = Command::new("unshare");
@@ -133,8 +131,7 @@ impl Link {
         command
     }
 
-    /// The first measurement of a client that must end with `code`. It measures TCP with the server
-    /// at [`FAR`] if the line names neither.
+    /// [`first`] of a client of the server at [`FAR`] by TCP, if the line names neither.
     #[track_caller]
     pub(crate) fn measured(&self, server: &Serving, line: &str, code: i32) -> Value {
         let usual = [("--server", format!("--server {FAR}")), ("--only", "--only network.tcp".to_owned())];

@@ -130,8 +130,7 @@ fn ids(run: &Value) -> Vec<String> {
     list(&run["measurements"]).iter().map(|m| format!("{} {}", text(&m["case"]["id"]), m["repeat"])).collect()
 }
 
-/// Starts the plan and kills it after `after` cases; returns whether it was still running. Until
-/// then it cannot be resumed.
+/// Kills the plan after `after` cases, until when none can resume it. Whether it was still running.
 fn killed_after(dir: &Path, after: usize) -> bool {
     let events = dir.join("events");
     let line = "run six.toml --repeat 2 --store h --events events --quiet";

@@ -1,5 +1,4 @@
-//! `--redact` by the whole program: marks in all private names of a document, and none in the
-//! output.
+//! `--redact` by the whole program: no mark of a document's private names is in the output.
 
 use std::fs;
 

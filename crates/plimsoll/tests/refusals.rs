@@ -1,5 +1,4 @@
-//! Refused command lines: `refusals.txt` lists each with exit code and standard error. Standard
-//! output is empty, and nothing is left behind.
+//! Refused command lines, each with exit code and standard error in `refusals.txt`; no output else.
 
 use std::collections::BTreeMap;
 use std::fs;

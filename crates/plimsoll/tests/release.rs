@@ -1,5 +1,4 @@
-//! Runs every command with its main options by the release program, which has no debug assertions.
-//! `make test` builds it and names it in `PLIMSOLL_RELEASE`.
+//! Runs every command by the release program, without debug assertions, from `PLIMSOLL_RELEASE`.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +6,7 @@ use assert_cmd::Command;
 
 use crate::support::{PATIENCE, confine, done, lossy, scratch, skip};
 
-/// Command lines and possible exit codes; a line may use results of earlier ones. They measure as
-/// little as possible, so figures mean nothing and requirements may fail.
+/// Command lines, which may use results of earlier ones, and exit codes; figures mean nothing.
 const LINES: &[(&str, &[i32])] = &[
     ("--version", &[0]),
     ("--help", &[0]),

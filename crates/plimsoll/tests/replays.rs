@@ -1,5 +1,4 @@
-//! The page of a run that replays a published report, in a browser: one document, figures below
-//! their tables, in the report's order, with reasons for missing figures.
+//! The page of a replayed report in a browser: figures below their tables, in the report's order.
 
 use std::fs;
 use std::path::{Path, PathBuf};

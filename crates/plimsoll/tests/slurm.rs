@@ -1,5 +1,4 @@
-//! Real slurmctld and slurmd: a health check that drains the node under a CPU quota but not the
-//! other one; a job with `--hosts slurm`; and one whose nodes write documents to join.
+//! Real slurmctld and slurmd: a health check that drains nodes, and jobs over several nodes.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -90,8 +90,7 @@ fn another_machine_is_not_steady_and_repetitions_are_shown() {
     assert!(bmf["true"]["wall-time-seconds"]["value"].as_f64().unwrap() > 0.0, "{bmf}");
 }
 
-/// Begins to observe a busy process as `it`, and waits until there are some intervals. Returns the
-/// process, and the one that observes it.
+/// A busy process that is observed as `it`, with some intervals, and the one that observes it.
 fn observed(dir: &Path) -> (Owned, u32) {
     let process = Owned(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
     done(dir, &format!("steady --quiet --start it --below {}", process.id()), 0);
@@ -112,8 +111,7 @@ fn wait_for_intervals(observer: u32, count: u64) {
     until("some intervals", || slept() >= before + count);
 }
 
-/// Ends the observation `it`. Returns the verdict's document; checks that nothing else is left and
-/// that the exit code follows from the answer.
+/// Ends `it`: its document, when nothing else is left and the exit code follows from the answer.
 fn verdict(dir: &Path) -> Value {
     let line = "steady --quiet --stop it --fail-unless-steady --save kept --output it.json";
     let output = plimsoll(dir).args(line.split(' ')).output().unwrap();

@@ -241,8 +241,7 @@ fn when_the_disk_fails_the_result_is_shown_and_the_old_runs_stay() {
 fn a_power_cut_does_not_undo_what_was_said_to_be_kept() {
     let Some(()) = possible(&["unshare", "mkfs.ext4", "python3"]) else { return };
     let dir = scratch();
-    // FS_IOC_SHUTDOWN with NOLOGFLUSH (linux/fs.h, ext4): unwritten data is lost. At once, as the
-    // kernel writes data back within seconds.
+    // FS_IOC_SHUTDOWN with NOLOGFLUSH (linux/fs.h): at once, as data is written within seconds.
     let cut = "import fcntl, os, struct; mnt = os.open('mnt', os.O_RDONLY); \
                lost = os.open('mnt/lost', os.O_WRONLY | os.O_CREAT); os.write(lost, b'never synced'); \
                fcntl.ioctl(mnt, 0x8004587d, struct.pack('I', 2))";

@@ -1,5 +1,4 @@
-//! Fixtures of the integration tests: the program and its documents, other programs, processes,
-//! skipped tests.
+//! Fixtures of the integration tests: the program, its documents, processes, skipped tests.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -202,8 +201,7 @@ pub(crate) fn reason(measurement: &Value) -> &str {
     measurement["reason"].as_str().unwrap_or_else(|| panic!("{measurement}"))
 }
 
-/// Asserts that a case has figures. A figure above its limit counts, as it depends on this
-/// machine's processor.
+/// Asserts that a case has figures, which may be above their limit on this machine's processor.
 #[track_caller]
 pub(crate) fn measured(measurement: &Value) {
     assert!(matches!(text(&measurement["status"]), "ok" | "invalid"), "{measurement}");
@@ -378,8 +376,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// Signal that interrupts the program. Tests started in the background by a script ignore SIGINT,
-/// which their children inherit.
+/// Signal that interrupts the program: tests that a script starts in the background ignore SIGINT.
 pub(crate) fn interrupt() -> Signal {
     if heeded(Signal::INT) { Signal::INT } else { Signal::TERM }
 }
@@ -415,8 +412,7 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     processes().map(|(child, _)| child).filter(|child| parent(*child) == Some(pid)).collect()
 }
 
-/// CPU time of a process and of its children that have ended, in clock ticks, each in user and
-/// system mode; none when it is gone.
+/// CPU time of a process and of its ended children, each in user and system mode, in clock ticks.
 pub(crate) fn cpu_times(pid: u32) -> Option<[u64; 4]> {
     let fields = fields(pid)?;
     let times: Vec<u64> = fields.get(11..15)?.iter().filter_map(|field| field.parse().ok()).collect();
@@ -436,9 +432,8 @@ pub(crate) fn gone(pid: u32) {
     });
 }
 
-/// An operation of `cpu.peak` with a valid figure on this machine. A virtual machine may hide its
-/// processor, so that limits are wrong and figures are `invalid`. `None`, and a skipped test, if
-/// all are.
+/// An operation of `cpu.peak` with a valid figure. `None`, and a skipped test, if all are invalid,
+/// as in a virtual machine that hides its processor.
 #[track_caller]
 pub(crate) fn valid_operation() -> Option<String> {
     let dir = scratch();
@@ -463,8 +458,7 @@ pub(crate) fn skip<T: Default>(why: &str) -> T {
     T::default()
 }
 
-/// Names a skipped test, or a part of one, on stderr and in the list that `make test` prints at its
-/// end.
+/// Names a skipped test, or a part of one, on stderr and in the list that `make test` prints.
 pub(crate) fn skipped(test: &str, why: &str) {
     let line = format!("{test}: {why}\n");
     let _ = write!(std::io::stderr(), "skipped: {line}");
@@ -489,15 +483,13 @@ pub(crate) fn possible(programs: &[&str]) -> Option<()> {
     has(programs)
 }
 
-/// Whether a control group gives this process less time than its CPUs have: the kernel then stops
-/// it for tenths of a second.
+/// Whether a control group limits this process, which the kernel then stops for tenths of a second.
 pub(crate) fn under_a_quota() -> bool {
     let machine = document(scratch().path(), "machine --json", 0);
     machine.pointer("/cgroup/cpu_quota").is_some_and(|quota| !quota.is_null())
 }
 
-/// Whether this thread gets less than 60 % of a CPU over 100 ms of computing: network tests and
-/// reference tools may then lose datagrams or miss deadlines.
+/// Whether this thread gets less than 60 % of a CPU over 100 ms: deadlines may then be missed.
 pub(crate) fn short_of_cpu() -> bool {
     let (begin, before) = (Instant::now(), thread_cpu_time());
     while begin.elapsed() < Duration::from_millis(100) {

@@ -1,9 +1,6 @@
 //! Runs every reference tool of a package: plimsoll's figure must be the one that the tool prints,
-//! and agree with an independent count of the tool's work and time.
-//!
-//! A script as the tool keeps arguments and output and passes both on. Its system calls are counted
-//! (strace), or the additional run time of more work; if neither is possible, plimsoll's own figure
-//! stands for a count. A misread column or unit is off by a factor of ten or more.
+//! and agree with a count of the tool's system calls (strace), with the additional run time of more
+//! work, or else with plimsoll's own figure. A misread column or unit is off by ten or more.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,14 +49,11 @@ impl Figure {
 enum Against {
     /// The system calls of the run, and the tolerated ratio.
     Calls(fn(&[Call]) -> Option<f64>, f64),
-    /// Shell words that run `$real` for less and for more work, and the difference in the figure's
-    /// unit, from its arguments.
+    /// Shell words that run `$real` for less and for more work, and the difference in its unit.
     Longer([&'static str; 2], fn(&[String]) -> Option<f64>, f64),
-    /// Plimsoll's figure for the same metric, only related: the tool makes no calls that can be
-    /// counted and takes a time but no amount (lmbench), or does much else in the same process
-    /// (hpcc). The bound covers the difference of two programs and 20 ms of each on a busy machine;
-    /// within a run, plimsoll also checks such a figure against work ÷ time if the tool prints
-    /// these.
+    /// Plimsoll's figure for the same metric: the tool makes no calls that can be counted and takes
+    /// no amount (lmbench), or does much else in the same process (hpcc). The bound covers the
+    /// difference of two programs and 20 ms of each on a busy machine.
     Own(f64),
 }
 
@@ -205,8 +199,7 @@ fn checks() -> Vec<Check> {
         Check(tool, case.to_owned(), figure, against)
     };
     let last_writes = |c: &[Call]| pass(c, WRITES, (named(c, WRITES, BLOCK).len() / RECORDS).checked_sub(1)?);
-    // The thirteen operations: write, rewrite, read, reread, single ones, and fwrite to freread.
-    // The file is made by two passes of writes.
+    // The thirteen operations, from write to freread. Two passes of writes make the file.
     type OfCalls = fn(&[Call]) -> Option<f64>;
     let iozone: [(&str, &str, &str, &str, OfCalls); 13] = [
         ("iozone write", "write", "sequential", "direct", |c| pass(c, WRITES, 0)),
@@ -285,16 +278,14 @@ fn checks() -> Vec<Check> {
         check("netperf", tcp, Unread, Calls(received, 2.0)),
         check("netperf", tcp_trips, Out("RT_LATENCY=", 1e-6), Calls(round_trip, 2.0)),
         check("sockperf", udp_trips, Out("Round trip is", 1e-6), Calls(round_trip, 2.0)),
-        // With TCP: some systems allow echoes only to ping. Clocks are read within the calls, which
-        // therefore take somewhat longer.
+        // With TCP: some systems allow echoes only to ping. Clocks are read within the calls.
         check("ping", echo, ping, Calls(echoes, 20.0)),
         check("mbw", "memory --only memory.bandwidth --op copy --size 16M --threads 1", mbw, more_copies),
         check("likwid-bench", small_copy, Out("MByte/s:", 1e6), more_repetitions),
         check("sysbench", division, Out("events per second:", 117_526.0), more_events),
         // Calls of the runtime cannot be distinguished; direct transfers of plimsoll move as much.
         check("java", mapped, Unread, Own(10.0)),
-        // It takes a time and no amount. Both use the same instructions, 20 ms each on a busy
-        // machine.
+        // It takes a time and no amount. Both use the same instructions, 20 ms each.
         check("openssl", "cpu --only cpu.crypto --op sha256 --block 16K --threads 1", openssl, Own(6.0)),
         // It adds every fourth word of a cache line without vectors, plimsoll reads all with the
         // widest: up to a factor of five in a cache, which holds 64 MiB on some machines.
@@ -326,8 +317,7 @@ fn installed(program: &str) -> Option<PathBuf> {
     places.map(|place| place.join(program)).find(|path| path.is_absolute() && path.is_file())
 }
 
-/// A script below `place` instead of `real`: starts servers, and keeps arguments and output of all
-/// else in `dir`, with the system calls if they are counted.
+/// A script instead of `real` that keeps arguments, output and counted calls in `dir`.
 fn overheard(place: &Path, dir: &Path, real: &Path, against: &Against) -> PathBuf {
     const CALLS: &str = "read,write,pread64,pwrite64,fsync,sendto,recvfrom,recvmsg";
     let (real, dir) = (real.display(), dir.display());
@@ -355,8 +345,7 @@ fn beside(tool: &str, case: &str, dir: &Path, script: &Path) -> Value {
     peer.unwrap_or_else(|| panic!("{tool} stands beside nothing: {run}")).clone()
 }
 
-/// Additional seconds of a longer call of the tool, after the run; `args` are those that plimsoll
-/// gave it.
+/// Additional seconds of a longer call of the tool; `args` are those that plimsoll gave it.
 fn longer([less, more]: [&str; 2], real: &Path, args: &[String]) -> Option<f64> {
     let script = format!(
         // The shortest of three: whatever else runs only makes it longer.
@@ -370,8 +359,7 @@ fn longer([less, more]: [&str; 2], real: &Path, args: &[String]) -> Option<f64> 
     (nanos > 0.0).then_some(nanos * 1e-9)
 }
 
-/// Reasons on this machine: full disk, no ptrace, no MPI launcher, too few CPUs, no right to run in
-/// real time.
+/// Reasons on this machine: disk, ptrace, real time, no MPI launcher, too few CPUs.
 const NOT_HERE: [&str; 5] = [
     "too little space",
     "PTRACE",
@@ -402,8 +390,7 @@ fn is_printed(tool: &str, peer: &Value, printed: &Printed, figure: Figure) {
     assert!(peer["version"].is_string() || ["lmbench", "mbw"].contains(&package(tool)), "{peer}");
 }
 
-/// Runs the tool once and compares its figure with what it prints and with the count. Returns why
-/// it cannot run on this machine; fails if the figure is wrong.
+/// Why the tool cannot run on this machine; an error if its figure is not as printed and counted.
 fn compare(check: &Check, real: &Path) -> Result<Option<String>, String> {
     let Check(tool, case, figure, against) = check;
     let (dir, place) = (scratch(), place_for_programs());
@@ -474,8 +461,7 @@ fn every_figure_is_the_one_that_the_tool_prints_and_that_of_its_own_bytes_and_se
     }
 }
 
-/// Each tool that a package has is checked above, with what it prints for one tool of each package,
-/// except for the loops in Java. Those that no package has are named.
+/// Each tool of a package is checked above, one of each by what it prints, except for Java's.
 #[test]
 fn every_tool_and_every_package_is_in_the_table() {
     let dir = scratch();

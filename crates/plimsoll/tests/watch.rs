@@ -1,5 +1,4 @@
-//! `plimsoll watch` in minutes: events are found with their time, and any end loses at most one
-//! probe.
+//! `plimsoll watch`: events are found with their time, and any end loses at most one probe.
 
 use std::fs;
 use std::path::Path;
@@ -150,8 +149,7 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
     assert!(!dir.path().join("h/watch").exists());
 }
 
-/// The process that ends a watch holds its journal until the result is stored, so that it is stored
-/// once.
+/// The process that ends a watch holds its journal until the result is stored, to store it once.
 #[test]
 fn many_who_end_a_watch_make_one_result() {
     let Some(dir) = with_plan() else { return };

@@ -1,5 +1,4 @@
-//! Words that must not appear in the program's string literals, its help and the main pages; the
-//! glossary has plain ones.
+//! Words that string literals, help and pages must not have; the glossary has plain ones.
 
 use crate::docs::{pages, text};
 use crate::names::{all, literals, product};

@@ -1,5 +1,4 @@
-//! Over loopback with a private server: whole runs, and servers that are killed, stopped or
-//! orphaned.
+//! Loopback with a private server: whole runs, and servers that are killed, stopped or orphaned.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,5 +1,4 @@
-//! Between client and server: firewalls, port forwards, NAT, load balancers, other MTUs. The
-//! benchmarks measure through them, or the reason names them.
+//! Firewalls, port forwards, NAT, load balancers and other MTUs are measured through or named.
 
 use super::Serving;
 use crate::namespaces::{FAR, Link, Namespace, first};

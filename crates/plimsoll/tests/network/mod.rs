@@ -1,5 +1,4 @@
-//! The network benchmarks with real processes: over loopback, against `plimsoll serve`, and over
-//! links in network namespaces.
+//! The network benchmarks over loopback, against `plimsoll serve`, and over links in namespaces.
 
 mod flaps;
 mod links;

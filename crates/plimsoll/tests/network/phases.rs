@@ -1,5 +1,4 @@
-//! A server that follows the protocol up to some phase and then disappears: the client reports it
-//! in one line, and nothing hangs.
+//! A server that disappears after some phase of the protocol: the client reports it in one line.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,9 +11,8 @@ use plimsoll_server::wire::{
     Channel, Direction, Hex128, Message, OrderedAmount, Shaping, SharedKey, Sockets, TcpOrder, Welcome,
 };
 
-/// Phases after which it may end: it accepts a connection, shakes hands, welcomes the client,
-/// shakes hands for a stream, lets it join, receives the order, is ready, goes, and has sent its
-/// part.
+/// Phases after which it may end: it accepts, shakes hands, welcomes the client, shakes hands for a
+/// stream, lets it join, receives the order, is ready, goes, and has sent its part.
 const PHASES: usize = 9;
 
 fn soon() -> Instant {

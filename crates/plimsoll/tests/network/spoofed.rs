@@ -41,8 +41,7 @@ fn datagram(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), bytes: &[u8]) -> Vec<u8>
     packet
 }
 
-/// Sends datagrams from the namespace of `own` under the addresses and ports of its client or
-/// server, until it is stopped.
+/// Sends datagrams from a namespace under the addresses and ports of its client or server.
 fn attack(own: u32, addresses: [Ipv4Addr; 2], size: usize, stop: &AtomicBool) {
     let namespace = std::fs::File::open(format!("/proc/{own}/ns/net")).unwrap();
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
