@@ -52,9 +52,8 @@ const SUBSYSTEMS: &[(&str, usize)] = &[
 
 /// The string literals of code, without comments and without a file's own tests.
 pub(crate) fn literals(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let mut found = Vec::new();
-    let mut rest = code;
+    let mut rest = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     while let Some(at) = rest.find(['"', '\'', '/']) {
         let from = &rest[at..];
         if from.starts_with("//") {
@@ -75,12 +74,8 @@ pub(crate) fn literals(text: &str) -> Vec<String> {
 }
 
 fn plain_end(after: &str) -> Option<usize> {
-    let mut escaped = false;
-    after.find(|c| {
-        let ends = c == '"' && !escaped;
-        escaped = c == '\\' && !escaped;
-        ends
-    })
+    let escapes = |at: usize| after[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+    after.match_indices('"').map(|(at, _)| at).find(|at| escapes(*at) % 2 == 0)
 }
 
 /// The code of a file without lines of comments and its own tests.
@@ -125,10 +120,8 @@ pub(crate) fn all() -> BTreeMap<String, String> {
 pub(crate) fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let modules = |(name, text): (&String, &String)| {
         let stem = name.trim_end_matches(".rs");
-        let folder = match stem.strip_suffix("mod").or(stem.strip_suffix("lib")) {
-            Some(folder) => folder.to_owned(),
-            None => format!("{stem}/"),
-        };
+        let folder = stem.strip_suffix("mod").or(stem.strip_suffix("lib"));
+        let folder = folder.map_or_else(|| format!("{stem}/"), str::to_owned);
         test_modules(text).into_iter().map(move |module| format!("{folder}{module}"))
     };
     let tests: Vec<String> = all.iter().flat_map(modules).collect();
@@ -146,22 +139,18 @@ fn pairs(file: &str) -> bool {
 
 /// The names of all metrics, without those that operations, parameters and subsystems have too.
 fn metrics() -> BTreeSet<&'static str> {
+    let subsystems = benchmarks().filter_map(|b| b.name().split('.').next());
+    let parameters = KEYS.iter().map(|key| key.name);
+    let taken: Vec<&str> = subsystems.chain(parameters).chain(["read", "write"]).collect();
     let all = benchmarks().flat_map(|b| b.all_metrics()).map(|metric| metric.name);
-    let subsystems: Vec<&str> = benchmarks().filter_map(|b| b.name().split('.').next()).collect();
-    let taken = |name: &str| {
-        KEYS.iter().any(|key| key.name == name)
-            || subsystems.contains(&name)
-            || ["read", "write"].contains(&name)
-    };
-    all.filter(|name| !taken(name)).collect()
+    all.filter(|name| !taken.contains(name)).collect()
 }
 
 /// Whether a file is in the folder of the subsystem that a name begins with.
 fn at_home(file: &str, name: &str) -> bool {
     let subsystem = name.split(['.', '/']).next().unwrap_or_default();
-    file.strip_prefix("bench/")
-        .and_then(|rest| rest.strip_prefix(subsystem))
-        .is_some_and(|rest| rest.starts_with(['/', '.']))
+    let rest = file.strip_prefix("bench/").and_then(|rest| rest.strip_prefix(subsystem));
+    rest.is_some_and(|rest| rest.starts_with(['/', '.']))
 }
 
 /// How many literals of a file are names of benchmarks, and of metrics, that are not at home in it.
@@ -172,13 +161,9 @@ fn counted(file: &str, text: &str, metrics: &BTreeSet<&str>) -> (usize, usize) {
         // "null" is a word of other languages too.
         name.contains('.') && benchmarks().any(|b| b.name() == name) && !at_home(file, name)
     };
-    let measured = if file.starts_with("bench/") {
-        0
-    } else {
-        let means_it = |t: &&String| !OTHER_MEANINGS.contains(&(file, t.as_str()));
-        literals.iter().filter(|t| metrics.contains(t.as_str())).filter(means_it).count()
-    };
-    (literals.iter().filter(is_case).count(), measured)
+    let means_it = |t: &&String| !OTHER_MEANINGS.contains(&(file, t.as_str()));
+    let is_metric = |t: &&String| !file.starts_with("bench/") && metrics.contains(t.as_str()) && means_it(t);
+    (literals.iter().filter(is_case).count(), literals.iter().filter(is_metric).count())
 }
 
 #[test]
@@ -218,9 +203,8 @@ fn a_name_outside_its_folder_is_found() {
     assert_eq!(count("bench/cpus.rs", "\"cpu.peak\""), (1, 0));
     assert_eq!(count("a.rs", "#[cfg(test)]\nmod tests {\n\"cpu.peak\"}"), (0, 0));
     assert_eq!(test_modules("#[cfg(test)]\npub(crate) mod testing;\nmod other;\n"), ["testing"]);
-    let all = ["a/mod.rs", "a/testing.rs", "a/testing/b.rs", "a/other.rs"]
-        .map(|name| (name.to_owned(), String::new()));
-    let mut all = BTreeMap::from(all);
-    all.insert("a/mod.rs".to_owned(), "#[cfg(test)]\nmod testing;\n".to_owned());
-    assert_eq!(product(all).keys().collect::<Vec<_>>(), ["a/mod.rs", "a/other.rs"]);
+    let parent = ("a/mod.rs", "#[cfg(test)]\nmod testing;\n");
+    let all = [parent, ("a/testing.rs", ""), ("a/testing/b.rs", ""), ("a/other.rs", "")];
+    let all = all.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    assert_eq!(product(all.into()).keys().collect::<Vec<_>>(), ["a/mod.rs", "a/other.rs"]);
 }

@@ -161,17 +161,9 @@ fn echoes(calls: &[Call]) -> Option<f64> {
     // With the header of the packet where its socket is raw.
     let received = |call: &&Call| READS.contains(&call.name.as_str()) && [64, 84].contains(&call.gave);
     let received: Vec<&Call> = calls.iter().filter(received).collect();
-    let times = sent.iter().filter_map(|out| {
-        let back = received.iter().find(|back| back.at > out.at)?;
-        Some(back.at - out.at)
-    });
-    let times: Vec<f64> = times.collect();
+    let time = |out: &&Call| Some(received.iter().find(|back| back.at > out.at)?.at - out.at);
+    let times: Vec<f64> = sent.iter().filter_map(time).collect();
     (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
-}
-
-fn number(args: &[String], before: &str) -> Option<f64> {
-    let at = args.iter().position(|arg| arg == before)?;
-    args.get(at + 1)?.parse().ok()
 }
 
 fn checks() -> Vec<Check> {
@@ -252,7 +244,7 @@ fn checks() -> Vec<Check> {
     );
     let more_repetitions = Longer(
         ["$real \"$@\"", "$real $1 $2 $3 $4 -i $((3 * $6))"],
-        |args| Some(2.0 * number(args, "-i")? * 1_048_576.0),
+        |args| Some(2.0 * args.get(5)?.parse::<f64>().ok()? * 1_048_576.0),
         4.0,
     );
     // A number of events, of 117 526 remainders each.
@@ -418,10 +410,8 @@ fn compare(check: &Check, real: &Path) -> Result<Option<String>, String> {
     };
     let counted = counted.ok_or_else(|| format!("nothing was counted with {:?}", printed.args))?;
     let (figure, ratio) = (reported("samples"), reported("samples") / counted);
-    match (1.0 / within..within).contains(&ratio) {
-        true => Ok(None),
-        false => Err(format!("{figure:e} for {counted:e} counted ({ratio})")),
-    }
+    let is_close = (1.0 / within..within).contains(&ratio);
+    is_close.then_some(None).ok_or_else(|| format!("{figure:e} for {counted:e} counted ({ratio})"))
 }
 
 /// Other load can spoil one figure of two, but hardly each time.
@@ -488,54 +478,42 @@ fn every_tool_and_every_package_is_in_the_table() {
     }
 }
 
-/// A tool that no package has, with what it once printed.
-struct Recorded {
-    tool: &'static str,
-    case: &'static str,
-    text: &'static str,
-    /// Shell words that output `$answer` like the tool.
-    hands_over: &'static str,
-    figure: f64,
-}
-
-const RECORDED: &[Recorded] = &[
-    Recorded {
-        tool: "xhpl",
-        case: "cpu --only cpu.linpack --n 1000 --nb 192 --threads 1",
-        text: include_str!("../../reference/tests/fixtures/peers/xhpl-2.0-1000.txt"),
-        hands_over: "sleep 0.1; grep -q '^1000 ' HPL.dat && cat $answer",
-        figure: 10.51e9,
-    },
-    Recorded {
-        tool: "stream",
-        case: "memory --only memory.bandwidth --op triad --size 1M --threads 1",
-        text: include_str!("../../reference/tests/fixtures/peers/stream-5.10-2threads.txt"),
-        hands_over: "sleep 0.1; [ $OMP_NUM_THREADS = 1 ] && cat $answer",
-        // Arrays of 80 000 000 elements in the mean time.
-        figure: 24.0 * 80e6 / 0.039_182,
-    },
-    Recorded {
-        tool: "pmbw",
-        case: "memory --only memory.bandwidth --op write --size 1M --threads 1",
-        text: include_str!("../../reference/tests/fixtures/peers/pmbw-0.6.3-stats.txt"),
-        hands_over: "sleep 1.5; while [ $# != 0 ] && [ $1 != -o ]; do shift; done; cat $answer > $2",
-        figure: 121_419_314_332.512_13,
-    },
-];
-
+/// By what each once printed, and shell words that output it as `$answer`.
 #[test]
 fn tools_that_no_package_has_are_called_for_the_case_and_read() {
-    for recorded in RECORDED {
+    for (tool, case, printed, hands_over, figure) in [
+        (
+            "xhpl",
+            "cpu --only cpu.linpack --n 1000 --nb 192 --threads 1",
+            include_str!("../../reference/tests/fixtures/peers/xhpl-2.0-1000.txt"),
+            "sleep 0.1; grep -q '^1000 ' HPL.dat && cat $answer",
+            10.51e9,
+        ),
+        (
+            "stream",
+            "memory --only memory.bandwidth --op triad --size 1M --threads 1",
+            include_str!("../../reference/tests/fixtures/peers/stream-5.10-2threads.txt"),
+            "sleep 0.1; [ $OMP_NUM_THREADS = 1 ] && cat $answer",
+            // Arrays of 80 000 000 elements in the mean time.
+            24.0 * 80e6 / 0.039_182,
+        ),
+        (
+            "pmbw",
+            "memory --only memory.bandwidth --op write --size 1M --threads 1",
+            include_str!("../../reference/tests/fixtures/peers/pmbw-0.6.3-stats.txt"),
+            "sleep 1.5; while [ $# != 0 ] && [ $1 != -o ]; do shift; done; cat $answer > $2",
+            121_419_314_332.512_13,
+        ),
+    ] {
         let dir = place_for_programs();
         let answer = dir.path().join("answer");
-        let body: String =
-            recorded.text.split_inclusive('\n').filter(|line| !line.starts_with("# ")).collect();
+        let body: String = printed.split_inclusive('\n').filter(|line| !line.starts_with("# ")).collect();
         fs::write(&answer, body).unwrap();
-        let text = format!("answer={}\n{}", answer.display(), recorded.hands_over);
-        let peer = beside(recorded.tool, recorded.case, dir.path(), &script(dir.path(), "tool", &text));
+        let text = format!("answer={}\n{hands_over}", answer.display());
+        let peer = beside(tool, case, dir.path(), &script(dir.path(), "tool", &text));
         assert_eq!(peer["status"], "ok", "{peer}");
         let reported = peer["samples"][0].as_f64().unwrap();
-        assert!((reported / recorded.figure - 1.0).abs() < 1e-9, "{}: {reported}", recorded.tool);
+        assert!((reported / figure - 1.0).abs() < 1e-9, "{tool}: {reported}");
     }
 }
 

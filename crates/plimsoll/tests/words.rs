@@ -52,16 +52,11 @@ fn of_these(words: &[(&'static str, &str)], text: &str) -> Vec<&'static str> {
 
 /// The forbidden words of a literal, whose arguments in braces are no words of it.
 fn found_in_literal(literal: &str) -> Vec<&'static str> {
-    let mut text = String::new();
-    let mut depth = 0_usize;
-    for c in literal.chars() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            c if depth == 0 => text.push(c),
-            _ => {}
-        }
-    }
+    let (mut text, mut depth) = (literal.to_owned(), 0_usize);
+    text.retain(|c| {
+        depth = (depth + usize::from(c == '{')).saturating_sub(usize::from(c == '}'));
+        depth == 0 && c != '}'
+    });
     [of_these(FORBIDDEN, &text), of_these(IN_MESSAGES, &text)].concat()
 }
 
@@ -100,10 +95,8 @@ fn no_page_for_users_has_one() {
 
 #[test]
 fn no_help_has_one() {
-    for command in [
-        "", "run", "cpu", "memory", "disk", "network", "os", "serve", "compare", "history", "export",
-        "report",
-    ] {
+    let commands = " run cpu memory disk network os serve compare history export report";
+    for command in commands.split(' ') {
         let line = format!("{command} --help-all");
         let (text, _) = done(scratch().path(), &line, 0);
         assert_eq!(complaint(&line, &text, &found(&text)), None);
