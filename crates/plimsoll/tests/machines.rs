@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::browser::{Browser, page_of};
 use crate::support::{
-    document, done, json, recorded, rename_machine, scale, scale_metric, scratch, text, until,
+    below, document, done, json, recorded, rename_machine, scale, scale_metric, scratch, text, until,
 };
 
 /// The text of the table of machines, one line per row.
@@ -363,23 +363,18 @@ fn the_table_is_sorted_filtered_and_hidden() {
 
 /// The cells of CSV (RFC 4180).
 fn csv(text: &str) -> Vec<Vec<String>> {
-    let (mut rows, mut cell, mut quoted) = (vec![Vec::new()], String::new(), false);
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
-            '"' => quoted = !quoted,
-            ',' if !quoted => rows.last_mut().unwrap().push(std::mem::take(&mut cell)),
-            '\r' if !quoted => {}
-            '\n' if !quoted => {
-                rows.last_mut().unwrap().push(std::mem::take(&mut cell));
-                rows.push(Vec::new());
-            }
-            other => cell.push(other),
-        }
-    }
-    assert!(!quoted && rows.pop() == Some(Vec::new()), "{text}");
-    rows
+    assert!(text.matches('"').count() % 2 == 0 && text.ends_with('\n'), "{text}");
+    // Only outside of quotes a comma ends a cell, and a line feed a row.
+    let marked = |(at, part): (usize, &str)| match at % 2 {
+        0 => part.replace('\r', "").replace(',', "\u{1}").replace('\n', "\u{2}"),
+        _ => part.to_owned(),
+    };
+    let marked = text.split('"').enumerate().map(marked).collect::<Vec<_>>().join("\"");
+    let cell = |cell: &str| match cell.strip_prefix('"').and_then(|cell| cell.strip_suffix('"')) {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None => cell.to_owned(),
+    };
+    marked.split_terminator('\u{2}').map(|row| row.split('\u{1}').map(cell).collect()).collect()
 }
 
 #[test]
@@ -403,8 +398,7 @@ fn the_visible_table_and_each_chart_are_kept_as_files() {
     let saved = |end: &str| {
         let mut found = Vec::new();
         until(end, || {
-            let files = fs::read_dir(&kept).unwrap().map(|one| one.unwrap().path());
-            let file = files.into_iter().find(|file| file.to_string_lossy().ends_with(end));
+            let file = below(&kept).into_iter().find(|file| file.to_string_lossy().ends_with(end));
             found = file.and_then(|file| fs::read(file).ok()).unwrap_or_default();
             !found.is_empty()
         });
@@ -441,7 +435,7 @@ fn the_visible_table_and_each_chart_are_kept_as_files() {
         assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n");
         let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
         assert!(side(16) > 500 && side(20) > 200, "{} × {}", side(16), side(20));
-        fs::read_dir(&kept).unwrap().for_each(|one| fs::remove_file(one.unwrap().path()).unwrap());
+        below(&kept).iter().for_each(|file| fs::remove_file(file).unwrap());
     }
     browser.is_content();
 }

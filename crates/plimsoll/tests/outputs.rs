@@ -16,13 +16,14 @@ const QUICK: &str = "run --only null --samples 1 --sample-time 1ms --quiet";
 /// A user of whom nothing is known.
 const OTHER: u32 = 65_533;
 
-/// A directory like /tmp with links by another user: to a file, and to its directory.
+/// A directory like /tmp with links by another user: two to a file, and one to its directory.
 fn planted(dir: &Path) -> bool {
     let shared = made(dir.join("shared"), 0o1777);
     fs::write(dir.join("victim"), "precious").unwrap();
     symlink(dir.join("victim"), shared.join("link")).unwrap();
+    symlink(dir.join("victim"), shared.join("plimsoll.fish")).unwrap();
     symlink(dir, shared.join("way")).unwrap();
-    ["link", "way"].iter().all(|name| lchown(shared.join(name), Some(OTHER), None).is_ok())
+    ["link", "plimsoll.fish", "way"].iter().all(|name| lchown(shared.join(name), Some(OTHER), None).is_ok())
 }
 
 #[test]
@@ -44,8 +45,6 @@ fn no_output_goes_through_what_another_user_has_planted() {
     refused("key new shared/way/key");
     refused(&format!("{QUICK} --store shared/way/other"));
     refused("disk --dir shared/way --store none");
-    symlink(dir.path().join("victim"), dir.path().join("shared/plimsoll.fish")).unwrap();
-    lchown(dir.path().join("shared/plimsoll.fish"), Some(OTHER), None).unwrap();
     refused("generate shared");
     assert!(!dir.path().join("key").exists() && !dir.path().join("other").exists());
 }

@@ -7,12 +7,9 @@ use std::process::Command;
 use crate::support::{PROGRAM, below, repository, scratch, with_code};
 
 fn install(words: &[&str], destination: Option<&Path>) {
-    let script = repository("packaging/install");
-    let mut command = Command::new(script);
+    let mut command = Command::new(repository("packaging/install"));
     command.args(words).arg(PROGRAM).env_remove("DESTDIR");
-    if let Some(destination) = destination {
-        command.env("DESTDIR", destination);
-    }
+    command.envs(destination.map(|place| ("DESTDIR", place)));
     with_code(&command.output().unwrap(), 0);
 }
 

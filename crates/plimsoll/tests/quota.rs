@@ -19,9 +19,7 @@ fn a_quota_that_comes_half_way_is_found_and_named() {
         }
     }
     let document = run.ended(0, "complete");
-    let changed = coded(&document["findings"], "changed");
-    let changed =
-        changed.unwrap_or_else(|| panic!("nothing changed: {}", document["measurements"][0]["metrics"]));
+    let changed = coded(&document["findings"], "changed").unwrap_or_else(|| panic!("{document}"));
     assert_eq!(changed["evidence"]["cause"], "quota");
     let first = changed["evidence"]["after"]["samples"][0].as_u64().unwrap();
     assert!((FREE - 2..FREE + 20).contains(&first), "{changed}");

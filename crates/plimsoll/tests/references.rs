@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::disk::measurements;
 use crate::network::Serving;
 use crate::support::{
-    PROGRAM, command, confine, document, ended, gone, has, interrupt, list, lossy, made, measured,
+    Owned, PROGRAM, command, confine, document, ended, gone, has, interrupt, list, lossy, made, measured,
     place_for_programs, plimsoll, reason, scratch, script, signal, skip, skipped, text, until,
     without_numbers,
 };
@@ -171,7 +171,7 @@ fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
         elsewhere.path().display(),
         marks(dir.path())
     );
-    let mut run = until_the_tool_runs(hanging(dir.path(), &tool), dir.path());
+    let run = until_the_tool_runs(hanging(dir.path(), &tool), dir.path());
     let start = |line: &str| {
         let mut other = plimsoll(elsewhere.path());
         other.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
@@ -180,17 +180,14 @@ fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
     // While it lives nothing is taken from it.
     start("references");
     assert!(directories(dir.path()).iter().any(|path| path.join("a/b/data").exists()));
-    run.kill().unwrap();
-    run.wait().unwrap();
+    drop(Owned(run));
     // The tool ends with the run that started it.
     all_are_gone(dir.path(), 1);
     let left = directories(dir.path());
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert!(!left.is_empty() && left.iter().all(|path| mode(path) == 0o700), "{left:?}");
     let reported = start("doctor --rounds 0").split_whitespace().collect::<String>();
-    for path in &left {
-        assert!(reported.contains(path.to_str().unwrap()), "{reported}");
-    }
+    assert!(left.iter().all(|path| reported.contains(path.to_str().unwrap())), "{reported}");
     assert_eq!((directories(dir.path()), entries(dir.path())), (Vec::new(), 0));
     let found = start("doctor --rounds 0");
     let words = "ok left by killed runs nothing".split(' ');
@@ -305,7 +302,12 @@ fn what_left_the_session_of_a_tool_ends_with_a_run_that_is_killed() {
     }
 }
 
-const TCP: &str = "network --only network.tcp --samples 1 --sample-time 20ms --against iperf3";
+/// A short case of TCP with a script as iperf3.
+fn with_iperf3(dir: &Path, text: &str) -> String {
+    let path = script(dir, "tool", text).display().to_string();
+    let line = "network --only network.tcp --samples 1 --sample-time 20ms --against iperf3 --reference-path";
+    format!("{line} iperf3={path}")
+}
 
 #[test]
 fn the_server_of_a_tool_is_ended_with_it() {
@@ -314,8 +316,7 @@ fn the_server_of_a_tool_is_ended_with_it() {
         "case \"$1\" in -s) echo $$ > {}; exec iperf3 \"$@\";; --version) exit;; esac; exec iperf3 \"$@\"",
         dir.path().join("pids").display()
     );
-    let path = script(dir.path(), "tool", &tool);
-    let peer = result(dir.path(), &format!("{TCP} --reference-path iperf3={}", path.display()));
+    let peer = result(dir.path(), &with_iperf3(dir.path(), &tool));
     if peer["status"] != "ok" {
         assert_eq!(reason(&peer), "ended with code 127");
         return skip("needs iperf3");
@@ -331,8 +332,7 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
     let dir = place_for_programs();
     let mark = dir.path().join("pids");
     let tool = format!("case \"$1\" in -s) echo $$ >> {}; exec sleep 1000;; esac; exit", mark.display());
-    let path = script(dir.path(), "tool", &tool);
-    let mut command = command(&format!("{TCP} --store none --reference-path iperf3={}", path.display()));
+    let mut command = command(&format!("{} --store none", with_iperf3(dir.path(), &tool)));
     command.current_dir(dir.path()).env("TMPDIR", dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut run = until_the_tool_runs(command, dir.path());
     until("its id", || fs::read_to_string(&mark).unwrap().ends_with('\n'));
@@ -349,14 +349,10 @@ fn a_server_elsewhere_is_named_and_used() {
     let dir = place_for_programs();
     // It prints its arguments.
     let tool = "case \"$1\" in --version) exit;; esac; printf '%s ' \"$@\" >&2; exit 7";
-    let path = script(dir.path(), "tool", tool);
+    let line = with_iperf3(dir.path(), tool);
     let serving = Serving::here(&["--open"]);
     let beside = |far: &str, server: &str| {
-        let line = format!(
-            "{TCP} --reference-path iperf3={} --reference-server iperf3={server} {far}",
-            path.display()
-        );
-        result(dir.path(), &line)
+        result(dir.path(), &format!("{line} --reference-server iperf3={server} {far}"))
     };
     let far = format!("--server 127.0.0.1:{}", serving.port());
     let iperf3 = beside(&far, "127.0.0.1:5299");

@@ -36,11 +36,7 @@ pub(crate) fn replay(baseline: &PublishedReport) -> Run {
                 known.metrics.push(metric);
             }
             Some(_) => {}
-            None => {
-                let mut made = fixture::measured(matched.case.id().as_str(), "none", unit, value);
-                made.metrics = vec![metric];
-                all.push(made);
-            }
+            None => all.push(fixture::of_metric(matched.case.id().as_str(), metric)),
         }
     }
     let mut run = fixture::run_of(all);

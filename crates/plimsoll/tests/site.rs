@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::support::{
-    below, command, confine, done, ended, plimsoll, recorded, rename_machine, scale, scale_metric, scratch,
-    start, until,
+    Owned, below, command, confine, done, ended, plimsoll, recorded, rename_machine, scale, scale_metric,
+    scratch, start, until,
 };
 
 const HOSTILE: &str = "</title><script>document.title='owned'</script><img src=http://192.0.2.1/x onerror=\"document.title='owned'\">\u{1b}[31m\u{202e}../../x";
@@ -157,10 +157,9 @@ fn a_call_that_is_killed_leaves_a_whole_site_and_the_next_one_ends_it() {
     let before = files(dir);
     history(dir, "some", &runs[2..]);
     let pages = || fs::read_dir(dir.join("public/run")).unwrap().count();
-    let mut child = start(confine(&mut command("site public --store some"), dir));
+    let child = start(confine(&mut command("site public --store some"), dir));
     until("a new page", || pages() > 3);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(Owned(child));
     assert!(pages() < 30, "it was killed too late for this test");
     let after = files(dir);
     for (name, (text, _)) in before.iter().filter(|(name, _)| name.ends_with(".html")) {

@@ -1,6 +1,5 @@
 //! `plimsoll steady` by the program: the command stays its own, and the verdict is as documented.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -10,8 +9,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Owned, PROGRAM, command, confine, done, ended, gone, json_of, list, lossy, made, plimsoll, repository,
-    scratch, signal, start, status, text, until, validated, with_code,
+    Owned, PROGRAM, below, command, confine, done, ended, gone, json_of, list, lossy, made, plimsoll,
+    repository, scratch, signal, start, status, text, until, validated, with_code,
 };
 
 fn yaml(name: &str) -> Value {
@@ -91,12 +90,13 @@ fn another_machine_is_not_steady_and_repetitions_are_shown() {
 }
 
 /// A busy process that is observed as `it`, with some intervals, and the one that observes it.
-fn observed(dir: &Path) -> (Owned, u32) {
+fn observed() -> (tempfile::TempDir, Owned, u32) {
+    let dir = scratch();
     let process = Owned(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
-    done(dir, &format!("steady --quiet --start it --below {}", process.id()), 0);
-    let observer = observation(dir)["observer"].as_u64().unwrap().try_into().unwrap();
+    done(dir.path(), &format!("steady --quiet --start it --below {}", process.id()), 0);
+    let observer = observation(dir.path())["observer"].as_u64().unwrap().try_into().unwrap();
     wait_for_intervals(observer, 6);
-    (process, observer)
+    (dir, process, observer)
 }
 
 /// The file of the observation `it`.
@@ -119,16 +119,14 @@ fn verdict(dir: &Path) -> Value {
     assert_eq!(output.status.code(), Some(if document["answer"] == "held-still" { 0 } else { 6 }));
     assert_eq!(lossy(&output.stderr), format!("plimsoll: {}\n", text(&document["line"])));
     assert_eq!((&document["command"], document["runs"][0].get("ended")), (&json!(["it"]), None));
-    let left = fs::read_dir(dir.join("data/plimsoll/steady")).unwrap();
-    let left: BTreeSet<_> = left.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-    assert_eq!(left, BTreeSet::from(["kept.json", "last.json"].map(str::to_owned)));
+    let steady = dir.join("data/plimsoll/steady");
+    assert_eq!(below(&steady), ["kept.json", "last.json"].map(|name| steady.join(name)));
     document
 }
 
 #[test]
 fn an_observation_lasts_from_start_to_stop_and_shows_a_stopped_process() {
-    let dir = scratch();
-    let (process, observer) = observed(dir.path());
+    let (dir, process, observer) = observed();
     // A second one of the same name is refused, and the first goes on.
     done(dir.path(), "steady --quiet --start it", 2);
     signal(process.id(), Signal::STOP);
@@ -149,8 +147,7 @@ fn an_observation_lasts_from_start_to_stop_and_shows_a_stopped_process() {
 
 #[test]
 fn an_observation_is_unknown_if_its_observer_was_killed() {
-    let dir = scratch();
-    let (_process, observer) = observed(dir.path());
+    let (dir, _process, observer) = observed();
     signal(observer, Signal::KILL);
     gone(observer);
     let document = verdict(dir.path());
@@ -172,8 +169,7 @@ fn an_observation_is_unknown_if_its_observer_was_killed() {
 
 #[test]
 fn an_observation_remains_until_its_verdict_is_kept() {
-    let dir = scratch();
-    let (_process, observer) = observed(dir.path());
+    let (dir, _process, observer) = observed();
     let steady = dir.path().join("data/plimsoll/steady");
     for name in ["last.json", "kept.json"] {
         fs::create_dir(steady.join(name)).unwrap();
@@ -192,8 +188,7 @@ fn an_observation_remains_until_its_verdict_is_kept() {
 
 #[test]
 fn a_signal_to_stop_does_not_end_its_wait() {
-    let dir = scratch();
-    let (_process, observer) = observed(dir.path());
+    let (dir, _process, observer) = observed();
     signal(observer, Signal::STOP);
     let line = "steady --quiet --stop it --output it.json";
     let stop = start(confine(&mut command(line), dir.path()));
@@ -210,8 +205,7 @@ fn a_signal_to_stop_does_not_end_its_wait() {
 
 #[test]
 fn an_observation_ends_with_its_process() {
-    let dir = scratch();
-    let (process, observer) = observed(dir.path());
+    let (dir, process, observer) = observed();
     drop(process);
     gone(observer);
     assert!(list(&verdict(dir.path())["runs"][0]["intervals"]).len() >= 3);

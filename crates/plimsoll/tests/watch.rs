@@ -10,9 +10,11 @@ use serde_json::Value;
 
 use crate::groups::Group;
 use crate::support::{
-    coded, command, confine, cpu_times, done, json_of, list, lossy, plimsoll, redacted, scratch, signal,
-    start, until, valid_operation, with_code, without_numbers,
+    Owned, coded, command, confine, cpu_times, done, json_of, list, lossy, plimsoll, redacted, scratch,
+    signal, start, until, valid_operation, with_code, without_numbers,
 };
+
+const BEGIN: &str = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
 
 /// A directory with the plan of a minimal probe; `None`, and a skipped test, without valid figures.
 #[track_caller]
@@ -96,17 +98,15 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
 #[test]
 fn a_kill_and_a_boot_lose_one_probe_at_most() {
     let Some(dir) = with_plan() else { return };
-    let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
-    let mut child = begun(dir.path(), begin);
+    let mut child = begun(dir.path(), BEGIN);
     until_probes(dir.path(), &mut child, 5);
     // While it runs, no other one begins.
-    let second = done(dir.path(), begin, 2);
+    let second = done(dir.path(), BEGIN, 2);
     let (status, _) = done(dir.path(), "watch --status --store h", 0);
     assert!(status.contains(&format!("running, process {}", child.id())), "{status}");
-    signal(child.id(), Signal::KILL);
-    child.wait().unwrap();
+    drop(Owned(child));
     let before = probes(dir.path());
-    let unfinished = done(dir.path(), begin, 2);
+    let unfinished = done(dir.path(), BEGIN, 2);
     // After a boot the clock restarts, and the line being written is cut off.
     let text = fs::read_to_string(dir.path().join("h/watch")).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -153,8 +153,7 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
 #[test]
 fn many_who_end_a_watch_make_one_result() {
     let Some(dir) = with_plan() else { return };
-    let begin = "watch probe.toml --for 60s --every 1s --cpu-share 50% --store h --quiet";
-    let mut child = begun(dir.path(), begin);
+    let mut child = begun(dir.path(), BEGIN);
     until_probes(dir.path(), &mut child, 2);
     signal(child.id(), Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(130));
