@@ -195,8 +195,7 @@ fn a_page_refuses_in_a_line_what_an_import_refuses_and_documents_do_nothing() {
     let seen = "[window.hostile, {}.polluted].filter((one) => one !== undefined).length";
     assert_eq!(browser.evaluate(seen), 0);
 
-    let mut all = Vec::new();
-    places(&good, "", &mut all);
+    let mut all = places(&good, "");
     // Facts of the machine that the page does not show are not checked.
     all.retain(|place| {
         !place.starts_with("/machine/") && !place.contains("/achieved/") && !place.contains("/evidence/")
@@ -246,21 +245,18 @@ fn hostile_names_are_text() {
     browser.is_content();
 }
 
-/// Every place in a document, as a pointer.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
-    let mut deeper = |key: String, one: &Value| {
-        let place = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
-        places(one, &place, found);
-        found.push(place);
+/// Every place in a document, as a pointer, but two of a list at most.
+fn places(value: &Value, at: &str) -> Vec<String> {
+    let keys: Vec<String> = match value {
+        Value::Object(all) => all.keys().map(|key| key.replace('~', "~0").replace('/', "~1")).collect(),
+        Value::Array(all) => (0..all.len().min(2)).map(|key| key.to_string()).collect(),
+        _ => Vec::new(),
     };
-    match value {
-        Value::Object(all) => all.iter().for_each(|(key, one)| deeper(key.clone(), one)),
-        // Two items of a list suffice.
-        Value::Array(all) => {
-            all.iter().enumerate().take(2).for_each(|(key, one)| deeper(key.to_string(), one))
-        }
-        _ => {}
-    }
+    let with_deeper = |key: String| {
+        let place = format!("{at}/{key}");
+        [places(value.pointer(&format!("/{key}")).unwrap(), &place), vec![place]].concat()
+    };
+    keys.into_iter().flat_map(with_deeper).collect()
 }
 
 fn spoilt(good: &Value, places: &[String], numbers: &mut Numbers) -> Value {

@@ -84,12 +84,6 @@ const LINES: &[(&str, &[i32])] = &[
     ("watch --stop", &[2]),
 ];
 
-/// The commands that `--help` lists: the first word of each line of its sections.
-fn commands(help: &str) -> BTreeSet<&str> {
-    let sections = help.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    sections.filter_map(|line| line.split_whitespace().next()).filter(|word| !word.starts_with('-')).collect()
-}
-
 #[test]
 fn every_command_ends_with_its_documented_exit_code() {
     let Some(program) = std::env::var_os("PLIMSOLL_RELEASE") else {
@@ -115,7 +109,9 @@ fn every_command_has_a_line_here() {
     let dir = scratch();
     let (help, _) = done(dir.path(), "--help", 0);
     let named: BTreeSet<&str> = LINES.iter().filter_map(|(line, _)| line.split(' ').next()).collect();
-    let commands = commands(&help);
+    let sections = help.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let words = sections.filter_map(|line| line.split_whitespace().next());
+    let commands: BTreeSet<&str> = words.filter(|word| !word.starts_with('-')).collect();
     assert!(commands.len() > 10, "{commands:?}");
     let missing: Vec<&str> = commands.difference(&named).copied().collect();
     assert!(missing.is_empty(), "{missing:?}");

@@ -64,12 +64,6 @@ impl Cluster {
     }
 
     fn control(&mut self, check: Option<&str>) {
-        self.configure(check);
-        self.munge();
-        self.start(Command::new(program("slurmctld").unwrap()), &["-D"]);
-    }
-
-    fn configure(&self, check: Option<&str>) {
         let dir = self.dir.path().display();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let host = host.trim().split('.').next().unwrap().to_owned();
@@ -103,6 +97,8 @@ impl Cluster {
         );
         script(self.dir.path(), "check", &check);
         fs::create_dir(self.path("state")).unwrap();
+        self.munge();
+        self.start(Command::new(program("slurmctld").unwrap()), &["-D"]);
     }
 
     /// Runs an example on both nodes; returns what the job prints.
@@ -195,7 +191,10 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
     assert!(!is_drained(&sound), "{sound}");
 }
 
-fn started(cluster: &mut Cluster) {
+/// The nodes of an allocation are reached by srun, and without MPI their documents are gathered.
+#[test]
+fn the_nodes_of_an_allocation_become_one_run() {
+    let Some(mut cluster) = Cluster::new() else { return };
     cluster.control(None);
     for node in ["slow", "sound"] {
         cluster.start(Command::new(program("slurmd").unwrap()), &["-D", "-N", node]);
@@ -203,13 +202,6 @@ fn started(cluster: &mut Cluster) {
     for node in ["slow", "sound"] {
         cluster.until(node, |node| state(node).starts_with("IDLE"));
     }
-}
-
-/// The nodes of an allocation are reached by srun, and without MPI their documents are gathered.
-#[test]
-fn the_nodes_of_an_allocation_become_one_run() {
-    let Some(mut cluster) = Cluster::new() else { return };
-    started(&mut cluster);
     let words = "quick --only null --samples=5 --sample-time 10ms";
     let line = format!("{words} --store=none --json=fleet.json");
     let stated = cluster.job("examples/slurm/plimsoll.sbatch", &line, Path::new(PROGRAM));

@@ -187,9 +187,7 @@ fn checks() -> Vec<Check> {
     let getppid = "os --only os.syscall --op getppid --threads 1";
     let read_call = "os --only os.syscall --op read --threads 1";
     let division = "cpu --only cpu.peak --op div --type f64 --threads 1";
-    let check = |tool: &'static str, case: &str, figure: Figure, against: Against| {
-        Check(tool, case.to_owned(), figure, against)
-    };
+    let check = |tool, case: &str, figure, against| Check(tool, case.to_owned(), figure, against);
     let last_writes = |c: &[Call]| pass(c, WRITES, (named(c, WRITES, BLOCK).len() / RECORDS).checked_sub(1)?);
     // The thirteen operations, from write to freread. Two passes of writes make the file.
     type OfCalls = fn(&[Call]) -> Option<f64>;

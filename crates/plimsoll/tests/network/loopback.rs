@@ -192,14 +192,12 @@ fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
     let dir = scratch();
     let line = "network --only network.tcp --samples 1 --sample-time 1h --json - --store none";
     let child = start(command(line).current_dir(dir.path()));
-    let run = child.id();
     let mut private_server = None;
     until("a busy server", || {
-        private_server = far_end_of(run);
+        private_server = far_end_of(child.id());
         private_server.and_then(ticks).is_some_and(|t| t > AT_WORK)
     });
-    let private_server = private_server.unwrap();
-    signal(private_server, Signal::KILL);
+    signal(private_server.unwrap(), Signal::KILL);
     let measurement = first(child, 5);
     assert_eq!(measurement["status"], "failed");
     is_lost(reason(&measurement), "it was killed (signal 9)");

@@ -38,7 +38,7 @@ impl Serving {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let listening = lines.next().unwrap().unwrap();
         let address = listening.strip_prefix("listening on ").unwrap();
-        let address = address.split(';').next().unwrap().split(',').next().unwrap().to_owned();
+        let address = address.split([';', ',']).next().unwrap().to_owned();
         let client = lines.next().unwrap().unwrap();
         let key = client.split("PLIMSOLL_KEY=").nth(1).map(|rest| rest.split(' ').next().unwrap().to_owned());
         Serving { child: Owned(child), log, address, key: key.unwrap_or_default() }

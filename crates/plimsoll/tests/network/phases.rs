@@ -29,11 +29,8 @@ fn shaken(mut stream: TcpStream, key: &SharedKey) -> Channel {
 
 /// Plays the server for a number of phases, and then closes all that is open.
 fn play(listener: &TcpListener, key: &SharedKey, phases: usize) -> Option<()> {
-    let mut left = phases;
-    let mut next = || {
-        left = left.checked_sub(1).filter(|left| *left > 0)?;
-        Some(())
-    };
+    let mut left = 1..phases;
+    let mut next = || left.next().map(|_| ());
     let (stream, _) = listener.accept().ok()?;
     next()?;
     let mut control = shaken(stream, key);

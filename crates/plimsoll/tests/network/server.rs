@@ -8,13 +8,12 @@ use std::process::Command;
 use plimsoll_bench_network::{Address, ServerLocation, ServerSession};
 use plimsoll_model::sample::FailureCause;
 use plimsoll_server::wire::{Direction, OrderedAmount, SharedKey, Sockets, TcpOrder};
-use rustix::process::Signal;
 
 use super::Serving;
 use crate::disk;
 use crate::namespaces::first;
 use crate::support::{
-    PROGRAM, command, done, has, json, plimsoll, reason, repository, scratch, signal, start, ticks, until,
+    Owned, PROGRAM, command, done, has, json, plimsoll, reason, repository, scratch, start, ticks, until,
     warns, with_code, without_numbers,
 };
 
@@ -84,10 +83,9 @@ fn a_client_killed_in_each_direction_is_noticed_and_the_next_is_served() {
         let before = ticks(server.child.id()).unwrap();
         let long = "--only network.tcp --samples 1 --sample-time 10m --store none --quiet";
         let line = format!("network {long} --direction {direction} --server {}", server.address);
-        let mut client = start(command(&line).env("PLIMSOLL_KEY", &server.key));
+        let client = start(command(&line).env("PLIMSOLL_KEY", &server.key));
         until("a busy server", || ticks(server.child.id()).unwrap() > before + 5);
-        signal(client.id(), Signal::KILL);
-        client.wait().unwrap();
+        drop(Owned(client));
         // The worker ends with it, and the session with the worker.
         until("the session's end", || server.threads() == 1);
         let mut far = open(&server);

@@ -42,11 +42,10 @@ fn datagram(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), bytes: &[u8]) -> Vec<u8>
 }
 
 /// Sends datagrams from a namespace under the addresses and ports of its client or server.
-fn attack(own: u32, addresses: [Ipv4Addr; 2], size: usize, stop: &AtomicBool) {
+fn attack(own: u32, [here, there]: [Ipv4Addr; 2], size: usize, stop: &AtomicBool) {
     let namespace = std::fs::File::open(format!("/proc/{own}/ns/net")).unwrap();
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
     let raw = rustix::net::socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::RAW)).unwrap();
-    let [here, there] = addresses;
     let mut turn = 0_u8;
     while !stop.load(Ordering::Relaxed) {
         turn = turn.wrapping_add(1);

@@ -113,15 +113,11 @@ mod tests {
     }
 
     #[test]
-    fn a_number_a_name_or_an_empty_line_chooses_a_plan() {
+    fn a_number_a_name_or_an_empty_line_chooses_a_plan_and_a_wrong_answer_is_asked_again() {
         assert_eq!(answered("2\n"), (Some("standard"), 1));
         assert_eq!(answered(" 3 \n"), (Some("chains"), 1));
         assert_eq!(answered("chains\n"), (Some("chains"), 1));
         assert_eq!(answered("\n"), (Some("quick"), 1));
-    }
-
-    #[test]
-    fn a_wrong_answer_is_asked_again_until_the_input_ends() {
         assert_eq!(answered("0\n4\n-1\nquik\n1\n"), (Some("quick"), 5));
         assert_eq!(answered("99"), (None, 2));
         assert_eq!(answered(""), (None, 1));

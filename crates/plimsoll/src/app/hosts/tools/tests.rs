@@ -37,8 +37,7 @@ proptest! {
 
 #[test]
 fn a_budget_bounds_the_order_and_the_estimate_follows() {
-    let machines = [machine("0-3", 64 << 30), machine("0-1", 64 << 30)];
-    let machines: Vec<&Machine> = machines.iter().collect();
+    let machines = [&machine("0-3", 64 << 30), &machine("0-1", 64 << 30)];
     let made = HplSystem::of(&planned("cpu.hpl/nb=192", Some(10.0)), &machines, Some(1e12)).unwrap();
     assert!(made.seconds > 9.0 && made.seconds <= 10.1, "{made:?}");
     assert_eq!((made.case.number("p"), made.case.number("q"), made.case.threads()), (Some(1), Some(2), 2));
