@@ -409,7 +409,8 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
     let own = made(dir.path().join("own"), 0o755);
     let real = script(&own, "ioping", "echo 'ioping 1.3'");
     let open = made(dir.path().join("open"), 0o777);
-    // A link to it, its owner's directory and a link to the link in an open one; a sticky one.
+    // A link to the owner's program; the owner's directory below an open one; a program behind a
+    // link in an open directory; and one in a sticky directory.
     std::os::unix::fs::symlink(&real, open.join("ioping")).unwrap();
     let below = made(open.join("below"), 0o755);
     fs::copy(&real, below.join("ioping")).unwrap();

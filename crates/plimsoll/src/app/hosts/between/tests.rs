@@ -56,7 +56,7 @@ fn case() -> Case {
 }
 
 #[test]
-fn a_pair_is_a_cell_and_one_that_failed_is_named() {
+fn a_pair_is_a_cell_and_one_that_failed_is_named_and_without_a_figure_the_case_has_none() {
     let lost = CannotMeasure::server_failed("no\nroute");
     let pairs = [
         between(0, 1, figure(100.0, 1e9)),
@@ -80,12 +80,7 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
     assert_eq!(each(case(), &[], &names()), None);
     let trips = "network.latency/protocol=tcp/message=1/streams=1".parse().unwrap();
     assert_eq!(simultaneous_sum(trips, &all[..2]), None);
-}
-
-#[test]
-fn where_no_pair_has_a_figure_the_case_has_none() {
-    let pairs = [between(0, 1, Err(CannotMeasure::not_here("one network stack")))];
-    let all: Vec<(&PairResults, &PairAnswer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
-    let made = each(case(), &all, &names()).unwrap();
+    let pair = between(0, 1, Err(CannotMeasure::not_here("one network stack")));
+    let made = each(case(), &[(&pair, &pair.answers[0])], &names()).unwrap();
     assert!(made.samples.is_empty() && matches!(made.ended, Some(why) if why.cause == FailureCause::NotHere));
 }
