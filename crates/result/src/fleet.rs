@@ -309,11 +309,8 @@ mod tests {
     #[test]
     fn machines_of_one_name_get_numbers_that_are_free() {
         let mut step = run_at("n", "z", 3);
-        step.clock_steps.push(plimsoll_system::wall::ClockStep {
-            node: "n".to_owned(),
-            at_s: 1.0,
-            by_s: 5.0,
-        });
+        let node = "n".to_owned();
+        step.clock_steps.push(plimsoll_system::wall::ClockStep { node, at_s: 1.0, by_s: 5.0 });
         step.health.push(fixture::node_health("n"));
         let mut runs = vec![run_at("n", "x", 1), run_at("n-2", "y", 2), step];
         assert_eq!(make_names_unique(&mut runs), ["several machines have the name n: one is n-3 here"]);
@@ -330,8 +327,7 @@ mod tests {
     fn a_run_of_all_is_whole_where_none_is_lost() {
         let one = fleet(&[("a", GIB, 1.0)]);
         let other = fleet(&[("b", GIB, 1.0)]);
-        let lost =
-            Finding { code: "x".to_owned(), text: "c is lost".to_owned(), evidence: serde_json::Value::Null };
+        let lost = Finding::new("x", "c is lost".to_owned(), serde_json::Value::Null);
         let all = |lost: Vec<Finding>| merged(one.header(), [one.clone(), other.clone()], lost, true);
         let whole = all(Vec::new());
         assert_eq!((whole.status, whole.nodes.len(), whole.measurements.len()), (RunStatus::Complete, 2, 2));

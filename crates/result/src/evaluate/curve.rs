@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_of_all_samples_give_their_median() {
+    fn sweeps_of_all_samples_give_their_median_and_a_search_is_that_of_the_first() {
         let samples = [
             sample(&[(1.0, 5.0), (0.0, 9.0)]),
             Sample::default(),
@@ -47,10 +47,6 @@ mod tests {
         ];
         assert_eq!(latencies(&samples), [6.0, 9.0]);
         assert_eq!(of(&samples).unwrap()[0]["delay"], 1.0);
-    }
-
-    #[test]
-    fn a_search_of_the_first_sample_is_told_as_it_is() {
         assert_eq!(latencies(&[sample(&[(1.0, 5.0), (0.0, 9.0)]), sample(&[(3.0, 1.0)])]), [5.0, 9.0]);
         assert_eq!(of(&[Sample::default()]), None);
     }

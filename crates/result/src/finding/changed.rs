@@ -341,8 +341,8 @@ impl ChangeCause {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::measurement::{Note, Status};
-    use plimsoll_model::view::testing::measured;
+    use plimsoll_model::measurement::Status;
+    use plimsoll_model::view::testing::{measured, warned};
     use plimsoll_units::quantity::Unit;
 
     use super::*;
@@ -446,13 +446,17 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_fell_because_of_heat_says_so() {
-        let mut hot = run(Better::Higher, [0.784, 0.784, 1.0], |_| ());
-        hot.warnings.push(Note { code: Warning::TOO_HOT.to_owned(), text: String::new() });
+    fn heat_and_cpus_that_were_moved_are_causes() {
+        let hot = warned(run(Better::Higher, [0.784, 0.784, 1.0], |_| ()), Warning::TOO_HOT);
         let (text, evidence) = reported(&hot);
         let end = "GHz); the processor slowed itself down during the case because it was too hot";
         assert!(text.ends_with(end), "{text}");
         assert_eq!(evidence["cause"], json!("clock"));
+        let moved = warned(run(Better::Higher, [0.5, 1.0, 1.0], |_| ()), Warning::CPUS_MOVED);
+        let (text, evidence) = reported(&moved);
+        let told = "the rate fell by 50 % after 212 s. Likely cause: the hypervisor moved the vCPUs (clock unchanged)";
+        assert_eq!(text, told);
+        assert_eq!(evidence["cause"], "moved");
     }
 
     #[test]
@@ -488,10 +492,8 @@ mod tests {
 
     #[test]
     fn a_loss_counts_by_what_it_takes_of_the_rest() {
-        let mut busy = run(Better::Higher, [1.0, 1.0, 0.7], |_| ());
-        for (index, point) in busy.metrics[0].series.iter_mut().enumerate() {
-            point.excluded = Some(if index < 212 { 0.38 } else { 0.52 });
-        }
+        let mut busy = run(Better::Higher, [1.0, 1.0, 0.7], |p| p.excluded = Some(0.52));
+        busy.metrics[0].series[..212].iter_mut().for_each(|p| p.excluded = Some(0.38));
         let (text, _) = reported(&busy);
         let facts = "(clock unchanged, threads interrupted 38 % of the time before and 52 % after)";
         assert!(text.contains(facts), "{text}");
@@ -499,10 +501,8 @@ mod tests {
 
     #[test]
     fn a_rise_has_its_cause_before_it() {
-        let mut freed = run(Better::Higher, [2.0, 1.0, 1.0], |_| ());
-        for (index, point) in freed.metrics[0].series.iter_mut().enumerate() {
-            point.steal = Some(if index < 212 { 0.52 } else { 0.01 });
-        }
+        let mut freed = run(Better::Higher, [2.0, 1.0, 1.0], |p| p.steal = Some(0.01));
+        freed.metrics[0].series[..212].iter_mut().for_each(|p| p.steal = Some(0.52));
         let (text, _) = reported(&freed);
         assert!(text.ends_with("steal 52 % of the time before and 1.0 % after)"), "{text}");
     }
@@ -515,24 +515,13 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_were_moved_are_the_cause_where_no_other_is_seen() {
-        let mut moved = run(Better::Higher, [0.5, 1.0, 1.0], |_| ());
-        moved.warnings.push(Note { code: Warning::CPUS_MOVED.to_owned(), text: String::new() });
-        let (text, evidence) = reported(&moved);
-        let told = "the rate fell by 50 % after 212 s. Likely cause: the hypervisor moved the vCPUs (clock unchanged)";
-        assert_eq!(text, told);
-        assert_eq!(evidence["cause"], "moved");
-    }
-
-    #[test]
     fn it_is_silent_where_nothing_changed_or_little_or_too_few_know() {
         let steady = run(Better::Higher, [1.0; 3], |_| ());
         let faint = run(Better::Higher, [0.96, 1.0, 1.0], |_| ());
         let drop = || run(Better::Higher, [0.5, 1.0, 1.0], |_| ());
         let mut short = drop();
         short.metrics[0].series = short.metrics[0].series[200..229].to_vec();
-        let mut invalid = drop();
-        invalid.status = Status::Invalid;
+        let invalid = Measurement { status: Status::Invalid, ..drop() };
         let mut zero = drop();
         zero.metrics[0].samples.fill(0.0);
         zero.metrics[0].series.iter_mut().for_each(|p| p.delivered = None);

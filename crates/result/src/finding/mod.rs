@@ -123,10 +123,8 @@ mod tests {
 
     #[test]
     fn what_most_machines_show_of_a_case_is_told_once_and_the_rest_of_each() {
-        let finding = |code: &str, evidence: serde_json::Value| Finding {
-            code: code.to_owned(),
-            text: format!("{code} {evidence}"),
-            evidence,
+        let finding = |code: &str, evidence: serde_json::Value| {
+            Finding::new(code, format!("{code} {evidence}"), evidence)
         };
         let case = |name: &str| serde_json::json!({ "case": name });
         let of_each = vec![

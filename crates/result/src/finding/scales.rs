@@ -144,11 +144,7 @@ mod tests {
 
     #[test]
     fn a_figure_of_which_most_is_excluded_is_no_base_and_no_step() {
-        let doubtful = |threads, rate| {
-            let mut measured = peak(threads, rate);
-            measured.warnings.push(Warning::MostlyExcluded { share: 0.6, crowded: false }.into());
-            measured
-        };
+        let doubtful = |threads, rate| warned(peak(threads, rate), Warning::MOSTLY_EXCLUDED);
         assert!(texts(&[doubtful(1, 73.0), peak(2, 198.0)]).is_empty());
         let found = texts(&[doubtful(1, 73.0), peak(2, 198.0), peak(4, 396.0)]);
         assert_eq!(found, ["cpu fma f64 avx2 scales 2.00 × from 2 to 4 threads"]);
@@ -170,11 +166,9 @@ mod tests {
         let chase = |threads: u32| {
             measured(&format!("memory.latency/threads={threads}"), Unit::Second, Better::Lower, &[1e-7])
         };
-        let mut invalid = peak(2, 1e6);
-        invalid.status = Status::Invalid;
+        let invalid = Measurement { status: Status::Invalid, ..peak(2, 1e6) };
         assert!(texts(&[chase(1), chase(2), peak(1, 100.0), invalid]).is_empty());
-        let mut elsewhere = peak(2, 198.0);
-        elsewhere.node = "there".to_owned();
+        let elsewhere = Measurement { node: "there".to_owned(), ..peak(2, 198.0) };
         assert!(texts(&[peak(1, 100.0), elsewhere]).is_empty());
     }
 

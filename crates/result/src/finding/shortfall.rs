@@ -49,12 +49,16 @@ mod tests {
     }
 
     #[test]
-    fn steal_explains_a_figure_below_its_limit() {
+    fn the_largest_loss_explains_a_figure_below_its_limit() {
         let found = find(&[with(Some(0.38), Some(0.55))]);
         assert_eq!(found.len(), 1);
         let end = "×2: 38 % of the limit. Likely cause: steal 55 % of the time";
         assert!(found[0].text.ends_with(end), "{}", found[0].text);
         assert_eq!(found[0].evidence["lost"], 0.55);
+        let mut measurement = with(Some(0.5), Some(0.1));
+        measurement.conditions.throttled = Some(0.48);
+        let end = "50 % of the limit. Likely cause: throttled by the CPU quota 48 % of the time";
+        assert!(find(&[measurement])[0].text.ends_with(end));
     }
 
     #[test]
@@ -64,14 +68,6 @@ mod tests {
         assert!(find(&[measurement.clone()]).is_empty());
         measurement.conditions.throttled = Some(0.7);
         assert!(find(&[measurement])[0].text.ends_with("throttled by the CPU quota 70 % of the time"));
-    }
-
-    #[test]
-    fn the_largest_loss_is_named() {
-        let mut measurement = with(Some(0.5), Some(0.1));
-        measurement.conditions.throttled = Some(0.48);
-        let end = "50 % of the limit. Likely cause: throttled by the CPU quota 48 % of the time";
-        assert!(find(&[measurement])[0].text.ends_with(end));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Redaction of documents with many names.
 
-use plimsoll_model::measurement::{MetricResult, Note, ToolResult};
+use plimsoll_model::measurement::{MetricResult, ToolResult};
 use proptest::prelude::*;
 
 use super::names::Names;
@@ -25,31 +25,23 @@ fn telling() -> Run {
     let mut run = fixture::run();
     run.machine.host = Some("db7.example.org".to_owned());
     run.nodes = vec![Node { name: "db7.example.org".to_owned(), machine: None }];
+    let route = "db7: no route from 10.1.2.3:80 to fe80::5054:ff:fe12:3456, mac 52:54:00:12:34:56.";
+    let reason = "/home/alice/x on /dev/disk/by-id/nvme-SAMSUNG_S4EWNX0M UUID=6f1d2c3b-1111-4222-8333-444455556666 docker-4f0c9a7711ab22cd33ef44aa55bb66cc.scope";
     for measurement in &mut run.measurements {
         measurement.node = "db7.example.org".to_owned();
-        measurement.warnings.push(Note {
-            code: "other".to_owned(),
-            text: "db7: no route from 10.1.2.3:80 to fe80::5054:ff:fe12:3456, mac 52:54:00:12:34:56."
-                .to_owned(),
-        });
-        measurement.reason = Some(
-            "/home/alice/x on /dev/disk/by-id/nvme-SAMSUNG_S4EWNX0M UUID=6f1d2c3b-1111-4222-8333-444455556666 docker-4f0c9a7711ab22cd33ef44aa55bb66cc.scope"
-                .to_owned(),
-        );
+        measurement.warnings.push(fixture::note("other", route));
+        measurement.reason = Some(reason.to_owned());
     }
     let far = "network.tcp/message=64K/streams=1/direction=up/server=far.example.net:5201";
     let unit = plimsoll_units::quantity::Unit::BitPerSecond;
     let mut remote = fixture::measured(far, "goodput", unit, 1e9);
-    remote.warnings.push(Note { code: "x".to_owned(), text: format!("{far} was slow") });
+    remote.warnings.push(fixture::note("x", &format!("{far} was slow")));
     let by_address = far.replace("far.example.net", "10.1.2.3");
     run.measurements.extend([remote, fixture::measured(&by_address, "goodput", unit, 1e9)]);
-    run.findings.push(Finding {
-        code: "machine-lost".to_owned(),
-        text: "gone.example.org (rank 1) was lost: Could not resolve hostname jump7".to_owned(),
-        evidence: serde_json::json!({
-            "node": "gone.example.org", "why": "Could not resolve hostname jump7"
-        }),
-    });
+    let why = "Could not resolve hostname jump7";
+    let evidence = serde_json::json!({ "node": "gone.example.org", "why": why });
+    let text = format!("gone.example.org (rank 1) was lost: {why}");
+    run.findings.push(Finding::new("machine-lost", text, evidence));
     run
 }
 

@@ -44,11 +44,16 @@ fn read_again(machine: &Machine, id: &str, samples: Vec<Sample>, limits: &str) -
     read.measurements[0].clone()
 }
 
-/// Returns how the limit of the headline varies, and the share of the limit.
-fn held_to(one: &Measurement) -> (Option<Varies>, Option<f64>) {
-    let headline = &one.metrics[0];
-    let limit = headline.limit.as_ref().filter(|limit| limit.value.is_some());
-    (limit.map(Limit::varies), headline.of_limit)
+/// Returns how the limit of the headline varies.
+fn varies(one: &Measurement) -> Option<Varies> {
+    one.metrics[0].limit.as_ref().filter(|limit| limit.value.is_some()).map(Limit::varies)
+}
+
+/// Returns a limits file with one limit.
+fn limits(id: &str, metric: &str, unit: &str, value: f64, kind: &str) -> String {
+    format!(
+        "[[limit]]\nmatch = '{id}'\nmetric = '{metric}'\nunit = '{unit}'\nvalue = {value:e}\nkind = '{kind}'\nsource = 'x'\n"
+    )
 }
 
 fn zen4() -> Machine {
@@ -71,7 +76,7 @@ fn limits_that_follow_the_clock_come_back() {
         let each = values.iter().zip(clocks).enumerate();
         let samples = each.map(|(at, (value, clock))| sample(at, metric, *value, clock, &[])).collect();
         let one = read_again(&zen4(), &id, samples, "");
-        let varies = held_to(&one).0;
+        let varies = varies(&one);
         // Kernels for x86-64 are not built on other architectures.
         let is_there = varies.is_some() || id.starts_with("cpu") && !cfg!(target_arch = "x86_64");
         assert!(is_there && varies.is_none_or(|varies| varies == Varies::WithClock), "{id}: {varies:?}");
@@ -100,11 +105,10 @@ fn limits_of_cores_of_several_kinds_come_back() {
     let samples = vec![at(0, 5e9, 4e9), at(1, 3e9, 2e9), at(2, 5e9, 1e9), at(3, 2e9, 2e9)];
     let one = read_again(&hybrid, &format!("{PEAK}4"), samples, "");
     if cfg!(target_arch = "x86_64") {
-        let (varies, share) = held_to(&one);
-        assert_eq!(varies, Some(Varies::Otherwise), "{:?}", one.metrics[0].limit);
         let headline = &one.metrics[0];
+        assert_eq!(varies(&one), Some(Varies::Otherwise), "{:?}", headline.limit);
         let of_median = headline.summary.median / headline.limit.as_ref().unwrap().value.unwrap();
-        assert!(share.is_some_and(|share| !is_rounded(share, of_median)), "{share:?} {of_median}");
+        assert!(headline.of_limit.is_some_and(|share| !is_rounded(share, of_median)), "{headline:?}");
     }
 }
 
@@ -117,16 +121,11 @@ fn limits_of_credits_come_back() {
     let rates = [40e9, 41e9, 4.2e9, 4.1e9, 4e9];
     let samples = rates.iter().enumerate().map(|(at, rate)| sample(at, "rate", *rate, 3e9, &[])).collect();
     let one = read_again(&burstable, &format!("{PEAK}1"), samples, "");
-    assert!(!cfg!(target_arch = "x86_64") || held_to(&one).0 == Some(Varies::Otherwise), "{one:?}");
+    assert!(!cfg!(target_arch = "x86_64") || varies(&one) == Some(Varies::Otherwise), "{one:?}");
 }
 
 #[test]
 fn samples_of_zero_and_limits_from_the_user_come_back() {
-    let limit = |id: &str, metric: &str, unit: &str, kind: &str| {
-        format!(
-            "[[limit]]\nmatch = '{id}'\nmetric = '{metric}'\nunit = '{unit}'\nvalue = 1e-6\nkind = '{kind}'\nsource = 'x'\n"
-        )
-    };
     let latency = "memory.latency/size=1G/threads=1";
     let rate = "memory.bandwidth/op=read/size=1G/threads=1";
     for (id, metric, unit, kind, values, has_share) in [
@@ -139,7 +138,7 @@ fn samples_of_zero_and_limits_from_the_user_come_back() {
     ] {
         let each = values.iter().enumerate();
         let samples = each.map(|(at, one)| sample(at, metric, *one, 1e9 * (at + 1) as f64, &[])).collect();
-        let one = read_again(&zen4(), id, samples, &limit(id, metric, unit, kind));
+        let one = read_again(&zen4(), id, samples, &limits(id, metric, unit, 1e-6, kind));
         let headline = one.metrics.iter().find(|one| one.name == metric).unwrap();
         let mut limits = headline.limit.iter().chain(&headline.other_limits);
         assert!(limits.any(|limit| limit.source == LimitSource::User), "{id}");
@@ -150,12 +149,10 @@ fn samples_of_zero_and_limits_from_the_user_come_back() {
 #[test]
 fn limits_that_are_refuted_come_back() {
     // Above the chip data: that limit is refuted, and none or the user's limit remains.
-    let user = format!(
-        "[[limit]]\nmatch = '{PEAK}1'\nmetric = 'rate'\nunit = 'FLOP/s'\nvalue = 9e12\nkind = 'ceiling'\nsource = 'x'\n"
-    );
-    for limits in ["", &user] {
+    let id = format!("{PEAK}1");
+    for limits in ["", &limits(&id, "rate", "FLOP/s", 9e12, "ceiling")] {
         let samples = vec![sample(0, "rate", 1e12, 3e9, &[]), sample(1, "rate", 1.1e12, 2e9, &[])];
-        let one = read_again(&zen4(), &format!("{PEAK}1"), samples, limits);
+        let one = read_again(&zen4(), &id, samples, limits);
         let refuted = one.metrics[0].other_limits.iter().any(|limit| limit.refuted.is_some());
         assert_eq!(refuted, cfg!(target_arch = "x86_64"), "{one:?}");
         assert_eq!(one.metrics[0].of_limit.is_some(), !limits.is_empty());

@@ -261,7 +261,7 @@ fn found_under(limits: [Option<&IoLimit>; 2], case: &str, unit: Unit, [usual, sl
 }
 
 #[test]
-fn an_io_limit_near_the_figure_is_a_cause() {
+fn an_io_limit_near_the_figure_is_a_cause_also_of_a_latency() {
     let limit = |bytes| IoLimit { device: "254:0".to_owned(), read_bytes: Some(bytes), ..IoLimit::default() };
     let [near, far] = [limit(20 << 20), limit(200 << 20)];
     let found = |limits| found_under(limits, "disk.io/op=read/block=1M", Unit::BytePerSecond, [1e9, 21e6]);
@@ -269,10 +269,6 @@ fn an_io_limit_near_the_figure_is_a_cause() {
     assert!(text.ends_with("Likely cause: a control group limits the device to 21.0 MB/s"), "{text}");
     assert!(found([Some(&near); 2]).ends_with("Cause unknown"), "all have it");
     assert!(found([None, Some(&far)]).ends_with("Cause unknown"), "far above the result");
-}
-
-#[test]
-fn an_io_limit_is_a_cause_of_a_latency() {
     let limit = IoLimit { device: "254:0".to_owned(), reads: Some(200), ..IoLimit::default() };
     let case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1";
     let found = |rest, slow| found_under([rest, Some(&limit)], case, Unit::Second, [1e-4, slow]);
@@ -293,18 +289,12 @@ fn a_figure_of_which_most_is_excluded_accuses_no_machine() {
 }
 
 #[test]
-fn of_two_machines_the_difference_is_told() {
-    let (mut one, other) = (on("a", 90.0), on("b", 60.0));
+fn of_two_machines_the_difference_is_told_and_of_one_nothing() {
+    let (mut one, mut other) = (on("a", 90.0), on("b", 60.0));
     assert_eq!(find(&[one.clone(), on("b", 91.0)]), []);
-    one.metrics[0].of_limit = Some(0.9);
-    let mut other = other;
-    other.metrics[0].of_limit = Some(0.6);
+    (one.metrics[0].of_limit, other.metrics[0].of_limit) = (Some(0.9), Some(0.6));
     let text = &find(&[one, other])[0].text;
     assert!(text.ends_with("33 % less. b is further from its limit: it reaches 60 % of it"), "{text}");
-}
-
-#[test]
-fn one_machine_has_no_outliers() {
     assert_eq!(find(&[on("a", 1.0), peak(2, 100.0)]), []);
 }
 
