@@ -146,17 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_place_follows_the_xdg_rules() {
+    fn the_usual_place_follows_the_xdg_rules_and_is_none_without_a_home() {
         assert_eq!(usual(Some("/data"), Some("/home/a")), Some("/data/plimsoll".into()));
         let home = Some(PathBuf::from("/home/a/.local/share/plimsoll"));
         assert_eq!(usual(None, Some("/home/a")), home);
         assert_eq!(usual(Some(""), Some("/home/a")), home);
         assert_eq!(usual(Some("relative"), Some("/home/a")), home);
         assert_eq!(usual(None, Some("")), None);
-    }
-
-    #[test]
-    fn without_a_home_there_is_merely_no_place() {
         let error = Location::default_location(None, None).unwrap_err();
         assert!(error.is_unusable_directory() && matches!(error, StoreError::NoDefaultDirectory));
         assert!(error.to_string().contains("--store"), "{error}");

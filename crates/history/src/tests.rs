@@ -22,9 +22,11 @@ fn open(location: &Location) -> Store {
     Store::open(location, Default::default()).unwrap()
 }
 
-fn store() -> (tempfile::TempDir, Store) {
+/// Returns a store with this many runs.
+fn store(runs: usize) -> (tempfile::TempDir, Store) {
     let directory = temporary();
-    let store = open(&at(&directory));
+    let mut store = open(&at(&directory));
+    (0..runs).for_each(|n| stored(&mut store, &run(n)));
     (directory, store)
 }
 
@@ -77,7 +79,7 @@ fn unfinished(directory: &tempfile::TempDir) -> Vec<PathBuf> {
 
 /// Returns an unfinished run of three cases, and its file.
 fn cut_off() -> (tempfile::TempDir, Run, PathBuf) {
-    let ((directory, mut store), run) = (store(), fixture::run());
+    let ((directory, mut store), run) = (store(0), fixture::run());
     store.begin(&run.header()).unwrap();
     store.add(&run.measurements[..3]).unwrap();
     let file = unfinished(&directory).remove(0);
@@ -86,7 +88,7 @@ fn cut_off() -> (tempfile::TempDir, Run, PathBuf) {
 
 #[test]
 fn a_run_comes_back_as_it_was_from_a_file_that_gzip_unpacks() {
-    let ((directory, mut store), run) = (store(), fixture::run());
+    let ((directory, mut store), run) = (store(0), fixture::run());
     stored(&mut store, &run);
     let store = read(&directory);
     assert_eq!(store.load(fixture::ID).unwrap(), as_read(&run));
@@ -113,8 +115,7 @@ fn the_usual_place_is_private() {
 
 #[test]
 fn an_unfinished_run_is_partial_and_holds_what_was_added() {
-    let (directory, mut store) = store();
-    let run = fixture::run();
+    let ((directory, mut store), run) = (store(0), fixture::run());
     store.begin(&run.header()).unwrap();
     store.add(&run.measurements[..1]).unwrap();
     store.add(&run.measurements[1..2]).unwrap();
@@ -144,8 +145,7 @@ fn a_file_that_a_kill_cut_off_anywhere_holds_the_cases_before() {
 
 #[test]
 fn a_run_that_goes_on_keeps_what_it_measured() {
-    let (directory, mut store) = store();
-    let run = fixture::run();
+    let ((directory, mut store), run) = (store(0), fixture::run());
     let part =
         Run { status: RunStatus::Partial, measurements: run.measurements[..2].to_vec(), ..run.clone() };
     assert!(matches!(store.resume(&run.header()), Err(StoreError::NoSuchRun(_))));
@@ -166,8 +166,7 @@ fn a_run_that_goes_on_keeps_what_it_measured() {
 
 #[test]
 fn each_machine_of_many_is_entered_when_it_ends_and_once() {
-    let (directory, mut store) = store();
-    let run = fixture::run();
+    let ((directory, mut store), run) = (store(0), fixture::run());
     let on = |name: &str, count: usize| {
         let measurements = run.measurements[..count].to_vec();
         fixture::on_nodes(&Run { measurements, ..run.clone() }, &[name])
@@ -185,8 +184,7 @@ fn each_machine_of_many_is_entered_when_it_ends_and_once() {
 
 #[test]
 fn a_document_beside_what_was_left_of_its_run_is_the_run() {
-    let (directory, mut store) = store();
-    let run = fixture::run();
+    let ((directory, mut store), run) = (store(0), fixture::run());
     store.begin(&run).unwrap();
     let left = unfinished(&directory).remove(0);
     let text = fs::read(&left).unwrap();
@@ -199,7 +197,7 @@ fn a_document_beside_what_was_left_of_its_run_is_the_run() {
 
 #[test]
 fn runs_of_one_millisecond_have_short_ids_of_their_own() {
-    let (_directory, mut store) = store();
+    let (_directory, mut store) = store(0);
     let ids = ["019aa5c3-2f1b-7000-8000-000000000001", "019aa5c3-2f1b-7000-8001-000000000001"];
     stored(&mut store, &run_with_id(ids[0]));
     assert_eq!(store.short_id(ids[0], 13).unwrap(), "019aa5c3-2f1b");
@@ -214,7 +212,7 @@ fn runs_of_one_millisecond_have_short_ids_of_their_own() {
 
 #[test]
 fn runs_are_listed_latest_first_and_found_by_prefix() {
-    let (_directory, mut store) = store();
+    let (_directory, mut store) = store(0);
     assert!(matches!(store.load("last"), Err(StoreError::NoSuchRun(_))));
     assert_eq!(store.list().unwrap(), []);
     let [earlier, later] = ["019aa5c0-0000-7000-8000-000000000002", "019aa5c3-2f1b-7000-8000-000000000001"];
@@ -236,8 +234,7 @@ fn runs_are_listed_latest_first_and_found_by_prefix() {
 
 #[test]
 fn the_index_may_be_missing_damaged_or_foreign_at_any_time() {
-    let (directory, mut store) = store();
-    (0..4).for_each(|n| stored(&mut store, &run(n)));
+    let (directory, _) = store(4);
     let all = || {
         let store = read(&directory);
         let asked = TrendQuery { all: true, ..query::asked("*") };
@@ -267,7 +264,7 @@ fn the_index_may_be_missing_damaged_or_foreign_at_any_time() {
 
 #[test]
 fn histories_are_joined_and_backed_up_by_copying_files() {
-    let ((here, mut first), (there, mut second)) = (store(), store());
+    let ((here, mut first), (there, mut second)) = (store(0), store(0));
     stored(&mut first, &run(1));
     stored(&mut first, &run(2));
     let mut elsewhere = run(3);
@@ -275,11 +272,8 @@ fn histories_are_joined_and_backed_up_by_copying_files() {
     stored(&mut second, &elsewhere);
     stored(&mut second, &run(1));
     assert_eq!(first.list().unwrap().len(), 2);
-    let copied = std::process::Command::new("cp")
-        .arg("-r")
-        .arg(at(&there).directory().join("runs"))
-        .arg(at(&here).directory())
-        .status();
+    let places = [at(&there).directory().join("runs"), at(&here).directory().to_owned()];
+    let copied = std::process::Command::new("cp").arg("-r").args(places).status();
     assert!(copied.unwrap().success());
     let joined = read(&here);
     assert_eq!(ids(&joined), [&elsewhere, &run(2), &run(1)].map(|run| run.id.clone()));
@@ -291,8 +285,7 @@ fn histories_are_joined_and_backed_up_by_copying_files() {
 
 #[test]
 fn a_damaged_document_is_named_and_costs_itself_alone() {
-    let (directory, mut store) = store();
-    (0..3).for_each(|n| stored(&mut store, &run(n)));
+    let (directory, _) = store(3);
     let file = documents_of(&directory).remove(1);
     let whole = fs::read(&file).unwrap();
     let mut flipped = whole.clone();
@@ -334,8 +327,7 @@ fn a_damaged_document_is_named_and_costs_itself_alone() {
 
 #[test]
 fn what_is_no_document_is_not_taken_for_one() {
-    let (directory, mut store) = store();
-    stored(&mut store, &run(0));
+    let (directory, _) = store(1);
     let file = documents_of(&directory).remove(0);
     let beside = |name: &str| file.with_file_name(name);
     symlink(&file, beside("21T0000Z-link.json.gz")).unwrap();
@@ -367,8 +359,7 @@ fn what_is_no_document_is_not_taken_for_one() {
 
 #[test]
 fn documents_may_be_in_other_directories_and_have_other_names() {
-    let (directory, mut store) = store();
-    (0..3).for_each(|n| stored(&mut store, &run(n)));
+    let (directory, _) = store(3);
     let runs = at(&directory).directory().join("runs");
     let far = runs.join("old/of/the/other/machine");
     fs::create_dir_all(&far).unwrap();
@@ -385,8 +376,7 @@ fn documents_may_be_in_other_directories_and_have_other_names() {
 
 #[test]
 fn of_two_documents_of_a_run_the_one_with_more_is_used() {
-    let (directory, mut store) = store();
-    let run = fixture::run();
+    let ((directory, mut store), run) = (store(0), fixture::run());
     let part =
         Run { status: RunStatus::Partial, measurements: run.measurements[..2].to_vec(), ..run.clone() };
     stored(&mut store, &part);
@@ -426,8 +416,7 @@ fn a_damaged_line_of_an_unfinished_run_is_named_and_costs_its_case_alone() {
 
 #[test]
 fn runs_are_deleted_by_name_and_by_age() {
-    let (directory, mut store) = store();
-    (0..6).for_each(|n| stored(&mut store, &run(n)));
+    let (directory, mut store) = store(6);
     store.begin(&run(6).header()).unwrap();
     for n in [0, 2, 3] {
         store.tag(&run(n).id, "kept").unwrap();
@@ -450,8 +439,7 @@ fn runs_are_deleted_by_name_and_by_age() {
 
 #[test]
 fn notes_that_cannot_be_read_are_never_overwritten() {
-    let (directory, mut store) = store();
-    stored(&mut store, &run(0));
+    let (directory, mut store) = store(1);
     let notes = at(&directory).directory().join("notes.json");
     fs::write(&notes, "my notes").unwrap();
     let error = store.tag("last", "x").unwrap_err();

@@ -14,9 +14,8 @@ pub(super) fn asked(cases: &str) -> TrendQuery {
 }
 
 #[test]
-fn figures_are_found_by_case_metric_time_and_machine() {
-    let (_directory, mut store) = store();
-    (0..3).for_each(|n| stored(&mut store, &run(n)));
+fn figures_are_found_by_case_metric_time_and_machine_and_all_of_them_where_asked_for() {
+    let (_directory, store) = store(3);
     let count =
         |asked: &TrendQuery| store.trends(asked).unwrap().iter().map(|t| t.points.len()).sum::<usize>();
     assert_eq!(count(&asked("memory")), 3 * 4);
@@ -37,12 +36,6 @@ fn figures_are_found_by_case_metric_time_and_machine() {
     let point = &found[0].points[0];
     assert_eq!((point.median, point.of_limit), (metric.summary.median, metric.of_limit));
     assert_eq!(count(&asked("*type=f32*")), 0);
-}
-
-#[test]
-fn all_metrics_are_found_where_that_is_asked_for() {
-    let (_directory, mut store) = store();
-    stored(&mut store, &run(0));
     let metrics = |all: bool| {
         let found = store.trends(&TrendQuery { all, ..asked("memory.bandwidth") }).unwrap();
         found.into_iter().map(|trend| trend.metric).collect::<Vec<_>>()
@@ -54,11 +47,10 @@ fn all_metrics_are_found_where_that_is_asked_for() {
 
 #[test]
 fn a_list_has_the_machine_and_the_nodes_of_each_run() {
-    let (_directory, mut store) = store();
+    let (_directory, mut store) = store(1);
     let mut later = run(1);
     later.nodes = vec![later.nodes[0].clone(); 3];
     later.machine.id = "another".to_owned();
-    stored(&mut store, &run(0));
     store.begin(&later.header()).unwrap();
     store.tag(&run(0).id, "nightly").unwrap();
     let lines = store.list().unwrap();
@@ -70,7 +62,7 @@ fn a_list_has_the_machine_and_the_nodes_of_each_run() {
 
 #[test]
 fn what_a_machine_has_of_its_cache_is_that_of_its_latest_own_run_that_looked() {
-    let (_directory, mut store) = store();
+    let (_directory, mut store) = store(0);
     let found = |n: usize, bytes: Option<u64>| {
         let mut run = run(n);
         run.machine.cpu.effective_cache = bytes.map(|bytes| EffectiveCache { bytes, fill_rate: 2e9 });
@@ -88,8 +80,7 @@ fn what_a_machine_has_of_its_cache_is_that_of_its_latest_own_run_that_looked() {
 
 #[test]
 fn a_baseline_is_of_earlier_whole_runs_of_our_own() {
-    let (_directory, mut store) = store();
-    (0..4).for_each(|n| stored(&mut store, &run(n)));
+    let (_directory, mut store) = store(4);
     stored(&mut store, &Run { status: RunStatus::Partial, ..run(4) });
     assert!(store.import(&run(5)).unwrap());
     let mut elsewhere = run(6);
@@ -118,7 +109,7 @@ fn a_baseline_is_of_earlier_whole_runs_of_our_own() {
 
 #[test]
 fn runs_with_a_lasting_loss_are_no_baseline_until_they_are_accepted() {
-    let (_directory, mut store) = store();
+    let (_directory, mut store) = store(0);
     let at = |n: usize, level: f64| {
         let mut run = run(n);
         for metric in run.measurements.iter_mut().flat_map(|m| &mut m.metrics) {
@@ -147,16 +138,11 @@ fn runs_with_a_lasting_loss_are_no_baseline_until_they_are_accepted() {
 }
 
 #[test]
-fn an_import_is_entered_once_and_stays_as_it_is() {
-    let (_directory, mut store) = store();
-    assert!(store.import(&run(1)).unwrap());
-    assert!(!store.import(&Run { elapsed_s: 1.0, ..run(1) }).unwrap());
+fn an_import_is_entered_once_and_unfinished_ones_give_way_to_more_of_all_machines_alone() {
+    let (_directory, mut store) = store(0);
+    assert!(store.import(&run(0)).unwrap());
+    assert!(!store.import(&Run { elapsed_s: 1.0, ..run(0) }).unwrap());
     assert_eq!(store.load("last").unwrap().elapsed_s, fixture::run().elapsed_s);
-}
-
-#[test]
-fn an_unfinished_run_gives_way_to_more_of_all_its_machines_alone() {
-    let (_directory, mut store) = store();
     let of = |nodes: &[&str], each: usize| {
         let mut part = Run { status: RunStatus::Partial, ..run(1) };
         part.measurements.truncate(each);
@@ -172,8 +158,7 @@ fn an_unfinished_run_gives_way_to_more_of_all_its_machines_alone() {
 
 #[test]
 fn tags_and_notes_belong_to_runs() {
-    let (_directory, mut store) = store();
-    (0..2).for_each(|n| stored(&mut store, &run(n)));
+    let (_directory, mut store) = store(2);
     store.tag("last", "before").unwrap();
     store.tag("last", "before").unwrap();
     store.tag("last~1", "before").unwrap();
@@ -186,7 +171,7 @@ fn tags_and_notes_belong_to_runs() {
 
 #[test]
 fn the_latest_floors_of_a_machine_count() {
-    let (_directory, mut store) = store();
+    let (_directory, mut store) = store(0);
     let floors = |machine: &str, rounds| Floors { machine: machine.to_owned(), rounds, ..Floors::default() };
     [floors("m-1", 3), floors("m-1", 6), floors("m-2", 9)].iter().for_each(|f| store.keep_floors(f).unwrap());
     assert_eq!(store.floors("m-1").unwrap().rounds, 6);
@@ -195,10 +180,9 @@ fn the_latest_floors_of_a_machine_count() {
 
 #[test]
 fn each_machine_has_its_own_trends_in_the_order_of_its_cases() {
-    let (_directory, mut store) = store();
+    let (_directory, mut store) = store(1);
     let mut elsewhere = run(1);
     (elsewhere.machine.id, elsewhere.machine.host) = ("m-2".to_owned(), Some("a-bench".to_owned()));
-    stored(&mut store, &run(0));
     stored(&mut store, &elsewhere);
     stored(&mut store, &run(2));
     let found = store.trends(&asked("*")).unwrap();
@@ -212,7 +196,7 @@ fn each_machine_has_its_own_trends_in_the_order_of_its_cases() {
 
 #[test]
 fn a_metric_that_once_was_the_headline_is_one_trend() {
-    let (_directory, mut store) = store();
+    let (_directory, mut store) = store(0);
     let mut turned = run(1);
     turned.measurements.iter_mut().for_each(|m| m.metrics.reverse());
     stored(&mut store, &turned);
