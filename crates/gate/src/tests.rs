@@ -61,10 +61,16 @@ fn hog() -> Others {
     Others { cpus: 1.0, most: Some(BusyProcess { id: 4711, name: "stress-ng".to_owned(), cpus: 1.0 }) }
 }
 
+/// Returns the gate of these cases, which has taken these measurements as their first.
+fn begun(cases: &[Case], on: &Machine, usual: &[UsualFigures], measured: &[Measurement]) -> Gate {
+    let mut gate = Gate::new(cases, on, usual, RATES);
+    gate.record_first(measured, false);
+    gate
+}
+
 /// Returns the gate of the case of `first`, which takes that and then `then` until it is decided.
 fn gated(on: &Machine, usual: &[UsualFigures], [first, then]: [&Measurement; 2], others: &Others) -> Gate {
-    let mut gate = Gate::new(std::slice::from_ref(&first.case), on, usual, RATES);
-    gate.record_first(std::slice::from_ref(first), false);
+    let mut gate = begun(std::slice::from_ref(&first.case), on, usual, std::slice::from_ref(first));
     for _ in 0..100 {
         match gate.next() {
             Some(_) => gate.record_repetition(then, others),
@@ -79,25 +85,11 @@ fn answer(machine: &Machine, measurement: &Measurement, others: &Others) -> Gate
 }
 
 #[test]
-fn what_reaches_its_limit_is_healthy() {
+fn what_reaches_its_limit_is_healthy_and_what_is_low_once_is_measured_again() {
     let verdict = answer(&bare(), &made(0.995), &nobody());
     assert_eq!((verdict.answer, verdict.line.as_str()), (Healthy, "healthy: 2 checks passed"));
-}
-
-#[test]
-fn what_is_low_once_is_measured_again() {
-    let (low, good) = (made(0.5), made(0.99));
-    let gate = gated(&bare(), &[], [&low, &good], &nobody());
-    assert_eq!(gate.verdict().answer, Healthy);
-    assert_eq!(gate.checks[0].repetitions.len(), 1);
-}
-
-#[test]
-fn a_case_that_cannot_be_measured_again_is_unknown() {
-    let then = failed(0.5, "the worker was killed");
-    let verdict = gated(&bare(), &[], [&made(0.5), &then], &nobody()).verdict();
-    assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
-    assert!(verdict.line.ends_with("failed: the worker was killed"), "{}", verdict.line);
+    let gate = gated(&bare(), &[], [&made(0.5), &made(0.99)], &nobody());
+    assert_eq!((gate.verdict().answer, gate.checks[0].repetitions.len()), (Healthy, 1));
 }
 
 fn wrong(origin: WrongAnswerSource) -> Measurement {
@@ -108,7 +100,7 @@ fn wrong(origin: WrongAnswerSource) -> Measurement {
 }
 
 #[test]
-fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
+fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work_and_of_a_network_unknown() {
     let storage = WrongAnswerSource::Storage { path: "/dev/sdb".to_owned(), offset: 4096 };
     for origin in [WrongAnswerSource::Cpu(57), WrongAnswerSource::Cpus(vec![0, 1]), storage] {
         let failed = wrong(origin);
@@ -121,21 +113,7 @@ fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
         }
         assert_eq!(at_once.checks[0].repetitions.len(), 0);
     }
-}
-
-#[test]
-fn what_a_network_path_changed_is_unknown() {
-    let verdict = answer(&bare(), &wrong(WrongAnswerSource::Network), &nobody());
-    assert_eq!(verdict.answer, Unknown);
-}
-
-#[test]
-fn a_quota_does_not_make_a_known_limit_unknown() {
-    let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
-    gate.record_first(&[throttled(0.5, 0.5)], false);
-    let of_limit = gate.checks.iter().find(|check| check.quantity == CheckedQuantity::OfLimit).unwrap();
-    let CheckProgress::NotReported(why) = of_limit.state else { panic!("{:?}", of_limit.state) };
-    assert!(why.contains("quota") && !why.contains("not known"), "{why}");
+    assert_eq!(answer(&bare(), &wrong(WrongAnswerSource::Network), &nobody()).answer, Unknown);
 }
 
 #[test]
@@ -148,12 +126,9 @@ fn what_cannot_be_told_from_chance_is_not_judged() {
 
 #[test]
 fn the_case_that_is_next_is_the_one_that_is_spread() {
-    let machine = bare();
-    let other = peak(2, 1.0).case;
-    let mut gate = Gate::new(&[case(), other.clone()], &machine, &[], RATES);
-    let low = made(0.5);
+    let (other, low) = (peak(2, 1.0).case, made(0.5));
     let low_other = Measurement { case: other.clone(), ..low.clone() };
-    gate.record_first(&[low.clone(), low_other.clone()], false);
+    let mut gate = begun(&[case(), other.clone()], &bare(), &[], &[low.clone(), low_other.clone()]);
     assert_eq!(gate.next(), Some(&case()));
     let fewest = gate.repetitions_to_spread();
     gate.record_repetition(&low, &nobody());
@@ -185,7 +160,7 @@ fn usual_of(id: &str, unit: Unit, before: &Machine, now: &Machine) -> Vec<UsualF
 }
 
 #[test]
-fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
+fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest_and_no_known_limit_unknown() {
     let stopped = throttled(0.49, 0.5);
     let half = changed(guest(), |it| it.cgroup.cpu_quota = Some(allowed(50_000)));
     for others in [nobody(), hog()] {
@@ -198,6 +173,10 @@ fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
     let verdict = answer(&guest(), &stopped, &nobody());
     assert_eq!(verdict.line, "sick: a CPU quota, throttled 49 % of the time");
     assert_eq!(answer(&guest(), &stopped, &hog()).cause, Some("busy"));
+    let gate = begun(&[case()], &bare(), &[], &[throttled(0.5, 0.5)]);
+    let of_limit = gate.checks.iter().find(|check| check.quantity == CheckedQuantity::OfLimit).unwrap();
+    let CheckProgress::NotReported(why) = of_limit.state else { panic!("{:?}", of_limit.state) };
+    assert!(why.contains("quota") && !why.contains("not known"), "{why}");
 }
 
 #[test]
@@ -216,15 +195,13 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     let id = "disk.io/op=read/block=1M";
     let mut machine = bare();
     machine.storage = plimsoll_model::fixture::machine().storage;
-    let storage = machine.storage.as_mut().unwrap();
-    storage.disks[0].kind = plimsoll_machine::disk::DiskKind::Sata;
+    machine.storage.as_mut().unwrap().disks[0].kind = plimsoll_machine::disk::DiskKind::Sata;
     let mut now = figure(id, Unit::BytePerSecond, 700.0, None);
     now.metrics.push(changed(now.metrics[0].clone(), |each| each.name = "await".to_owned()));
     let disturbed = changed(now.clone(), |it| it.metrics[1].samples.truncate(8));
     let usual = usual_of(id, Unit::BytePerSecond, &machine, &machine);
     let answer = |machine: &Machine| {
-        let mut gate = Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES);
-        gate.record_first(std::slice::from_ref(&now), false);
+        let mut gate = begun(std::slice::from_ref(&now.case), machine, &usual, std::slice::from_ref(&now));
         gate.record_repetition(&disturbed, &nobody());
         gate.record_repetition(&now, &hog());
         while gate.next().is_some() {
@@ -284,7 +261,7 @@ fn figures_of_another_disk_say_nothing_of_this_one() {
 }
 
 #[test]
-fn what_others_take_is_never_sick() {
+fn what_others_take_is_never_sick_and_told_in_80_characters() {
     // The figure itself excludes interruptions.
     let crowded = |share| changed(made(share), |m| m.conditions.waited = Some(0.5));
     let verdict = answer(&bare(), &crowded(0.99), &hog());
@@ -295,6 +272,9 @@ fn what_others_take_is_never_sick() {
     assert!(verdict.line.starts_with(begin), "{}", verdict.line);
     let stolen = changed(made(0.7), |m| m.conditions.steal = Some(0.3));
     assert_eq!(answer(&bare(), &stolen, &nobody()).cause, Some("stolen"));
+    let process = BusyProcess { id: u32::MAX, name: "a very long name".repeat(9), cpus: 1.0 };
+    let verdict = answer(&bare(), &made(0.5), &Others { cpus: 1.0, most: Some(process) });
+    assert!(verdict.line.chars().count() <= 80 && verdict.line.ends_with('…'), "{}", verdict.line);
 }
 
 #[test]
@@ -313,15 +293,14 @@ fn a_loss_without_a_cause_is_sick_where_nobody_shares_the_machine() {
 
 #[test]
 fn what_cannot_be_measured_or_judged_is_unknown() {
-    let verdict = answer(&bare(), &failed(0.9, "the worker was killed"), &nobody());
-    assert_eq!((verdict.answer, verdict.cause), (Unknown, Some("not-measured")));
-    assert!(verdict.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", verdict.line);
-    let mut gate = Gate::new(&[], &bare(), &[], RATES);
-    gate.record_first(&[], false);
-    assert_eq!(gate.verdict().cause, Some("not-judged"));
-    let mut unmeasured = Gate::new(&[case()], &bare(), &[], RATES);
-    unmeasured.record_first(&[], false);
-    assert_eq!(unmeasured.verdict().answer, Unknown);
+    let killed = failed(0.5, "the worker was killed");
+    let first = answer(&bare(), &killed, &nobody());
+    assert!(first.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", first.line);
+    let again = gated(&bare(), &[], [&made(0.5), &killed], &nobody()).verdict();
+    assert!(again.line.ends_with("failed: the worker was killed"), "{}", again.line);
+    assert_eq!([first, again].map(|it| (it.answer, it.cause)), [(Unknown, Some("not-measured")); 2]);
+    assert_eq!(begun(&[], &bare(), &[], &[]).verdict().cause, Some("not-judged"));
+    assert_eq!(begun(&[case()], &bare(), &[], &[]).verdict().answer, Unknown);
 }
 
 fn with_cpus(cpus: usize) -> Machine {
@@ -348,7 +327,7 @@ fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
 }
 
 #[test]
-fn a_quota_of_more_cpus_than_there_are_is_none() {
+fn a_quota_of_more_cpus_than_there_are_and_memory_that_a_kernel_reserves_are_no_loss() {
     let of = |cpus, quota: u64| {
         changed(with_cpus(cpus), |it| it.cgroup.cpu_quota = Some(allowed(quota * 100_000)))
     };
@@ -358,13 +337,8 @@ fn a_quota_of_more_cpus_than_there_are_is_none() {
     assert_eq!(codes(&of(4, 8), &of(4, 5)), Vec::<&str>::new());
     assert_eq!(codes(&of(4, 8), &of(4, 3)), ["cpu-quota"]);
     assert_eq!(codes(&of(4, 8), &of(2, 2)), ["fewer-cpus"]);
-}
-
-#[test]
-fn memory_that_a_kernel_reserves_is_not_missing() {
-    const GIB: u64 = 1 << 30;
-    let of = |gib: f64| changed(bare(), |it| it.memory.total_bytes = Some((gib * GIB as f64) as u64));
-    let missing = |usual, now| !MachineLoss::find_losses(&of(usual), &of(now), "before").is_empty();
+    let of = |gib: f64| changed(bare(), |it| it.memory.total_bytes = Some((gib * 2_f64.powi(30)) as u64));
+    let missing = |usual, now| !codes(&of(usual), &of(now)).is_empty();
     // Large share but little memory; much memory but a small share; both.
     assert!(!missing(4.0, 3.1) && !missing(64.0, 62.0) && !missing(8.0, 16.0));
     assert!(missing(16.0, 14.9) && missing(64.0, 60.0));
@@ -430,28 +404,24 @@ fn limited(limit: IoLimit) -> Machine {
 }
 
 #[test]
-fn a_limit_of_the_group_is_a_reason_for_a_latency_above_what_is_usual() {
+fn a_limit_of_the_group_beyond_what_is_usual_is_a_reason_whatever_short_samples_show() {
     let read = |value| {
         let case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1";
         let better = plimsoll_model::metric::Better::Lower;
         changed(figure(case, Unit::Second, value, None), |made| made.metrics[0].better = better)
     };
-    let limited = |reads: Option<u64>| limited(IoLimit { reads, ..IoLimit::default() });
+    let by_reads = |reads: Option<u64>| limited(IoLimit { reads, ..IoLimit::default() });
     let before = [5e-5, 1e-4, 3e-4].map(read);
-    let of = |was: Option<u64>, now| after(&before, &limited(was), &read(5e-3), &limited(now));
+    let of = |was: Option<u64>, now| after(&before, &by_reads(was), &read(5e-3), &by_reads(now));
     assert_eq!((of(None, Some(200)).answer, of(None, Some(200)).cause), (Sick, Some("io-limit")));
     assert_eq!(of(Some(200), Some(200)).answer, Unknown, "it is usual");
     assert_eq!(of(None, Some(50_000)).answer, Unknown, "it allows what is usual");
-}
-
-#[test]
-fn a_limit_of_the_group_below_what_is_usual_is_a_reason_whatever_short_samples_show() {
     let read = |value| {
         let case = "disk.io/op=read/pattern=sequential/block=1M/depth=8/size=64M";
         figure(case, Unit::BytePerSecond, value, None)
     };
-    let limited = |read_bytes: Option<u64>| limited(IoLimit { read_bytes, ..IoLimit::default() });
-    let of = |before, now| after(&[2e8, 5e8, 9e8].map(read), &limited(before), &read(5e8), &limited(now));
+    let by_bytes = |read_bytes: Option<u64>| limited(IoLimit { read_bytes, ..IoLimit::default() });
+    let of = |before, now| after(&[2e8, 5e8, 9e8].map(read), &by_bytes(before), &read(5e8), &by_bytes(now));
     let verdict = of(None, Some(250_000_000));
     assert_eq!(verdict.line, "sick: a control group limits the device to 250 MB/s, usual is 500 MB/s");
     assert_eq!((verdict.answer, verdict.cause), (Sick, Some("io-limit")));
@@ -536,18 +506,16 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     assert_eq!(verdict.line, "sick: memory 32 GiB, 64 GiB in the fleet");
     // A matching host name is enough to leave a node out, whatever the user called it: four remain.
     // It does not identify a machine that had more memory: many may have the host name of an image.
-    let mut renamed = fleet_of(0, &machines[..5]);
+    let renamed = |count: usize, name: &str| {
+        changed(fleet_of(0, &machines[..count]), |it| it.nodes[0].name = name.to_owned())
+    };
     assert!(UsualFigures::from_fleet(&fleet_of(1, &machines[1..]), &before).is_ok());
-    renamed.nodes[0].name = "10.0.0.1".to_owned();
     let is_known =
         |fleet: &Run| [&before, &now].map(|machine| UsualFigures::from_fleet(fleet, machine).is_ok());
-    assert_eq!(is_known(&renamed), [false, false]);
-    let mut renamed = fleet_of(0, &machines);
-    renamed.nodes[0].name = "10.0.0.1".to_owned();
-    assert_eq!(is_known(&renamed), [true, false]);
-    renamed.nodes[0].name = "localhost".to_owned();
+    assert_eq!(is_known(&renamed(5, "10.0.0.1")), [false, false]);
+    assert_eq!(is_known(&renamed(6, "10.0.0.1")), [true, false]);
     let nameless = Machine { host: Some("localhost".to_owned()), ..now.clone() };
-    assert!(UsualFigures::from_fleet(&renamed, &nameless).is_err());
+    assert!(UsualFigures::from_fleet(&renamed(6, "localhost"), &nameless).is_err());
     // Several nodes with the same host name.
     let mut copies = fleet_of(0, &machines);
     copies.nodes.iter_mut().for_each(|node| {
@@ -572,14 +540,6 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     assert!(UsualFigures::from_fleet(&fleet_of(1, &machines[1..]), &now).is_err());
     let other = changed(now, |it| it.cpu.model_name = Some("another".to_owned()));
     assert!(UsualFigures::from_fleet(&fleet_of(0, &machines), &other).is_err());
-}
-
-#[test]
-fn lines_have_80_characters_at_most() {
-    let process = BusyProcess { id: u32::MAX, name: "a very long name".repeat(9), cpus: 1.0 };
-    let most = Others { cpus: 1.0, most: Some(process) };
-    let verdict = answer(&bare(), &made(0.5), &most);
-    assert!(verdict.line.chars().count() <= 80 && verdict.line.ends_with('…'), "{}", verdict.line);
 }
 
 /// Realistic noise: mostly small, sometimes a large loss, and bursts of a few in a row.
@@ -612,8 +572,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
 
 #[test]
 fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
-    let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
-    gate.record_first(&[made(0.99)], false);
+    let mut gate = begun(&[case()], &bare(), &[], &[made(0.99)]);
     let all = HardwareFault::FAULT_CODES;
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![HardwareFault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
@@ -653,14 +612,10 @@ fn health(lanes: u32, lost: Option<u64>) -> Health {
 fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     let answer = |before: Option<Health>, fault: HardwareFault| {
         let shown = |shown| plimsoll_result::document::NodeHealth { node: "localhost".to_owned(), shown };
-        let run = Run {
-            health: before.map(shown).into_iter().collect(),
-            machine: bare(),
-            ..run_of(vec![peak(1, 100.0)])
-        };
-        let mut gate =
-            Gate::new(&[case()], &bare(), &[UsualFigures::from_history(&[run], &bare()).unwrap()], RATES);
-        gate.record_first(&[made(0.99)], false);
+        let health = before.map(shown).into_iter().collect();
+        let run = Run { health, machine: bare(), ..run_of(vec![peak(1, 100.0)]) };
+        let usual = [UsualFigures::from_history(&[run], &bare()).unwrap()];
+        let mut gate = begun(&[case()], &bare(), &usual, &[made(0.99)]);
         gate.faults = vec![fault];
         gate.verdict()
     };
@@ -700,17 +655,13 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
 
 #[test]
 fn a_proof_names_its_cpus_and_a_missing_one_is_unknown() {
-    let machine = with_cpus(2);
     let proof: Case = "cpu.integrity/count=30/affinity=0/threads=1".parse().unwrap();
-    let gate = || Gate::new(&[case(), proof.clone()], &machine, &[], RATES);
-    assert!(gate().checks.iter().all(|check| check.case != proof) && gate().unjudged.is_empty());
+    let cases = [case(), proof.clone()];
+    let gate = Gate::new(&cases, &with_cpus(2), &[], RATES);
+    assert!(gate.checks.iter().all(|check| check.case != proof) && gate.unjudged.is_empty());
     let figure = made(0.99);
-    let proven = Measurement { case: proof.clone(), ..made(0.99) };
-    let with = |measurements: &[Measurement]| {
-        let mut gate = gate();
-        gate.record_first(measurements, false);
-        gate
-    };
+    let proven = Measurement { case: proof, ..made(0.99) };
+    let with = |measurements: &[Measurement]| begun(&cases, &with_cpus(2), &[], measurements);
     let all = with(&[figure.clone(), proven.clone()]);
     assert_eq!(all.proven.to_string(), "0");
     assert_eq!(all.verdict().line, "healthy: 2 checks passed, CPU 0 proven");
