@@ -162,11 +162,8 @@ mod tests {
             let pairs: usize = rounds.iter().map(|round| round.pairs.len()).sum();
             (rounds.len(), pairs)
         };
-        assert_eq!((of(0), of(1), of(2), of(3)), ((0, 0), (0, 0), (2, 2), (6, 6)));
-        assert_eq!(of(4), (14, 16));
-        assert_eq!(of(5), (12, 24));
-        assert_eq!(of(8), (16, 64));
-        assert_eq!(of(16), (32, 256));
+        assert_eq!([0, 1, 2, 3].map(of), [(0, 0), (0, 0), (2, 2), (6, 6)]);
+        assert_eq!([4, 5, 8, 16].map(of), [(14, 16), (12, 24), (16, 64), (32, 256)]);
         assert_eq!(of(17), (2 * MAX_MATCHINGS + 2, 2 * MAX_MATCHINGS * 8 + 16));
         assert_eq!(of(2000), (2 * MAX_MATCHINGS + 2, 2 * MAX_MATCHINGS * 1000 + 2000));
     }

@@ -378,12 +378,15 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_samples_are_bounded() {
+    fn numbers_of_samples_are_bounded_and_names_made_harmless() {
         let (_, text, name, _) = UNTIMED[1];
         for (rounds, samples) in [("1e300", 1_000_000_000), ("2.5", 2)] {
             let text = text.replace(r#""rounds": 5"#, &format!(r#""rounds": {rounds}"#));
             assert_eq!(marked(&text, &[[1.0, 2.0]]).1, [one(name, samples, None)], "{rounds}");
         }
+        let text = r#"{"results": [{"command": "a\u001b[31m\nb", "times": [1]}]}"#;
+        let name = marked(text, &[]).1.remove(0).0;
+        assert!(name.starts_with('a') && !name.contains(['\u{1b}', '\n']), "{name}");
     }
 
     /// Small files after the documentation of the tools.
@@ -424,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_without_times_leaves_all_unknown_and_a_steady_one_nothing() {
+    fn a_verdict_without_times_or_a_readable_start_leaves_all_unknown_and_a_steady_one_nothing() {
         let report: Value = serde_json::from_str(UNTIMED[0].1).unwrap();
         for (answer, disturbed) in [
             (SteadyAnswer::HeldStill, Some(Vec::new())),
@@ -435,6 +438,14 @@ mod tests {
             let file = marker(answer, &[]).mark(&report, [START, START + 1.0], String::new());
             assert_eq!(file.results[0].disturbed, disturbed, "{answer:?}");
             assert_eq!(file.why.as_deref(), disturbed.is_none().then_some("the line"));
+        }
+        let whole = document(SteadyAnswer::HeldStill, &[]);
+        let mut run = whole.clone();
+        run.runs[0].started = "soon".to_owned();
+        let started = SteadyDocument { started: "soon".to_owned(), ..whole };
+        for document in [started, run] {
+            let file = ResultMarker::new(&document).mark(&report, [START, START + 1.0], String::new());
+            assert_eq!((file.why.is_some(), &file.results[0].disturbed), (true, &None));
         }
     }
 
@@ -458,26 +469,6 @@ mod tests {
                 assert_eq!(file, MarkedFile::unread("f".to_owned(), why), "{text}");
             }
         }
-    }
-
-    #[test]
-    fn without_a_readable_start_all_is_unknown() {
-        let whole = document(SteadyAnswer::HeldStill, &[]);
-        let mut run = whole.clone();
-        run.runs[0].started = "soon".to_owned();
-        let started = SteadyDocument { started: "soon".to_owned(), ..whole };
-        let report: Value = serde_json::from_str(UNTIMED[0].1).unwrap();
-        for document in [started, run] {
-            let file = ResultMarker::new(&document).mark(&report, [START, START + 1.0], String::new());
-            assert_eq!((file.why.is_some(), &file.results[0].disturbed), (true, &None));
-        }
-    }
-
-    #[test]
-    fn names_are_made_harmless() {
-        let text = r#"{"results": [{"command": "a\u001b[31m\nb", "times": [1]}]}"#;
-        let name = marked(text, &[]).1.remove(0).0;
-        assert!(name.starts_with('a') && !name.contains(['\u{1b}', '\n']), "{name}");
     }
 
     #[test]

@@ -66,20 +66,14 @@ fn a_competitor_is_found_with_its_time_loss_and_name() {
     assert_span(&all, Disturbance::Competitor, 4.0, 7.0);
     let found = verdict(&all);
     assert!((found.spans[0].lost.unwrap() - 1.5).abs() < 0.1, "{:?}", found.spans);
-    assert_eq!(
-        found.line,
-        "disturbed 30 % of the time: by other processes on its CPUs (hog) from 4.0 s to 7.0 s, which took 1.5 s of it"
-    );
+    let line = "disturbed 30 % of the time: by other processes on its CPUs (hog) from 4.0 s to 7.0 s, which took 1.5 s of it";
+    assert_eq!(found.line, line);
 }
 
 #[test]
-fn threads_that_wait_for_each_other_are_no_competitors() {
-    let all = disturbed(10.0, 0.0, 10.0, |one| (one.run, one.wait) = (0.4, Some(1.2)));
-    assert_eq!(verdict(&all).answer, SteadyAnswer::HeldStill);
-}
-
-#[test]
-fn a_busy_machine_does_not_disturb_a_command_that_sleeps_or_waits_for_nothing() {
+fn a_busy_machine_does_not_disturb_a_command_that_sleeps_or_waits_for_itself_or_nothing() {
+    let waiting = |one: &mut CommandInterval| (one.run, one.wait) = (0.4, Some(1.2));
+    assert_eq!(verdict(&disturbed(10.0, 0.0, 10.0, waiting)).answer, SteadyAnswer::HeldStill);
     let sleeping = |one: &mut CommandInterval| {
         (one.run, one.wait) = (0.0, Some(0.0));
         (one.others, one.elsewhere, one.stolen) = (Some(0.2), Some(0.2), Some(0.05));
@@ -91,16 +85,12 @@ fn a_busy_machine_does_not_disturb_a_command_that_sleeps_or_waits_for_nothing() 
 }
 
 #[test]
-fn a_quota_is_not_a_competitor_although_its_threads_wait() {
+fn a_quota_is_no_competitor_and_steal_counts_as_far_as_the_command_wanted_the_cpu() {
     let quota = |one: &mut CommandInterval| {
         (one.run, one.wait, one.throttled) = (0.16, Some(0.04), Some(0.04));
         one.others = Some(0.01);
     };
     assert_span(&disturbed(10.0, 5.0, 10.0, quota), Disturbance::Quota, 5.0, 10.0);
-}
-
-#[test]
-fn steal_counts_as_far_as_the_command_wanted_the_cpu() {
     let steal = |one: &mut CommandInterval| (one.run, one.stolen) = (0.17, Some(0.03));
     assert_span(&disturbed(10.0, 2.0, 6.0, steal), Disturbance::Steal, 2.0, 6.0);
 }

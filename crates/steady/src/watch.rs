@@ -523,9 +523,7 @@ mod tests {
 
     #[test]
     fn a_busy_child_and_its_end_are_seen() {
-        let root = Root::live();
-        let cpus: CpuSet = (0..1024).collect();
-        let mut watch = CommandWatch::new(&root, &cpus);
+        let mut watch = CommandWatch::new(&Root::live(), &(0..1024).collect());
         let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
         let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
         watch.start(child.id());
@@ -613,15 +611,14 @@ mod tests {
     #[test]
     fn traffic_of_each_short_writer_is_seen_while_the_command_waits_for_a_disk() {
         let fixture = Fixture::unpack("").unwrap();
-        let process = |id: u32, state: char, written: u64| write_process(&fixture, id, state, written);
-        process(2001, 'S', 7_000_000);
+        write_process(&fixture, 2001, 'S', 7_000_000);
         let mut watch = CommandWatch::new(&fixture.root, &CpuSet::single(0));
-        process(2000, 'D', 0);
+        write_process(&fixture, 2000, 'D', 0);
         watch.start(2000);
         assert_eq!(watch.next_interval().others_io, 0, "before the watch");
         for id in 2002..2005 {
-            process(2000, 'D', u64::from(id - 2001) * 1_000_000);
-            process(id, 'R', 5_000_000);
+            write_process(&fixture, 2000, 'D', u64::from(id - 2001) * 1_000_000);
+            write_process(&fixture, id, 'R', 5_000_000);
             let found = watch.next_interval();
             let named: Vec<(&str, u64)> =
                 found.busiest.iter().map(|other| (&*other.name, other.io)).collect();
@@ -653,8 +650,7 @@ mod tests {
 
     #[test]
     fn without_proc_nothing_is_known() {
-        let root = Root::at("/nonexistent");
-        let mut watch = CommandWatch::new(&root, &CpuSet::single(0));
+        let mut watch = CommandWatch::new(&Root::at("/nonexistent"), &CpuSet::single(0));
         watch.start(1);
         let found = watch.next_interval();
         assert_eq!((found.wait, found.others, found.stolen), (None, None, None));

@@ -466,18 +466,25 @@ mod tests {
 
     #[test]
     fn the_worst_hour_and_the_hour_of_each_day_are_named() {
-        let (kept, measurement) =
-            watched(50.0, CPU, |hour| if (5.0..6.0).contains(&(hour % 24.0)) { 80.0 } else { 100.0 });
+        let is_slow = |hour: f64| (5.0..6.0).contains(&(hour % 24.0));
+        let (kept, measurement) = watched(50.0, CPU, |hour| if is_slow(hour) { 80.0 } else { 100.0 });
         assert_told(&kept, &measurement, "steadiness", &["14:00 to 15:00 UTC: 20 % worse"]);
         assert_told(&kept, &measurement, "time-of-day", &["14:00 (20 % or more on 2 days) UTC"]);
         let changes = texts(&kept, &measurement, "level-changed");
         let first = "fell by 20 % between 2026-11-26 13:55:00 UTC and 2026-11-26 14:00:00 UTC";
         assert!(changes.len() == 4 && changes[0].contains(first), "{changes:?}");
+        // Time that others take each day counts as well.
+        let (kept, mut measurement) = watched(50.0, CPU, |_| 100.0);
+        let metric = &mut measurement.metrics[0];
+        for (point, value) in metric.series.iter_mut().zip(&metric.samples) {
+            point.delivered = Some(if is_slow(point.t / 3600.0) { 0.8 * value } else { *value });
+        }
+        assert_told(&kept, &measurement, "time-of-day", &["14:00 (20 %"]);
     }
 
     #[test]
-    fn a_burst_that_is_used_up_is_told_with_its_time_and_a_recovery_is_none() {
-        let (kept, measurement) = watched(24.0, DISK, |hour| if hour < 9.0 { 3000.0 } else { 300.0 });
+    fn a_burst_that_is_used_up_is_told_and_a_recovery_or_a_limit_that_somebody_sets_is_none() {
+        let (mut kept, mut measurement) = watched(24.0, DISK, |hour| if hour < 9.0 { 3000.0 } else { 300.0 });
         let parts = ["for the first 8 h 55 min", "after 2026-11-26 18:00:00 UTC"];
         assert_told(&kept, &measurement, "burst-credit", &parts);
         let recovered = |hour: f64| if (9.0..11.0).contains(&hour) { 300.0 } else { 3000.0 };
@@ -485,25 +492,28 @@ mod tests {
         for (kept, measurement) in [watched(24.0, DISK, recovered), watched(24.0, CPU, of_cpu)] {
             assert!(texts(&kept, &measurement, "burst-credit").is_empty());
         }
+        measurement.metrics[0].unit = Unit::IoPerSecond;
+        kept.begun.run.machine.storage.as_mut().unwrap().number = "254:0".parse().ok();
+        assert_told(&kept, &measurement, "burst-credit", &[]);
+        let limit = IoLimit { device: "254:0".to_owned(), reads: Some(300), ..IoLimit::default() };
+        kept.probes[108..].iter_mut().for_each(|probe| probe.io_limits = vec![limit.clone()]);
+        let text = "the I/O limit of the control group changed between 2026-11-26 17:55:00 UTC and \
+                    2026-11-26 18:00:00 UTC: none before, 300 IOPS after";
+        assert_told(&kept, &measurement, "limit-changed", &[text]);
+        assert!(texts(&kept, &measurement, "burst-credit").is_empty());
     }
 
     #[test]
     fn what_happened_around_the_probes_is_told() {
         let (mut kept, measurement) = watched(24.0, CPU, |_| 100.0);
-        for probe in &mut kept.probes[100..] {
-            probe.quota = Some(0.5);
-        }
+        kept.probes[100..].iter_mut().for_each(|probe| probe.quota = Some(0.5));
         for probe in &mut kept.probes[50..100] {
-            probe.before.steal_share = Some(0.3);
-            probe.celsius = Some(80.0);
+            (probe.before.steal_share, probe.celsius) = (Some(0.3), Some(80.0));
         }
         kept.probes[60].slept = 7200.0;
         kept.probes[70].cases[0].ended = Some(CannotMeasure::server_failed("no answer"));
-        kept.sessions.push(WatchSession {
-            boot: "b".to_owned(),
-            at: kept.probes[200].at - 10.0,
-            ..kept.sessions[0].clone()
-        });
+        let at = kept.probes[200].at - 10.0;
+        kept.sessions.push(WatchSession { boot: "b".to_owned(), at, ..kept.sessions[0].clone() });
         let quota = "17:15:00 UTC and 2026-11-26 17:20:00 UTC: none before, 0.500 CPUs after";
         for (code, parts) in [
             ("quota-changed", &[quota][..]),
@@ -517,22 +527,6 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_somebody_sets_is_told_and_is_no_used_up_credit() {
-        let (mut kept, mut measurement) = watched(24.0, DISK, |hour| if hour < 9.0 { 3000.0 } else { 300.0 });
-        measurement.metrics[0].unit = Unit::IoPerSecond;
-        kept.begun.run.machine.storage.as_mut().unwrap().number = "254:0".parse().ok();
-        assert_told(&kept, &measurement, "burst-credit", &[]);
-        let limit = IoLimit { device: "254:0".to_owned(), reads: Some(300), ..IoLimit::default() };
-        for probe in &mut kept.probes[108..] {
-            probe.io_limits = vec![limit.clone()];
-        }
-        let text = "the I/O limit of the control group changed between 2026-11-26 17:55:00 UTC and \
-                    2026-11-26 18:00:00 UTC: none before, 300 IOPS after";
-        assert_told(&kept, &measurement, "limit-changed", &[text]);
-        assert!(texts(&kept, &measurement, "burst-credit").is_empty());
-    }
-
-    #[test]
     fn what_a_budget_left_out_is_counted_and_what_a_signal_cut_off_is_not() {
         let (mut kept, measurement) = watched(24.0, DISK, |_| 3000.0);
         kept.probes[5].cases.clear();
@@ -543,17 +537,6 @@ mod tests {
         }
         let text = "left out of 100 of 288 probes, because --disk-a-day";
         assert_told(&kept, &measurement, "budget-used", &[text]);
-    }
-
-    #[test]
-    fn time_that_others_take_each_day_counts_for_the_hours() {
-        let (kept, mut measurement) = watched(50.0, CPU, |_| 100.0);
-        let metric = &mut measurement.metrics[0];
-        for (point, value) in metric.series.iter_mut().zip(&metric.samples) {
-            let taken = if (5.0..6.0).contains(&(point.t / 3600.0 % 24.0)) { 0.2 } else { 0.0 };
-            point.delivered = Some(value * (1.0 - taken));
-        }
-        assert_told(&kept, &measurement, "time-of-day", &["14:00 (20 %"]);
     }
 
     #[test]

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_comments_and_an_inventory_its_groups() {
+    fn a_list_has_comments_and_names_each_host_once_and_an_inventory_its_groups() {
         let names = |hosts: Vec<HostName>| hosts.into_iter().map(|host| host.name).collect::<Vec<_>>();
         assert_eq!(names(of_list("# all\nn1\n n2 # slow\n\n").unwrap()), ["n1", "n2"]);
         assert_eq!(of_list("n1\n;x").unwrap_err(), "line 2: ';x' is not a host name");
@@ -258,6 +258,9 @@ mod tests {
         let many = "a[0000:9999]\nb[0000:9999]\n".repeat(1000);
         assert_eq!(of_inventory(&many).unwrap_err(), "line 2: more than 10000 hosts are named");
         assert!(of_inventory(&format!("w[{}1:2]", "0".repeat(1 << 19))).is_err());
+        let of = |text: &str| distinct(of_list(text).unwrap());
+        assert_eq!(of("a\nb\na").unwrap_err(), "a is named twice");
+        assert!(of("").is_err() && of("a\nb").is_ok());
     }
 
     #[test]
@@ -283,13 +286,6 @@ mod tests {
         let hosts = of_inventory(text).unwrap();
         let of = |at: usize| (hosts[at].destination.as_str(), hosts[at].port);
         assert_eq!((of(0), of(1), of(2)), (("web@w1", Some(2222)), ("own@w2", Some(2222)), ("all@d1", None)));
-    }
-
-    #[test]
-    fn each_is_named_once() {
-        let of = |text: &str| distinct(of_list(text).unwrap());
-        assert_eq!(of("a\nb\na").unwrap_err(), "a is named twice");
-        assert!(of("").is_err() && of("a\nb").is_ok());
     }
 
     proptest! {

@@ -190,12 +190,8 @@ fn typed_flags_go_before_the_plan_and_groups_before_the_whole() {
     assert_eq!((own[1].sampling.samples, own[1].sampling.sample_time), (Some(600), 0.2));
     assert_eq!(own[1].against, plimsoll_reference::Against::Named(vec!["likwid-bench"]));
     assert_eq!((own[0].budget, own[1].budget, own[2].budget), (Some(10.0), Some(5.0), Some(5.0)));
-    let typed = all(&Common {
-        samples: Some(1),
-        scale: Some(0.1),
-        against: vec!["fio".to_owned()],
-        ..Common::default()
-    });
+    let against = vec!["fio".to_owned()];
+    let typed = all(&Common { samples: Some(1), scale: Some(0.1), against, ..Common::default() });
     assert!(typed.iter().all(|p| p.sampling.samples == Some(1)));
     assert!(typed.iter().all(|p| p.against == plimsoll_reference::Against::Named(vec!["fio"])));
     let scaled = all(&Common { scale: Some(0.1), ..Common::default() });

@@ -19,11 +19,8 @@ pub(crate) fn begun() -> WatchOrder {
 }
 
 fn passed(at: f64) -> JournalEntry {
-    JournalEntry::Passed(WatchMark {
-        at,
-        busy: Some(0.5),
-        spent: WatchResources { cpu: 0.25, ..WatchResources::default() },
-    })
+    let spent = WatchResources { cpu: 0.25, ..WatchResources::default() };
+    JournalEntry::Passed(WatchMark { at, busy: Some(0.5), spent })
 }
 
 #[test]
@@ -31,9 +28,7 @@ fn what_was_added_is_there_and_half_a_line_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("h.db.watch");
     let mut journal = WatchJournal::make(&path, begun()).unwrap();
-    for at in [1.0, 2.0] {
-        journal.add(&passed(at)).unwrap();
-    }
+    [1.0, 2.0].into_iter().for_each(|at| journal.add(&passed(at)).unwrap());
     drop(journal);
     let whole = std::fs::read(&path).unwrap();
     // Wherever a kill cuts the file, complete lines remain and the next line is complete.
