@@ -10,10 +10,6 @@ use plimsoll_result::fixture;
 
 use super::*;
 
-fn temporary() -> tempfile::TempDir {
-    tempfile::tempdir().unwrap()
-}
-
 fn at(directory: &tempfile::TempDir) -> Location {
     Location::Named(directory.path().join("history"))
 }
@@ -24,7 +20,7 @@ fn open(location: &Location) -> Store {
 
 /// Returns a store with this many runs.
 fn store(runs: usize) -> (tempfile::TempDir, Store) {
-    let directory = temporary();
+    let directory = tempfile::tempdir().unwrap();
     let mut store = open(&at(&directory));
     (0..runs).for_each(|n| stored(&mut store, &run(n)));
     (directory, store)
@@ -102,7 +98,7 @@ fn a_run_comes_back_as_it_was_from_a_file_that_gzip_unpacks() {
 
 #[test]
 fn the_usual_place_is_private() {
-    let directory = temporary();
+    let directory = tempfile::tempdir().unwrap();
     let location = Location::default_location(Some(directory.path().join("share").into()), None).unwrap();
     assert!(matches!(Store::read(&location), Err(StoreError::Missing(_))));
     assert!(!directory.path().join("share").exists(), "reading makes nothing");
@@ -452,7 +448,7 @@ fn notes_that_cannot_be_read_are_never_overwritten() {
 
 #[test]
 fn many_writers_at_once_lose_nothing() {
-    let directory = temporary();
+    let directory = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
         for n in 0..8 {
             let location = at(&directory);
@@ -470,7 +466,7 @@ fn many_writers_at_once_lose_nothing() {
 
 #[test]
 fn a_directory_that_refuses_is_named_with_its_reason() {
-    let directory = temporary();
+    let directory = tempfile::tempdir().unwrap();
     let open_to_all = directory.path().join("open");
     fs::create_dir(&open_to_all).unwrap();
     fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();

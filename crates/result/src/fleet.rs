@@ -247,23 +247,19 @@ mod tests {
         all
     }
 
-    fn codes(run: &Run) -> Vec<(String, String)> {
-        of_machines(run).into_iter().map(|f| (f.code, f.text)).collect()
-    }
-
     #[test]
     fn machines_are_compared_with_their_own_kind() {
         let names: Vec<String> = (0..20).map(|i| format!("n{i:02}")).collect();
         let kind = |i: usize| if i < 10 { (16 * GIB + i as u64 * (GIB / 100), 1.0) } else { (64 * GIB, 2.0) };
         let machines: Vec<_> =
             names.iter().enumerate().map(|(i, name)| (name.as_str(), kind(i).0, kind(i).1)).collect();
-        assert_eq!(codes(&fleet(&machines)), [], "each is as fast as its kind");
+        assert_eq!(of_machines(&fleet(&machines)), [], "each is as fast as its kind");
         let mut slow = machines.clone();
         // Slow for its kind, but faster than the other kind.
         slow[15].2 = 1.5;
-        let found = codes(&fleet(&slow));
+        let found = of_machines(&fleet(&slow));
         assert_eq!(found.len(), 1, "{found:?}");
-        let text = &found[0].1;
+        let text = &found[0].text;
         assert!(text.starts_with("n15: ") && text.contains("below the median of 10 machines"), "{text}");
     }
 
