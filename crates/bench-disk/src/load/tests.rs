@@ -1,6 +1,4 @@
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
@@ -17,15 +15,16 @@ use plimsoll_stats::Times;
 use plimsoll_units::quantity::parse_sizes;
 
 /// An engine on files in memory that modifies each transfer by its script.
+#[derive(Default)]
 struct Scripted {
-    files: Rc<RefCell<[Vec<u8>; 2]>>,
+    files: [Vec<u8>; 2],
     script: VecDeque<Act>,
-    asked: Rc<RefCell<Vec<Request>>>,
+    asked: Vec<Request>,
     buffers: Vec<Vec<u8>>,
     queued: Vec<Request>,
     flying: VecDeque<(Request, u64)>,
     done: Vec<Completion>,
-    deepest: Rc<RefCell<usize>>,
+    deepest: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -38,30 +37,16 @@ enum Act {
 }
 
 impl Scripted {
-    fn new(depth: usize, block: usize, files: &Rc<RefCell<[Vec<u8>; 2]>>, script: &[Act]) -> Self {
-        Scripted {
-            files: Rc::clone(files),
-            asked: Rc::default(),
-            script: script.iter().copied().collect(),
-            buffers: vec![vec![0; block]; depth],
-            queued: Vec::new(),
-            flying: VecDeque::new(),
-            done: Vec::new(),
-            deepest: Rc::default(),
-        }
-    }
-
     fn carry_out(&mut self, request: Request) -> Result<usize, Errno> {
         let Request { slot, op, file, offset, start, len } = request;
-        self.asked.borrow_mut().push(request);
+        self.asked.push(request);
         let act = self.script.pop_front().unwrap_or(Act::Whole);
         let moved = match act {
             Act::Whole | Act::Excess => len,
             Act::Part(bytes) => bytes.min(len),
             Act::Fail(errno) => return Err(errno),
         };
-        let mut files = self.files.borrow_mut();
-        let place = &mut files[file][offset as usize..offset as usize + moved];
+        let place = &mut self.files[file][offset as usize..offset as usize + moved];
         let buffer = &mut self.buffers[slot][start..start + moved];
         match op {
             RequestKind::Read => buffer.copy_from_slice(place),
@@ -96,8 +81,7 @@ impl Engine for Scripted {
     fn submit(&mut self) -> Result<(), RingError> {
         let now = monotonic_ns();
         self.flying.extend(self.queued.drain(..).map(|request| (request, now)));
-        let mut deepest = self.deepest.borrow_mut();
-        *deepest = self.flying.len().max(*deepest);
+        self.deepest = self.flying.len().max(self.deepest);
         Ok(())
     }
 
@@ -121,28 +105,21 @@ impl Engine for Scripted {
 
 const BLOCK: usize = 1024;
 
-struct Rig {
-    load: Loop<Scripted>,
-    files: Rc<RefCell<[Vec<u8>; 2]>>,
-    asked: Rc<RefCell<Vec<Request>>>,
-    deepest: Rc<RefCell<usize>>,
-}
-
 fn tally() -> TransferTally {
     TransferTally::of(DiskOperation::Copy)
 }
 
-impl Rig {
+impl Loop<Scripted> {
     fn done(&mut self, transfers: u64) -> Result<TransferTally, LoadError> {
-        self.load.count(Portion::Transfers { transfers, cap_ns: CAP_NS }, tally())
+        self.count(Portion::Transfers { transfers, cap_ns: CAP_NS }, tally())
     }
 
     fn interval(&mut self, ns: u64) -> Result<TransferTally, LoadError> {
-        self.load.count(Portion::Time(ns), tally())
+        self.count(Portion::Time(ns), tally())
     }
 
     fn asked(&self, op: RequestKind) -> usize {
-        self.asked.borrow().iter().filter(|request| request.op == op).count()
+        self.engine.asked.iter().filter(|request| request.op == op).count()
     }
 }
 
@@ -168,22 +145,20 @@ impl Default for Case<'_> {
     }
 }
 
-fn rig_of(depth: usize, blocks: u64, case: Case<'_>) -> Rig {
+fn rig_of(depth: usize, blocks: u64, case: Case<'_>) -> Loop<Scripted> {
     let mut bytes = vec![0; blocks as usize * BLOCK];
     TestData::new(1, "fill").fill(&mut bytes, 0);
     let other = vec![0; bytes.len()];
     let (unit, largest) = (case.blocks.unit(), case.blocks.largest());
     let extent = WalkExtent { start: 0, bytes: bytes.len() as u64, unit, largest };
-    let files = Rc::new(RefCell::new([bytes, other]));
-    let engine = Scripted::new(depth, BLOCK, &files, case.script);
-    let (deepest, asked) = (Rc::clone(&engine.deepest), Rc::clone(&engine.asked));
+    let (script, buffers) = (case.script.iter().copied().collect(), vec![vec![0; BLOCK]; depth]);
+    let engine = Scripted { files: [bytes, other], script, buffers, ..Scripted::default() };
     let walk = BlockWalk::new(case.order, extent, 1);
     let source = TransferSource::new(case.operation, case.through, case.blocks, walk);
-    let load = Loop::new(engine, source, TestData::new(1, "case"), case.manner, tally());
-    Rig { load, files, asked, deepest }
+    Loop::new(engine, source, TestData::new(1, "case"), case.manner, tally())
 }
 
-fn rig(operation: DiskOperation, depth: usize, blocks: u64, script: &[Act]) -> Rig {
+fn rig(operation: DiskOperation, depth: usize, blocks: u64, script: &[Act]) -> Loop<Scripted> {
     rig_of(depth, blocks, Case { operation, script, ..Case::default() })
 }
 
@@ -194,8 +169,8 @@ fn a_given_amount_is_done_exactly_with_the_queue_full() {
     assert_eq!((tally.transfers, tally.latency.count()), (250, 250));
     assert!(tally.to_ns > tally.from_ns && tally.latency.sum_ns() > 0);
     assert_eq!((tally.bytes, tally.read.transfers, tally.written.transfers), (250 * BLOCK as u64, 250, 0));
-    assert_eq!(*rig.deepest.borrow(), 8);
-    assert_eq!(rig.load.in_flight, 0);
+    assert_eq!(rig.engine.deepest, 8);
+    assert_eq!(rig.in_flight, 0);
     let again = rig.done(3).expect("run");
     assert_eq!((again.transfers, again.latency.count()), (3, 3));
 }
@@ -211,15 +186,15 @@ fn intervals_follow_one_another_with_the_queue_full() {
         assert!(tally.transfers > 0 && tally.complete.sum_ns() > 0);
         assert_eq!(tally.latency.count(), tally.transfers);
         elapsed_ns += tally.to_ns - tally.from_ns;
-        assert!(rig.load.unasked_ns().is_some());
-        rig.load.keep_up().expect("run");
+        assert!(rig.unasked_ns().is_some());
+        rig.keep_up().expect("run");
     }
     assert!(elapsed_ns <= monotonic_ns() - begun);
-    assert_eq!(*rig.deepest.borrow(), 4);
-    rig.load.stop().expect("stop");
-    assert_eq!((rig.load.in_flight, rig.load.idle.len(), rig.load.unasked_ns()), (0, 4, None));
-    rig.load.keep_up().expect("nothing");
-    assert_eq!(rig.load.in_flight, 0);
+    assert_eq!(rig.engine.deepest, 4);
+    rig.stop().expect("stop");
+    assert_eq!((rig.in_flight, rig.idle.len(), rig.unasked_ns()), (0, 4, None));
+    rig.keep_up().expect("nothing");
+    assert_eq!(rig.in_flight, 0);
     assert!(rig.interval(0).expect("run").transfers > 0);
 }
 
@@ -228,7 +203,7 @@ fn intervals_follow_one_another_with_the_queue_full() {
 fn intervals_cover_the_time_without_a_gap() {
     let mut rig = rig(DiskOperation::Read, 2, 100, &[]);
     let first = rig.interval(2_000_000).expect("run");
-    let between = (0..5).map(|_| rig.load.keep_up()).collect::<Result<Vec<_>, _>>().expect("run").len();
+    let between = (0..5).map(|_| rig.keep_up()).collect::<Result<Vec<_>, _>>().expect("run").len();
     let second = rig.interval(1).expect("run");
     assert_eq!(second.from_ns, first.to_ns, "it begins where the first one ended");
     assert!(second.transfers > between as u64, "what was done between two questions is counted");
@@ -241,7 +216,7 @@ fn short_and_interrupted_transfers_are_continued_and_counted_once() {
         [Act::Part(512), Act::Fail(Errno::INTR), Act::Part(1), Act::Fail(Errno::AGAIN), Act::Part(100)];
     let mut rig = rig(DiskOperation::Read, 2, 10, &script);
     assert_eq!(rig.done(20).expect("run").transfers, 20);
-    rig.load.verify().expect("check");
+    rig.verify().expect("check");
 }
 
 #[test]
@@ -293,15 +268,15 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
     for operation in [DiskOperation::Read, DiskOperation::Write] {
         let mut rig = rig(operation, 4, 4, &[]);
         rig.done(8).expect("run");
-        rig.load.verify().expect("check");
+        rig.verify().expect("check");
         rig.done(0).expect("run");
         // Only the last transfer of each slot is known: four more reads are all four blocks.
-        let block = rig.load.slots[2].whole.offset;
-        rig.files.borrow_mut()[0][block as usize + 512] ^= 1;
+        let block = rig.slots[2].whole.offset;
+        rig.engine.files[0][block as usize + 512] ^= 1;
         if operation == DiskOperation::Read {
             rig.done(4).expect("run");
         }
-        let error = rig.load.verify().expect_err("damaged").to_string();
+        let error = rig.verify().expect_err("damaged").to_string();
         assert!(error.starts_with(&format!("verify failed at offset {}: ", block + 512)), "{error}");
         assert!(error.contains("; read again: the same as at first; "), "{error}");
     }
@@ -311,8 +286,8 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
 fn a_reading_that_was_wrong_once_does_not_accuse_what_is_stored() {
     let mut rig = rig(DiskOperation::Read, 1, 4, &[]);
     rig.done(4).expect("run");
-    rig.load.engine.buffers[0][512] ^= 1;
-    let error = rig.load.verify().expect_err("damaged").to_string();
+    rig.engine.buffers[0][512] ^= 1;
+    let error = rig.verify().expect_err("damaged").to_string();
     for says in ["; read again: what was written; ", "what is stored is right", "no write of plimsoll's"] {
         assert!(error.contains(says), "{error}");
     }
@@ -322,10 +297,9 @@ fn a_reading_that_was_wrong_once_does_not_accuse_what_is_stored() {
 #[test]
 fn every_write_differs_from_what_was_there() {
     let mut rig = rig(DiskOperation::Write, 2, 8, &[]);
-    let before = rig.files.borrow()[0].clone();
+    let before = rig.engine.files[0].clone();
     rig.done(8).expect("run");
-    let files = rig.files.borrow();
-    for (old, new) in before.chunks_exact(512).zip(files[0].chunks_exact(512)) {
+    for (old, new) in before.chunks_exact(512).zip(rig.engine.files[0].chunks_exact(512)) {
         assert_ne!(old, new);
     }
 }
@@ -339,24 +313,22 @@ fn a_copy_reads_here_and_writes_there_and_counts_once() {
     assert_eq!((tally.read.bytes, tally.written.bytes), (tally.bytes, tally.bytes));
     let both = |times: &Option<Times>| times.as_ref().expect("apart").sum_ns();
     assert_eq!(both(&tally.read.latency) + both(&tally.written.latency), tally.latency.sum_ns());
-    rig.load.verify().expect("check");
-    let mut files = rig.files.borrow_mut();
-    assert_eq!(files[0], files[1]);
-    files[1][512] ^= 1;
-    drop(files);
-    let said = rig.load.verify().is_err();
-    assert_eq!(said, rig.load.slots.iter().any(|slot| { slot.finished && slot.whole.offset == 0 }));
+    rig.verify().expect("check");
+    assert_eq!(rig.engine.files[0], rig.engine.files[1]);
+    rig.engine.files[1][512] ^= 1;
+    let said = rig.verify().is_err();
+    assert_eq!(said, rig.slots.iter().any(|slot| { slot.finished && slot.whole.offset == 0 }));
 }
 
 #[test]
 fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
     let case = Case { operation: DiskOperation::Copy, order: BlockOrder::Sequential, ..Case::default() };
     let mut rig = rig_of(8, 16, case);
-    rig.load.refill(8).expect("queue");
-    rig.load.reap(WaitEnd::Endless, TallyMode::Yes).expect("run");
+    rig.refill(8).expect("queue");
+    rig.reap(WaitEnd::Endless, TallyMode::Yes).expect("run");
     let offsets = |all: &mut dyn Iterator<Item = &Request>| all.map(|request| request.offset).collect();
-    let read: Vec<u64> = offsets(&mut rig.load.engine.done().iter().map(|completion| &completion.request));
-    let written: Vec<u64> = offsets(&mut rig.load.engine.queued.iter());
+    let read: Vec<u64> = offsets(&mut rig.engine.done().iter().map(|completion| &completion.request));
+    let written: Vec<u64> = offsets(&mut rig.engine.queued.iter());
     assert_eq!((written.len(), written), (2, read));
 }
 
@@ -368,8 +340,8 @@ fn mixed_loads_count_both_directions() {
     assert_eq!(read.transfers + written.transfers, 500);
     assert!((300..400).contains(&read.transfers), "{}", read.transfers);
     assert_eq!(read.latency.as_ref().map(Times::count), Some(read.transfers));
-    rig.load.verify().expect("check");
-    assert_eq!(TestData::new(1, "fill").first_misplaced(&rig.files.borrow()[0], 0), None);
+    rig.verify().expect("check");
+    assert_eq!(TestData::new(1, "fill").first_misplaced(&rig.engine.files[0], 0), None);
 }
 
 #[test]
@@ -379,8 +351,8 @@ fn blocks_of_several_sizes_are_written_where_they_belong() {
     let mut rig = rig_of(4, 20, case);
     let tally = rig.done(300).expect("run");
     assert!(tally.bytes > 300 * 512 && tally.bytes < 300 * 1024, "{}", tally.bytes);
-    rig.load.verify().expect("check");
-    assert_eq!(TestData::new(1, "fill").first_misplaced(&rig.files.borrow()[0], 0), None);
+    rig.verify().expect("check");
+    assert_eq!(TestData::new(1, "fill").first_misplaced(&rig.engine.files[0], 0), None);
 }
 
 #[test]
@@ -408,7 +380,7 @@ fn a_flush_waits_for_what_is_in_flight() {
     let mut rig = rig_of(4, 50, Case { operation: DiskOperation::Write, manner, ..Case::default() });
     rig.interval(1).expect("run");
     rig.done(100).expect("run");
-    let asked = rig.asked.borrow();
+    let asked = &rig.engine.asked;
     let batches: Vec<usize> =
         asked.split(|request| request.op == RequestKind::DataSync).map(<[Request]>::len).collect();
     // Nothing was written after the last flush, which did not wait for a full batch.
@@ -434,7 +406,7 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
     assert_eq!((renewals.load(Ordering::Relaxed), tally.transfers), (3, 35));
     assert!(tally.excluded_ns >= 3_000_000 && tally.excluded_cpu_ns > 0);
     assert!(tally.elapsed() <= (tally.to_ns - tally.from_ns) as f64 * 1e-9 - 3e-3);
-    rig.load.verify().expect("check");
+    rig.verify().expect("check");
 }
 
 #[test]
@@ -448,10 +420,10 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
         let mut rig = open(2, arrivals, 1e6);
         let tally = rig.done(100).expect("run");
         assert_eq!((tally.transfers, tally.latency.count()), (100, 100));
-        assert!(*rig.deepest.borrow() <= 2);
+        assert!(rig.engine.deepest <= 2);
         assert!(tally.latency.sum_ns() >= tally.complete.sum_ns());
         assert!(rig.interval(1_000_000).expect("run").transfers > 0);
-        rig.load.stop().expect("stop");
+        rig.stop().expect("stop");
     }
     // A hundred even starts at ten per millisecond take ten milliseconds, however fast the device.
     assert!(open(8, ArrivalProcess::Even, 1e4).done(100).expect("run").elapsed() >= 9.9e-3);
@@ -461,7 +433,7 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
 fn a_sample_past_its_cap_is_cut_and_says_so() {
     let mut rig = rig(DiskOperation::Read, 2, 50, &[]);
     let portion = Portion::Transfers { transfers: u64::MAX / 2, cap_ns: 2_000_000 };
-    let tally = rig.load.count(portion, tally()).expect("run");
+    let tally = rig.count(portion, tally()).expect("run");
     assert!(tally.cut && tally.transfers > 0 && tally.elapsed() >= 2e-3);
     assert_eq!(tally.latency.count(), tally.transfers);
     assert!(!rig.done(10).expect("run").cut);
@@ -470,11 +442,11 @@ fn a_sample_past_its_cap_is_cut_and_says_so() {
 #[test]
 fn a_limit_below_the_depth_holds() {
     let mut rig = rig(DiskOperation::Read, 8, 50, &[]);
-    rig.load.set_limit(3);
+    rig.set_limit(3);
     rig.interval(1).expect("run");
-    rig.load.stop().expect("stop");
+    rig.stop().expect("stop");
     rig.done(100).expect("run");
-    assert_eq!(*rig.deepest.borrow(), 3);
+    assert_eq!(rig.engine.deepest, 3);
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -496,10 +468,10 @@ proptest! {
         let mut rig = rig(operation, depth, blocks, &script);
         let tally = rig.done(wanted).expect("run");
         prop_assert_eq!((tally.transfers, tally.latency.count()), (wanted, wanted));
-        prop_assert!(*rig.deepest.borrow() <= depth);
-        prop_assert_eq!((rig.load.in_flight, rig.load.idle.len()), (0, depth));
-        rig.load.verify().expect("check");
+        prop_assert!(rig.engine.deepest <= depth);
+        prop_assert_eq!((rig.in_flight, rig.idle.len()), (0, depth));
+        rig.verify().expect("check");
         let noise = TestData::new(1, "fill");
-        prop_assert_eq!(noise.first_misplaced(&rig.files.borrow()[0], 0), None);
+        prop_assert_eq!(noise.first_misplaced(&rig.engine.files[0], 0), None);
     }
 }
