@@ -188,10 +188,10 @@ pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeas
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::group;
+    use crate::fixture::parse_group;
 
-    fn ids(op: Op, element: Element, lists: &[(&str, &[&str])]) -> Vec<String> {
-        let cases = RequestedChains::of(&group(lists)).unwrap().cases(TypedOp { op, element }).unwrap();
+    fn ids(op: Op, element: Element, lists: &str) -> Vec<String> {
+        let cases = RequestedChains::of(&parse_group(lists)).unwrap().cases(TypedOp { op, element }).unwrap();
         cases.iter().map(|case| case.to_string().replace("cpu.peak/op=", "")).collect()
     }
 
@@ -199,19 +199,16 @@ mod tests {
     fn each_width_takes_an_instruction_set_that_has_it() {
         let built = |isa: Isa| kernel::chained().any(|kernel| kernel.isa == isa);
         if built(Isa::Avx512) {
-            let lists = [("chains", &["4"][..]), ("isa", &["avx2", "avx512"]), ("width", &["all"])];
-            let all = ids(Op::FMA, Element::F64, &lists);
+            let all = ids(Op::FMA, Element::F64, "chains=4/isa=avx2,avx512/width=all");
             let wanted = ["avx512/width=512", "avx2/width=256", "avx2/width=128", "avx2/width=scalar"];
             assert_eq!(all, wanted.map(|kind| format!("fma/type=f64/isa={kind}/chains=4")));
-            let full = ids(Op::ADD, Element::I8, &[("chains", &["1", "2"]), ("isa", &["sse2"])]);
+            let full = ids(Op::ADD, Element::I8, "chains=1,2/isa=sse2");
             assert_eq!(full, [1, 2].map(|n| format!("add/type=i8/isa=sse2/width=128/chains={n}")));
-            let one = ("chains", &["1"][..]);
-            assert!(ids(Op::ADD, Element::I8, &[one, ("width", &["scalar"])]).is_empty());
-            assert!(ids(Op::FMA, Element::F64, &[one, ("isa", &["avx2"]), ("width", &["512"])]).is_empty());
+            assert!(ids(Op::ADD, Element::I8, "chains=1/width=scalar").is_empty());
+            assert!(ids(Op::FMA, Element::F64, "chains=1/isa=avx2/width=512").is_empty());
         }
         if built(Isa::Neon) {
-            let lists = [("chains", &["4"][..]), ("isa", &["neon"]), ("width", &["all"])];
-            let all = ids(Op::FMA, Element::F64, &lists);
+            let all = ids(Op::FMA, Element::F64, "chains=4/isa=neon/width=all");
             assert_eq!(all.len(), 2, "{all:?}");
         }
     }
@@ -232,15 +229,15 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_named_with_the_reason() {
-        let why = |lists: &[(&str, &[&str])]| RequestedChains::of(&group(lists)).err().unwrap_or_default();
+        let why = |lists| RequestedChains::of(&parse_group(lists)).err().unwrap_or_default();
         if Isa::best() == Isa::Portable {
-            assert!(why(&[("chains", &["1"])]).contains("is not supported on"));
+            assert!(why("chains=1").contains("is not supported on"));
             return;
         }
-        assert!(why(&[("chains", &["0"])]).starts_with("chains must be between 1 and"));
-        assert!(why(&[("chains", &["1", "4000"])]).ends_with(": 4000 is not"));
-        assert!(why(&[("chains", &["1"]), ("width", &["wide"])]).starts_with("width must be"));
-        assert!(why(&[("width", &["128"])]).starts_with("--width requires --chains"));
+        assert!(why("chains=0").starts_with("chains must be between 1 and"));
+        assert!(why("chains=1,4000").ends_with(": 4000 is not"));
+        assert!(why("chains=1/width=wide").starts_with("width must be"));
+        assert!(why("width=128").starts_with("--width requires --chains"));
         let isa = kernel::chained().find(|kernel| kernel.vector_bits() == 128).unwrap().isa;
         let kernel = |rest: &str| kernel_of(&format!("cpu.peak/{rest}").parse().unwrap()).unwrap_err();
         let odd = kernel(&format!("op=mix/type=f64/isa={isa}/width=128/chains=3"));

@@ -174,7 +174,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::fixture::{group, here, prepared};
+    use crate::fixture::{here, parse_group, prepared};
     use plimsoll_machine::Root;
     use plimsoll_model::sample::FailureCause;
 
@@ -201,14 +201,13 @@ mod tests {
 
     #[test]
     fn both_hand_overs_are_cases_and_others_are_refused() {
-        let ids = |ops: &[&str]| -> Result<Vec<String>, String> {
-            let group = if ops.is_empty() { Group::default() } else { group(&[("op", ops)]) };
-            let candidates = CoreToCore.cases(&machine("0-3"), &group)?;
+        let ids = |lists| -> Result<Vec<String>, String> {
+            let candidates = CoreToCore.cases(&machine("0-3"), &parse_group(lists))?;
             Ok(candidates.iter().map(|c| c.case.to_string()).collect())
         };
-        assert_eq!(ids(&[]).unwrap(), ["cpu.core-to-core/op=cas", "cpu.core-to-core/op=store"]);
-        assert_eq!(ids(&["store"]).unwrap(), ["cpu.core-to-core/op=store"]);
-        let error = ids(&["fma"]).unwrap_err();
+        assert_eq!(ids("").unwrap(), ["cpu.core-to-core/op=cas", "cpu.core-to-core/op=store"]);
+        assert_eq!(ids("op=store").unwrap(), ["cpu.core-to-core/op=store"]);
+        let error = ids("op=fma").unwrap_err();
         assert!(error.starts_with("op must be one of cas, store: 'fma"), "{error}");
         assert!(!CoreToCore.descriptor().by_default);
     }

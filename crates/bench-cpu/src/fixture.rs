@@ -6,7 +6,7 @@ use plimsoll_machine::Root;
 use plimsoll_machine::fixture::two_cores;
 use plimsoll_model::limit::LimitEvidence;
 
-pub(crate) use plimsoll_model::fixture::group;
+pub(crate) use plimsoll_model::fixture::{group, parse_group};
 
 pub(crate) fn here() -> Machine {
     Machine::discover(&Root::live())

@@ -248,7 +248,7 @@ impl<T: Real> Prepared for GemmTeam<T> {
 mod tests {
     use super::*;
     use crate::dense::matrix::THRESHOLD;
-    use crate::fixture::{group, here, prepared};
+    use crate::fixture::{group, here, parse_group, prepared};
     use plimsoll_model::place::ThreadOrder;
     use plimsoll_model::sample::FailureCause;
 
@@ -265,10 +265,8 @@ mod tests {
     fn places_are_honoured_and_stand_in_the_id() {
         let machine = here();
         let last = machine.cpu.allowed.iter().last().unwrap();
-        let last_text = last.to_string();
-        let affinity = ("affinity", &["compact", &last_text][..]);
-        let group_of_one = group(&[affinity, ("type", &["f64"]), ("n", &["48"]), ("threads", &["1"])]);
-        let candidates = MatrixProduct.cases(&machine, &group_of_one).unwrap();
+        let lists = format!("affinity=compact,{last}/type=f64/n=48/threads=1");
+        let candidates = MatrixProduct.cases(&machine, &parse_group(&lists)).unwrap();
         assert_eq!(candidates.len(), 2);
         let Candidate { case, parsed, .. } = &candidates[1];
         assert!(case.to_string().ends_with(&format!("/affinity={last}/threads=1")), "{case}");
@@ -322,8 +320,7 @@ mod tests {
     #[test]
     fn the_machine_measures_what_it_lists() {
         let machine = here();
-        let group = group(&[("type", &["f32"]), ("n", &["200"])]);
-        for candidate in MatrixProduct.cases(&machine, &group).unwrap() {
+        for candidate in MatrixProduct.cases(&machine, &parse_group("type=f32/n=200")).unwrap() {
             let mut running = prepared(&MatrixProduct, &candidate, &machine);
             running.sample(SampleAmount::Seconds(0.1)).unwrap();
             let kernel = running.verify().unwrap().achieved.get(&KERNEL).unwrap();

@@ -157,7 +157,7 @@ pub(super) fn parse_value<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::group;
+    use crate::fixture::parse_group;
 
     #[test]
     fn each_name_is_of_its_value_and_others_are_refused_with_all_names() {
@@ -170,22 +170,22 @@ mod tests {
         assert_eq!(element("i9").unwrap_err(), wanted);
     }
 
-    fn named(lists: &[(&str, &[&str])]) -> Result<Vec<String>, String> {
-        let pairs = pairs(&group(lists))?;
+    fn named(lists: &str) -> Result<Vec<String>, String> {
+        let pairs = pairs(&parse_group(lists))?;
         Ok(pairs.iter().map(|pair| format!("{} {}", pair.op, pair.element)).collect())
     }
 
     #[test]
     fn the_default_is_short_and_gives_way_to_what_was_typed() {
-        assert_eq!(named(&[]).unwrap(), ["fma f64", "fma f32"]);
-        assert_eq!(named(&[("type", &["f64"])]).unwrap(), ["fma f64"]);
+        assert_eq!(named("").unwrap(), ["fma f64", "fma f32"]);
+        assert_eq!(named("type=f64").unwrap(), ["fma f64"]);
         if Isa::best() == Isa::Portable {
             return;
         }
-        assert_eq!(named(&[("op", &["add", "mix"])]).unwrap(), ["add f64", "add f32", "mix f64", "mix f32"]);
-        let of_i16 = named(&[("type", &["i16"])]).unwrap();
+        assert_eq!(named("op=add,mix").unwrap(), ["add f64", "add f32", "mix f64", "mix f32"]);
+        let of_i16 = named("type=i16").unwrap();
         assert!(of_i16.starts_with(&["add i16".to_owned(), "mul i16".to_owned()]), "{of_i16:?}");
-        let all = named(&[("op", &["all"]), ("type", &["all"])]).unwrap();
+        let all = named("op=all/type=all").unwrap();
         assert!(all.len() >= 17 && !all.contains(&"fma i32".to_owned()), "{all:?}");
     }
 
@@ -194,13 +194,13 @@ mod tests {
         if Isa::best() == Isa::Portable {
             return;
         }
-        let error = named(&[("op", &["fma"]), ("type", &["i32"])]).unwrap_err();
+        let error = named("op=fma/type=i32").unwrap_err();
         let arch = std::env::consts::ARCH;
         let wanted = format!("--op fma is not supported with --type i32 on {arch}: fma has f64, f32");
         assert!(error.starts_with(&wanted) && error.contains("i32 has add, mul"), "{error}");
-        let error = named(&[("op", &["div"]), ("type", &["f64", "i8"])]).unwrap_err();
+        let error = named("op=div/type=f64,i8").unwrap_err();
         assert!(error.contains("--op div is not supported with --type i8"), "{error}");
-        let mixed = named(&[("op", &["fma", "add"]), ("type", &["f64", "i32"])]).unwrap();
+        let mixed = named("op=fma,add/type=f64,i32").unwrap();
         assert_eq!(mixed, ["fma f64", "add f64", "add i32"]);
     }
 

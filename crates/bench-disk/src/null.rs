@@ -133,15 +133,13 @@ mod tests {
     #[test]
     fn what_does_one_at_a_time_has_one_depth() {
         let machine = Machine::discover(&plimsoll_machine::Root::live());
-        let cases = |group: &Group| DiskNull.cases(&machine, group);
-        let all = cases(&Group::default()).expect("cases");
+        let cases = |lists| DiskNull.cases(&machine, &plimsoll_model::fixture::parse_group(lists));
+        let all = cases("").expect("cases");
         let ids: Vec<String> = all.iter().map(|c| c.case.to_string()).collect();
         let of = |rest: &str| format!("disk.null/engine={rest}");
         assert_eq!(ids, ["psync/depth=1", "io_uring/depth=1", "io_uring/depth=32"].map(of));
-        let deep = Group::default().with("depth", vec![Value::Count(8)]);
-        let said = cases(&deep).expect("cases").iter().map(|c| c.feasible.is_ok()).collect::<Vec<_>>();
+        let said = cases("depth=8").expect("cases").iter().map(|c| c.feasible.is_ok()).collect::<Vec<_>>();
         assert_eq!(said, [false, true]);
-        let other = Group::default().with("engine", vec![Value::Word("mmap".to_owned())]);
-        assert!(cases(&other).expect_err("mmap").contains("psync or io_uring"));
+        assert!(cases("engine=mmap").expect_err("mmap").contains("psync or io_uring"));
     }
 }

@@ -111,14 +111,14 @@ mod tests {
     use super::*;
     use plimsoll_machine::Root;
 
-    fn cases(group: &Group) -> Vec<Candidate> {
+    fn cases(lists: &str) -> Vec<Candidate> {
         let bare = Machine { storage: None, ..Machine::discover(&Root::live()) };
-        DiskSaturation.cases(&bare, group).expect("cases")
+        DiskSaturation.cases(&bare, &plimsoll_model::fixture::parse_group(lists)).expect("cases")
     }
 
     #[test]
     fn one_case_without_a_depth_that_can_be_made_one_of_disk_io() {
-        let cases = cases(&Group::default());
+        let cases = cases("");
         let ids: Vec<String> = cases.iter().map(|candidate| candidate.case.to_string()).collect();
         assert_eq!(ids, ["disk.knee/op=read/pattern=random/block=4K/engine=io_uring/cache=direct"]);
         let job: DiskTransfers = cases[0].parsed.read().expect("a job");
@@ -128,9 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_swept() {
-        let group = Group::default().with("block", vec![Value::Size(4096), Value::Size(65536)]);
-        assert_eq!(cases(&group).len(), 2);
-        let group = Group::default().with("read-share", vec![Value::Count(50)]);
-        assert!(cases(&group)[0].case.to_string().starts_with("disk.knee/op=mixed/read-share=50/"));
+        assert_eq!(cases("block=4K,64K").len(), 2);
+        assert!(cases("read-share=50")[0].case.to_string().starts_with("disk.knee/op=mixed/read-share=50/"));
     }
 }

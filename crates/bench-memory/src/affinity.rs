@@ -115,18 +115,14 @@ pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{group, machine, without_memory_on};
+    use crate::fixture::{machine, parse_group, without_memory_on};
     use crate::{Bandwidth, Block, MemoryLatency};
     use plimsoll_bench_api::Benchmark;
     use plimsoll_machine::fixture::Fixture;
     use plimsoll_model::sample::FailureCause;
 
-    fn asking(node: u64, size: u64) -> Group {
-        asking_pages(node, size, "4k")
-    }
-
-    fn asking_pages(node: u64, size: u64, pages: &str) -> Group {
-        group(&[("node", &[&node.to_string()]), ("size", &[&size.to_string()]), ("pages", &[pages])])
+    fn asking(node: u64, size: &str) -> Group {
+        parse_group(&format!("node={node}/size={size}/pages=4k"))
     }
 
     fn all() -> [&'static dyn Benchmark; 3] {
@@ -137,23 +133,23 @@ mod tests {
     fn a_node_that_is_not_there_or_has_no_memory_is_refused() {
         let mut machine = without_memory_on(2);
         for benchmark in all() {
-            let why = benchmark.cases(&machine, &asking(77, 64 << 20)).unwrap_err();
+            let why = benchmark.cases(&machine, &asking(77, "64M")).unwrap_err();
             let start = "node must be a NUMA node of this machine (0, 1, 2, 3): 77 is not";
             assert!(why.starts_with(start), "{why}");
-            let there = benchmark.cases(&machine, &asking(1, 64 << 20)).unwrap();
+            let there = benchmark.cases(&machine, &asking(1, "64M")).unwrap();
             assert!(!there.is_empty());
             for candidate in there {
                 assert_eq!(candidate.case.number("node"), Some(1), "{}", candidate.case);
                 assert!(candidate.feasible.is_ok(), "{candidate:?}");
             }
-            for candidate in benchmark.cases(&machine, &asking(2, 64 << 20)).unwrap() {
+            for candidate in benchmark.cases(&machine, &asking(2, "64M")).unwrap() {
                 let why = candidate.feasible.unwrap_err();
                 assert!(why.cause == FailureCause::NotHere, "{why}");
                 assert!(why.reason.starts_with("node 2 has no memory"), "{why}");
             }
         }
         machine.memory.nodes.clear();
-        assert!(MemoryLatency.cases(&machine, &asking(0, 64 << 20)).unwrap_err().contains("no NUMA nodes"));
+        assert!(MemoryLatency.cases(&machine, &asking(0, "64M")).unwrap_err().contains("no NUMA nodes"));
     }
 
     #[test]
@@ -165,7 +161,7 @@ mod tests {
         for benchmark in all() {
             let whys: Vec<bool> = [0, 1]
                 .into_iter()
-                .flat_map(|node| benchmark.cases(&machine, &asking(node, 1 << 30)).unwrap())
+                .flat_map(|node| benchmark.cases(&machine, &asking(node, "1G")).unwrap())
                 .filter(|candidate| candidate.case.threads() == 1)
                 .map(|candidate| match candidate.feasible {
                     Ok(()) => candidate.case.number("node") == Some(0),
@@ -187,7 +183,7 @@ mod tests {
         let mut machine = fixture.machine();
         machine.memory.nodes.iter_mut().for_each(|node| node.free_bytes = Some(0));
         let feasible = |node: u64, gib: u64| {
-            let group = asking_pages(node, gib << 30, "1g");
+            let group = parse_group(&format!("node={node}/size={gib}G/pages=1g"));
             MemoryLatency.cases(&machine, &group).unwrap().remove(0).feasible
         };
         assert_eq!(feasible(0, 7), Ok(()));

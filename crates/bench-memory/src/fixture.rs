@@ -6,7 +6,7 @@ use plimsoll_machine::Root;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::limit::LimitEvidence;
 
-pub(crate) use plimsoll_model::fixture::group;
+pub(crate) use plimsoll_model::fixture::{group, parse_group};
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;

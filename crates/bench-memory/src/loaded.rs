@@ -370,20 +370,20 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::fixture::{group, in_context, machine, this_machine};
+    use crate::fixture::{in_context, machine, parse_group, this_machine};
     use plimsoll_model::sample::FailureCause;
 
     #[test]
     fn one_case_has_all_steps_and_the_chase_is_that_of_memory_latency() {
         let machine = machine("firecracker-zen4");
-        let ids = |lists: &[(&str, &[&str])]| -> Vec<String> {
-            let candidates = LoadedLatency.cases(&machine, &group(lists)).unwrap();
+        let ids = |lists| -> Vec<String> {
+            let candidates = LoadedLatency.cases(&machine, &parse_group(lists)).unwrap();
             assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()));
             candidates.iter().map(|candidate| candidate.case.to_string()).collect()
         };
-        assert_eq!(ids(&[]), ["memory.loaded-latency/op=read/size=528M/pages=thp/threads=2"]);
+        assert_eq!(ids(""), ["memory.loaded-latency/op=read/size=528M/pages=thp/threads=2"]);
         assert!(usual_delays().len() >= 10);
-        let given = ids(&[("delay", &["0", "1us", "100ns", "1us"]), ("op", &["read", "read-write"])]);
+        let given = ids("delay=0,1us,100ns,1us/op=read,read-write");
         assert_eq!(given.len(), 2);
         assert!(given[0].contains("/delay=1us+100ns+0s/"), "{}", given[0]);
     }
@@ -403,30 +403,26 @@ mod tests {
     #[test]
     fn without_a_second_cpu_or_thread_there_is_no_load() {
         let mut machine = machine("firecracker-zen4");
-        let why = |machine: &Machine, threads: &[&str]| {
-            let lists = group(&[("threads", threads)]);
-            let candidates = LoadedLatency.cases(machine, &lists).unwrap();
-            candidates[0].feasible.clone().unwrap_err()
+        let feasible = |machine: &Machine, lists| {
+            LoadedLatency.cases(machine, &parse_group(lists)).unwrap().remove(0).feasible
         };
-        assert!(why(&machine, &["1"]).reason.contains("--threads must be at least 2"));
-        assert!(why(&machine, &["3"]).reason.contains("3 threads on 2 CPUs"));
+        let why = |machine: &Machine, lists| feasible(machine, lists).unwrap_err();
+        assert!(why(&machine, "threads=1").reason.contains("--threads must be at least 2"));
+        assert!(why(&machine, "threads=3").reason.contains("3 threads on 2 CPUs"));
         machine.cpu.allowed = "1".parse().unwrap();
-        let alone = why(&machine, &["2"]);
+        let alone = why(&machine, "threads=2");
         assert!(alone.cause == FailureCause::NotHere && alone.reason.contains("may use only '1'"), "{alone}");
-        let candidates = LoadedLatency.cases(&machine, &Group::default()).unwrap();
-        assert_eq!(candidates[0].feasible, Err(alone));
+        assert_eq!(feasible(&machine, ""), Err(alone));
         machine.cpu.allowed = "0-1".parse().unwrap();
         machine.memory.available_bytes = Some(512 << 20);
-        let usual = LoadedLatency.cases(&machine, &Group::default()).unwrap();
-        assert_eq!(usual[0].feasible, Ok(()), "a default fits");
-        let asked = LoadedLatency.cases(&machine, &group(&[("threads", &["2"]), ("size", &["1G"])])).unwrap();
-        let no_room = asked[0].feasible.clone().unwrap_err();
+        assert_eq!(feasible(&machine, ""), Ok(()), "a default fits");
+        let no_room = why(&machine, "threads=2/size=1G");
         assert_eq!(no_room.cause, FailureCause::Environment);
         assert!(no_room.reason.starts_with("needs 1 × "), "{no_room}");
-        let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
-        assert!(error(&[("op", &["triad"])]).contains("one of read, write, read-write"));
-        assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
-        assert!(error(&[("delay", &["soon"])]).starts_with("delay must be"));
+        let error = |lists| LoadedLatency.cases(&machine, &parse_group(lists)).unwrap_err();
+        assert!(error("op=triad").contains("one of read, write, read-write"));
+        assert!(error("threads=0").contains("between 1 and"));
+        assert!(error("delay=soon").starts_with("delay must be"));
     }
 
     #[test]

@@ -355,7 +355,7 @@ impl Prepared for NodePairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{group, in_context, machine, this_machine, without_memory_on};
+    use crate::fixture::{in_context, machine, parse_group, this_machine, without_memory_on};
     use plimsoll_model::sample::FailureCause;
 
     #[test]
@@ -386,8 +386,7 @@ mod tests {
         }
         let why = Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.clone().unwrap_err();
         assert!(why.cause == FailureCause::NotHere && why.reason.contains("1 have memory"), "{why}");
-        let wrong = group(&[("op", &["triad"])]);
-        assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("one of latency, read"));
+        assert!(Numa.cases(&machine, &parse_group("op=triad")).unwrap_err().contains("one of latency, read"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use super::fact::{LEVEL, MEMORY_NODES, THREAD_BYTES, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
-use crate::fixture::{GIB, KIB, MIB, group, in_context, machine, this_machine, without_memory_on};
+use crate::fixture::{GIB, KIB, MIB, group, in_context, machine, parse_group, this_machine, without_memory_on};
 use plimsoll_bench_api::buffer::{PAGES, record_pages, reserve};
 use plimsoll_bench_api::{Benchmark, Candidate, Parsed, PreparedCase};
 use plimsoll_machine::fixture::Fixture;
@@ -64,11 +64,8 @@ fn small_pages_are_measured_beside_huge_ones_where_they_matter() {
 fn several_chases_are_cases_of_their_own() {
     let machine = this_machine();
     let small = RequestedPages::small(&machine).word;
-    let chases = |counts: &[&str]| {
-        let lists = [("pages", &[small][..]), ("size", &["4K", "1M"]), ("chases", counts)];
-        MemoryLatency.cases(&machine, &group(&lists))
-    };
-    let found = chases(&["1", "10"]).unwrap();
+    let of = |chases: &str| parse_group(&format!("pages={small}/size=4K,1M/chases={chases}"));
+    let found = MemoryLatency.cases(&machine, &of("1,10")).unwrap();
     let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
     assert_eq!(ids[0], format!("memory.latency/size=4K/pages={small}"));
     assert_eq!(ids[3], format!("memory.latency/size=1M/pages={small}/chases=10"));
@@ -76,7 +73,8 @@ fn several_chases_are_cases_of_their_own() {
     assert_eq!(feasible, [true, false, true, true]);
     assert!(refused(&found)[0].reason.contains("at least 5K"));
     for wrong in ["0", "11"] {
-        assert!(chases(&[wrong]).unwrap_err().contains("between 1 and 10"));
+        let why = MemoryLatency.cases(&machine, &of(wrong)).unwrap_err();
+        assert!(why.contains("between 1 and 10"));
     }
     let mut prepared = prepared(&MemoryLatency, &found[3].case, &machine).unwrap();
     let sample = prepared.sample(SampleAmount::Seconds(0.01)).unwrap();
@@ -237,12 +235,9 @@ fn every_operation_is_measured_and_verified() {
 #[test]
 fn all_variants_are_listed_and_best_is_one_case() {
     let machine = this_machine();
-    let one = |variant| {
-        let group = group(&[("variant", &[variant]), ("threads", &["1"]), ("op", &["copy"])]);
-        Bandwidth.cases(&machine, &group).unwrap()
-    };
-    assert_eq!(one("best").len(), 1);
-    let all = one("all");
+    let of = |lists| Bandwidth.cases(&machine, &parse_group(lists)).unwrap();
+    assert_eq!(of("variant=best/threads=1/op=copy").len(), 1);
+    let all = of("variant=all/threads=1/op=copy");
     let available: Vec<String> = plimsoll_metal::stream::available(plimsoll_metal::stream::StreamOp::Copy)
         .map(|kernel| kernel.variant())
         .collect();
@@ -254,15 +249,14 @@ fn all_variants_are_listed_and_best_is_one_case() {
 #[test]
 fn a_sweep_is_every_power_of_two_to_eight_times_the_last_level_cache() {
     let machine = machine("firecracker-zen4");
-    let sizes = |benchmark: &dyn Benchmark, lists: &[(&str, &[&str])]| -> Vec<u64> {
-        let candidates = benchmark.cases(&machine, &group(lists)).unwrap();
+    let sizes = |benchmark: &dyn Benchmark, lists| -> Vec<u64> {
+        let candidates = benchmark.cases(&machine, &parse_group(lists)).unwrap();
         candidates.iter().filter_map(|candidate| candidate.case.number("size")).collect()
     };
     let wanted: Vec<u64> = (12..=28).map(|power| 1 << power).collect();
-    let [sweep, pages] = [("size", &["sweep"][..]), ("pages", &["4k"])];
-    assert_eq!(sizes(&MemoryLatency, &[sweep, pages]), wanted);
-    assert_eq!(sizes(&Bandwidth, &[sweep, pages, ("op", &["read"]), ("threads", &["1"])]), wanted);
-    let found = sizes(&MemoryLatency, &[("size", &["sweep", "5G", "8K"]), pages]);
+    assert_eq!(sizes(&MemoryLatency, "size=sweep/pages=4k"), wanted);
+    assert_eq!(sizes(&Bandwidth, "size=sweep/pages=4k/op=read/threads=1"), wanted);
+    let found = sizes(&MemoryLatency, "size=sweep,5G,8K/pages=4k");
     assert_eq!((found.len(), found.last()), (wanted.len() + 1, Some(&(5 * GIB))));
 }
 
@@ -277,8 +271,7 @@ fn a_shared_array_has_every_threads_part_in_it() {
         let size = prepared.verify().unwrap().achieved.get(&THREAD_BYTES).unwrap();
         assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
     }
-    let lists = [("layout", &["private", "shared"][..]), ("op", &["read"]), ("threads", &["2"])];
-    let ids = ids(&Bandwidth, &machine, &group(&lists));
+    let ids = ids(&Bandwidth, &machine, &parse_group("layout=private,shared/op=read/threads=2"));
     assert_eq!(ids.len(), 2);
     assert!(!ids[0].contains("layout") && ids[1].contains("/layout=shared/threads=2"), "{ids:?}");
 }
@@ -404,10 +397,8 @@ fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() {
 fn a_chase_stays_within_the_group_asked_for() {
     let machine = this_machine();
     let small = RequestedPages::small(&machine).word;
-    let groups = |texts: [&str; 2]| {
-        MemoryLatency.cases(&machine, &group(&[("group", &texts), ("pages", &[small]), ("size", &["4M"])]))
-    };
-    let found = groups(["256K", "1G"]).unwrap();
+    let of = |groups: &str| parse_group(&format!("group={groups}/pages={small}/size=4M"));
+    let found = MemoryLatency.cases(&machine, &of("256K,1G")).unwrap();
     let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
     assert_eq!(ids, ["", "/group=1G"].map(|rest| format!("memory.latency/size=4M/pages={small}{rest}")));
     for candidate in found {
@@ -416,7 +407,7 @@ fn a_chase_stays_within_the_group_asked_for() {
         prepared.verify().unwrap();
     }
     for wrong in ["0", "100", "5000"] {
-        let why = groups([wrong, "4K"]).unwrap_err();
+        let why = MemoryLatency.cases(&machine, &of(&format!("{wrong},4K"))).unwrap_err();
         assert!(why.starts_with("group must be a multiple of 4K"), "{why}");
     }
 }

@@ -162,43 +162,41 @@ fn alone() -> CannotMeasure {
 mod tests {
     use super::*;
     use plimsoll_machine::Root;
-    use plimsoll_model::case::Value;
+    use plimsoll_model::fixture::parse_group;
     use proptest::prelude::*;
 
-    fn ids(benchmark: &Mpi, group: &Group) -> Result<Vec<String>, String> {
+    fn ids(benchmark: &Mpi, lists: &str) -> Result<Vec<String>, String> {
         let machine = Machine::discover(&Root::at("/nonexistent"));
-        let cases = benchmark.cases(&machine, group)?;
+        let cases = benchmark.cases(&machine, &parse_group(lists))?;
         assert!(cases.iter().all(|c| c.feasible.is_err()));
         Ok(cases.iter().map(|c| c.case.to_string()).collect())
     }
 
     #[test]
     fn sizes_run_from_one_byte_to_four_mebibytes() {
-        let all = ids(&MPI_LATENCY, &Group::default()).unwrap();
+        let all = ids(&MPI_LATENCY, "").unwrap();
         assert_eq!(
             (all.len(), all[0].as_str(), all[22].as_str()),
             (23, "mpi.latency/message=1", "mpi.latency/message=4M")
         );
-        let sums = ids(&ALLREDUCE, &Group::default()).unwrap();
+        let sums = ids(&ALLREDUCE, "").unwrap();
         assert_eq!((sums.len(), sums[0].as_str()), (20, "mpi.allreduce/type=f64/message=8"));
-        assert_eq!(ids(&BARRIER, &Group::default()).unwrap(), ["mpi.barrier"]);
-        let single = Group::default().with("type", vec![Value::Word("f32".to_owned())]);
-        assert_eq!(ids(&ALLREDUCE, &single).unwrap()[0], "mpi.allreduce/type=f32/message=4");
+        assert_eq!(ids(&BARRIER, "").unwrap(), ["mpi.barrier"]);
+        assert_eq!(ids(&ALLREDUCE, "type=f32").unwrap()[0], "mpi.allreduce/type=f32/message=4");
     }
 
     #[test]
     fn other_types_are_refused() {
-        let group = Group::default().with("type", vec![Value::Word("f16".to_owned())]);
-        assert_eq!(ids(&ALLREDUCE, &group).unwrap_err(), "type must be f64 or f32: 'f16' is neither");
+        assert_eq!(ids(&ALLREDUCE, "type=f16").unwrap_err(), "type must be f64 or f32: 'f16' is neither");
     }
 
     proptest! {
         #[test]
         fn a_message_is_taken_if_it_is_in_range_and_holds_whole_numbers(bytes in 0..40_000_000_u64) {
-            let group = Group::default().with("message", vec![Value::Size(bytes)]);
+            let message = format!("message={bytes}");
             let in_range = (1..=MAX_MESSAGE_BYTES).contains(&bytes);
-            prop_assert_eq!(ids(&MPI_BANDWIDTH, &group).is_ok(), in_range);
-            prop_assert_eq!(ids(&ALLREDUCE, &group).is_ok(), in_range && bytes % 8 == 0);
+            prop_assert_eq!(ids(&MPI_BANDWIDTH, &message).is_ok(), in_range);
+            prop_assert_eq!(ids(&ALLREDUCE, &message).is_ok(), in_range && bytes % 8 == 0);
         }
     }
 }

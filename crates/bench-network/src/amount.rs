@@ -168,10 +168,9 @@ mod tests {
 
     #[test]
     fn two_amounts_and_a_scaling_of_nothing_are_refused() {
-        let one = || Group::default().with("count", vec![Value::Count(5)]);
-        let strong = vec![Value::Word("strong".to_owned())];
-        assert!(check(&one()).is_ok() && check(&one().with("scaling", strong.clone())).is_ok());
-        assert!(check(&one().with("volume", vec![Value::Size(5)])).is_err());
-        assert!(check(&Group::default().with("scaling", strong)).unwrap_err().contains("--count"));
+        let checked = |lists| check(&plimsoll_model::fixture::parse_group(lists));
+        assert!(checked("count=5").is_ok() && checked("count=5/scaling=strong").is_ok());
+        assert!(checked("count=5/volume=5").is_err());
+        assert!(checked("scaling=strong").unwrap_err().contains("--count"));
     }
 }

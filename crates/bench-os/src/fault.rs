@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_page_is_touched_and_faults() {
-        with_each_case(&PageFault, &Group::default(), &Default::default(), |case, mut touching| {
+        with_each_case(&PageFault, "", &Default::default(), |case, mut touching| {
             // Three passes over the region of ordinary pages: the first one's faults do not count.
             let passes = if case.word("op") == Some("thp") { 40 } else { 3 * 16_384 };
             let latency = touching.sample(SampleAmount::Work(passes)).unwrap().values[LATENCY_METRIC];

@@ -233,8 +233,7 @@ mod tests {
     fn each_operation_is_measured_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { dir: dir.path().to_owned(), ..Options::default() };
-        let two = Group::default().with("threads", vec![Value::Count(1), Value::Count(2)]);
-        let measured = with_each_case(&FileNames, &two, &options, |case, mut files| {
+        let measured = with_each_case(&FileNames, "threads=1,2", &options, |case, mut files| {
             let sample = files.sample(SampleAmount::Work(600)).unwrap();
             assert!(sample.values[RATE_METRIC] > 0.0, "{case}: {sample:?}");
             drop(files);

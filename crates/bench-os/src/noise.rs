@@ -239,8 +239,7 @@ mod tests {
     #[test]
     fn thresholds_out_of_range_are_refused() {
         let machine = Machine::discover(&Root::live());
-        let group = |ns| Group::default().with("threshold", vec![Value::Time(Duration::from_nanos(ns))]);
-        assert!(Noise.cases(&machine, &group(1)).is_err());
-        assert!(Noise.cases(&machine, &group(2_000_000_000)).is_err());
+        let cases = |lists| Noise.cases(&machine, &plimsoll_model::fixture::parse_group(lists));
+        assert!(cases("threshold=1ns").is_err() && cases("threshold=2s").is_err());
     }
 }

@@ -252,7 +252,7 @@ impl Drop for TurnLeader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::with_each_case;
+    use crate::fixture::{parse_group, with_each_case};
     use plimsoll_machine::Root;
     use plimsoll_machine::fixture::two_cores;
 
@@ -267,14 +267,13 @@ mod tests {
         assert_eq!(pair(&machine, SharedPart::Nothing), None);
         machine.cpu.allowed = "3".parse().unwrap();
         assert_eq!(Switch.cases(&machine, &Group::default()).unwrap().len(), 6, "only on one CPU");
-        let socket = Group::default().with("distance", vec![Value::Word("socket".to_owned())]);
-        let all = Switch.cases(&machine, &socket).unwrap();
+        let all = Switch.cases(&machine, &parse_group("distance=socket")).unwrap();
         assert!(all.iter().all(|one| one.feasible.as_ref().unwrap_err().reason.contains("two sockets")));
     }
 
     #[test]
     fn each_way_hands_over_and_leaves_nobody_behind() {
-        let measured = with_each_case(&Switch, &Group::default(), &Default::default(), |case, mut pair| {
+        let measured = with_each_case(&Switch, "", &Default::default(), |case, mut pair| {
             let latency = pair.sample(SampleAmount::Work(2000)).unwrap().values[LATENCY_METRIC];
             assert!((1e-7..1e-2).contains(&latency), "{case}: {latency}");
             let switches: f64 = pair.verify().unwrap().achieved.get(&SWITCH_SHARE).unwrap();

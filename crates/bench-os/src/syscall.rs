@@ -157,12 +157,12 @@ impl RepeatedOperation for Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::with_each_case;
+    use crate::fixture::{parse_group, with_each_case};
     use plimsoll_machine::Root;
 
     #[test]
     fn each_call_is_measured() {
-        let measured = with_each_case(&Syscall, &Group::default(), &Default::default(), |case, mut calls| {
+        let measured = with_each_case(&Syscall, "", &Default::default(), |case, mut calls| {
             let latency = calls.sample(SampleAmount::Work(1000)).unwrap().values[LATENCY_METRIC];
             assert!((1e-9..1e-4).contains(&latency), "{case}: {latency}");
             assert!(calls.verify().unwrap().achieved.names().contains(&"cpus"));
@@ -173,10 +173,10 @@ mod tests {
     #[test]
     fn operations_that_do_not_exist_are_refused_by_name() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
-        let group = |op: &str| Group::default().with("op", vec![Value::Word(op.to_owned())]);
-        let why = Syscall.cases(&machine, &group("getpid")).unwrap_err();
+        let cases = |lists| Syscall.cases(&machine, &parse_group(lists));
+        let why = cases("op=getpid").unwrap_err();
         assert!(why.contains("'getpid' is not") && why.contains("getppid"), "{why}");
-        assert_eq!(Syscall.cases(&machine, &group("all")).unwrap().len(), 5);
-        assert!(Syscall.cases(&machine, &Group::default().with("threads", vec![Value::Count(0)])).is_err());
+        assert_eq!(cases("op=all").unwrap().len(), 5);
+        assert!(cases("threads=0").is_err());
     }
 }

@@ -155,12 +155,12 @@ impl RepeatedOperation for Sleeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::with_each_case;
+    use crate::fixture::{parse_group, with_each_case};
     use plimsoll_machine::Root;
 
     #[test]
     fn a_sleeper_is_late_by_less_than_it_sleeps() {
-        let measured = with_each_case(&Wake, &Group::default(), &Default::default(), |_, mut sleeping| {
+        let measured = with_each_case(&Wake, "", &Default::default(), |_, mut sleeping| {
             let sample = sleeping.sample(SampleAmount::Work(20)).unwrap();
             assert!(sample.elapsed > 0.015, "it slept: {sample:?}");
             assert!((1e-8..0.5).contains(&sample.values[LATENCY_METRIC]), "{sample:?}");
@@ -171,10 +171,9 @@ mod tests {
     #[test]
     fn intervals_out_of_range_are_refused() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
-        let group = |us| Group::default().with("interval", vec![Value::Time(Duration::from_micros(us))]);
-        assert!(Wake.cases(&machine, &group(1)).is_err());
-        assert!(Wake.cases(&machine, &group(11_000_000)).is_err());
-        let case = Wake.cases(&machine, &group(10_000)).unwrap().remove(0).case;
+        let cases = |lists| Wake.cases(&machine, &parse_group(lists));
+        assert!(cases("interval=1us").is_err() && cases("interval=11s").is_err());
+        let case = cases("interval=10ms").unwrap().remove(0).case;
         assert!(crate::SUBSYSTEM.label(&case).contains("interval"), "{}", crate::SUBSYSTEM.label(&case));
     }
 }

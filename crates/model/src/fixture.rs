@@ -59,6 +59,15 @@ pub fn group(lists: &[(&str, &[&str])]) -> Group {
     })
 }
 
+/// Returns the group of a plan with `lists`, such as `op=read/block=4K,8K`; empty without any.
+pub fn parse_group(lists: &str) -> Group {
+    lists.split('/').filter(|list| !list.is_empty()).fold(Group::default(), |group, list| {
+        let (key, texts) = list.split_once('=').unwrap();
+        let key = Key::find(key).unwrap();
+        group.with(key.name, texts.split(',').map(|text| key.parse(text).unwrap()).collect())
+    })
+}
+
 /// Returns a measurement of case `id` with metric `name`: ten samples within 0.4 % of `value`.
 pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
     of_metric(id, metric(name, unit, value, 0.004))

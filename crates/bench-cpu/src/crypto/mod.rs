@@ -137,44 +137,43 @@ impl Prepared for CryptoTeam {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{group, here, prepared};
+    use crate::fixture::{here, parse_group, prepared};
     use plimsoll_machine::Root;
-    fn ids(lists: &[(&str, &[&str])]) -> Result<Vec<String>, String> {
+    fn ids(lists: &str) -> Result<Vec<String>, String> {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
         machine.cpu.allowed = "0-3".parse().unwrap();
-        let candidates = Crypto.cases(&machine, &group(lists))?;
+        let candidates = Crypto.cases(&machine, &parse_group(lists))?;
         Ok(candidates.iter().map(|candidate| candidate.case.to_string()).collect())
     }
 
     #[test]
     fn cases_are_each_operation_on_one_cpu_and_on_all() {
-        let all = ids(&[]).unwrap();
+        let all = ids("").unwrap();
         assert_eq!(all.len(), 4 * 2);
         assert_eq!(all[0], "cpu.crypto/op=aes-128-gcm/block=16K/threads=1");
         assert_eq!(all[7], "cpu.crypto/op=chacha20-poly1305/block=16K/threads=4");
-        let one = [("op", &["sha256"][..]), ("affinity", &["1"]), ("threads", &["1"])];
-        let some = ids(&[&one[..], &[("block", &["64", "8K"])]].concat()).unwrap();
+        let some = ids("op=sha256/affinity=1/threads=1/block=64,8K").unwrap();
         let wanted = |block| format!("cpu.crypto/op=sha256/block={block}/affinity=1/threads=1");
         assert_eq!(some, ["64", "8K"].map(wanted));
     }
 
     #[test]
     fn wrong_values_are_refused_in_one_line_with_what_is_right() {
-        let error = |lists: &[(&str, &[&str])]| ids(lists).unwrap_err();
-        assert!(error(&[("op", &["md5"])]).starts_with("op must be one of aes-128-gcm"));
-        assert_eq!(error(&[("block", &["0"])]), "block must be between 1 and 64M bytes: 0 is not");
-        assert_eq!(ids(&[("op", &["all"]), ("threads", &["1"])]).unwrap().len(), CryptoOp::ALL.len());
-        assert!(error(&[("block", &["1G"])]).contains("must be between 1 and 64M"));
-        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("must be one size"));
-        assert!(error(&[("threads", &["0"])]).starts_with("threads must be"));
+        let error = |lists| ids(lists).unwrap_err();
+        assert!(error("op=md5").starts_with("op must be one of aes-128-gcm"));
+        assert_eq!(error("block=0"), "block must be between 1 and 64M bytes: 0 is not");
+        assert_eq!(ids("op=all/threads=1").unwrap().len(), CryptoOp::ALL.len());
+        assert!(error("block=1G").contains("must be between 1 and 64M"));
+        assert!(error("block=4K@60+64K@40").contains("must be one size"));
+        assert!(error("threads=0").starts_with("threads must be"));
     }
 
     #[test]
     fn every_operation_is_sampled_and_verified_on_one_thread_and_on_more_than_there_are_cpus() {
         let machine = here();
-        let more = (machine.cpu.allowed.len() + 1).to_string();
-        let lists = [("block", &["1", "100", "16K"][..]), ("threads", &["1", &more])];
-        for candidate in Crypto.cases(&machine, &group(&lists)).unwrap() {
+        let more = machine.cpu.allowed.len() + 1;
+        let lists = format!("block=1,100,16K/threads=1,{more}");
+        for candidate in Crypto.cases(&machine, &parse_group(&lists)).unwrap() {
             let mut running = prepared(&Crypto, &candidate, &machine);
             let sample = (0..200).find_map(|_| running.sample(SampleAmount::Seconds(0.002)).ok()).unwrap();
             assert!(sample.values[THROUGHPUT_METRIC] > 1e4, "{}: {sample:?}", candidate.case);
@@ -185,7 +184,7 @@ mod tests {
             let wanted = Some(means.map_or(NO_INSTRUCTIONS, |means| means.name));
             assert_eq!(facts.achieved.get(&INSTRUCTIONS).as_deref(), wanted);
             let crowded = facts.warnings.iter().any(|warning| warning.code() == "more-threads-than-cpus");
-            assert_eq!(crowded, candidate.case.threads().to_string() == more);
+            assert_eq!(crowded, candidate.case.threads() == more);
         }
     }
 }

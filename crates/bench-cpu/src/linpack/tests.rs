@@ -2,7 +2,7 @@ use plimsoll_metal::gemm::{self, CoreCaches};
 
 use super::*;
 use crate::dense::matrix::THRESHOLD;
-use crate::fixture::{group, here, prepared};
+use crate::fixture::{group, here, parse_group, prepared};
 use plimsoll_model::sample::FailureCause;
 
 #[test]
@@ -19,8 +19,8 @@ fn all_threads_solve_a_system_that_fits_unless_told_otherwise() {
 
 #[test]
 fn lists_multiply() {
-    let lists = [("n", &["100", "200"][..]), ("nb", &["24", "48"]), ("threads", &["1", "2"])];
-    assert_eq!(Linpack.cases(&here(), &group(&lists)).unwrap().len(), 8);
+    let lists = parse_group("n=100,200/nb=24,48/threads=1,2");
+    assert_eq!(Linpack.cases(&here(), &lists).unwrap().len(), 8);
 }
 
 #[test]
@@ -43,10 +43,8 @@ fn a_matrix_beyond_memory_is_refused_with_the_sum() {
 #[test]
 fn every_instruction_set_here_solves_and_is_judged() {
     let machine = here();
-    let more = (machine.cpu.allowed.len() + 1).to_string();
-    let lists = [("n", &["1", "130"][..]), ("nb", &["40"]), ("threads", &["1", &more]), ("isa", &["all"])];
-    let group = group(&lists);
-    let candidates = Linpack.cases(&machine, &group).unwrap();
+    let lists = format!("n=1,130/nb=40/threads=1,{}/isa=all", machine.cpu.allowed.len() + 1);
+    let candidates = Linpack.cases(&machine, &parse_group(&lists)).unwrap();
     assert_eq!(candidates.len(), 4 * gemm::isas().filter(|isa| isa.available().is_ok()).count());
     for candidate in candidates {
         let case = &candidate.case;

@@ -234,36 +234,30 @@ mod tests {
 
     use super::super::fact::CPUS;
     use super::*;
-    use crate::fixture::{group, here, prepared};
-    use plimsoll_model::case::Value;
+    use crate::fixture::{group, here, parse_group, prepared};
     use plimsoll_model::sample::FailureCause;
 
-    fn ids(lists: &[(&str, &[&str])]) -> Vec<String> {
-        Peak.cases(&here(), &group(lists)).unwrap().iter().map(|c| c.case.id().to_string()).collect()
+    fn ids(lists: &str) -> Vec<String> {
+        Peak.cases(&here(), &parse_group(lists)).unwrap().iter().map(|c| c.case.id().to_string()).collect()
     }
 
     #[test]
     fn cases_are_the_product_of_the_lists_and_name_the_instruction_set() {
-        let lists = [("type", &["f64"][..]), ("threads", &["1", "3"])];
         let best = Isa::best();
         let wanted = [1, 3].map(|n| format!("cpu.peak/op=fma/type=f64/isa={best}/threads={n}"));
-        assert_eq!(ids(&lists), wanted);
-        let twice = [("isa", &["best", best.name()][..]), ("threads", &["1"])];
-        assert_eq!(ids(&twice).len(), 2, "one for each type");
+        assert_eq!(ids("type=f64/threads=1,3"), wanted);
+        assert_eq!(ids(&format!("isa=best,{best}/threads=1")).len(), 2, "one for each type");
     }
 
     #[test]
     fn a_fixed_amount_is_divided_or_not_and_stands_in_the_id() {
         let machine = here();
         let first = machine.cpu.allowed.first().unwrap();
-        let first_text = first.to_string();
         for (scaling, each) in [("weak", 1_000_000_007_u64), ("strong", 500_000_004)] {
-            let (work, place) = (["1000000007"], [first_text.as_str()]);
-            let all = [("type", &["f64"][..]), ("threads", &["2"]), ("work", &work), ("scaling", &[scaling])];
-            let fixed = group(&[&all[..], &[("affinity", &place)]].concat());
+            let end = format!("affinity={first}/threads=2/work=1000000007/scaling={scaling}");
+            let fixed = parse_group(&format!("type=f64/{end}"));
             let candidate = Peak.cases(&machine, &fixed).unwrap().remove(0);
             let case = &candidate.case;
-            let end = format!("affinity={first}/threads=2/work=1000000007/scaling={scaling}");
             assert!(case.id().as_str().ends_with(&end), "{case}");
             assert_eq!(Peak.metrics(case)[1].name, "time");
             let mut running = prepared(&Peak, &candidate, &machine);
@@ -288,8 +282,7 @@ mod tests {
             return;
         }
         let machine = here();
-        let lists = [("type", &["f64"][..]), ("chains", &["1", "3"]), ("width", &["128"])];
-        let candidates = Peak.cases(&machine, &group(&lists)).unwrap();
+        let candidates = Peak.cases(&machine, &parse_group("type=f64/chains=1,3/width=128")).unwrap();
         let ids: Vec<String> = candidates.iter().map(|c| c.case.id().to_string()).collect();
         assert!(ids[0].ends_with("/width=128/chains=1/threads=1"), "{ids:?}");
         assert!(ids[1].ends_with("/width=128/chains=3/threads=1"), "{ids:?}");
@@ -305,17 +298,13 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_in_one_line_with_the_choices() {
-        let error = |key: &str, value| {
-            let group = Group::default().with(key, vec![value]);
-            Peak.cases(&here(), &group).unwrap_err()
-        };
-        let word = |word: &str| Value::Word(word.to_owned());
+        let error = |key, text| Peak.cases(&here(), &group(&[(key, &[text])])).unwrap_err();
         let wanted = "op must be one of fma, add, mul, mix, dot, div, sqrt or crc32c: 'cbrt' is not";
-        assert_eq!(error("op", word("cbrt")), wanted);
-        assert!(error("type", word("f8\n")).starts_with("type must be one of"));
-        assert!(!error("isa", word("a\u{1b}[31m\nb")).contains(['\n', '\u{1b}']));
-        for count in [0, 1 << 40] {
-            let error = error("threads", Value::Count(count));
+        assert_eq!(error("op", "cbrt"), wanted);
+        assert!(error("type", "f8\n").starts_with("type must be one of"));
+        assert!(!error("isa", "a\u{1b}[31m\nb").contains(['\n', '\u{1b}']));
+        for count in ["0", "1099511627776"] {
+            let error = error("threads", count);
             assert!(error.starts_with("threads must be"), "{error}");
         }
     }
@@ -342,12 +331,9 @@ mod tests {
     fn every_kernel_here_is_sampled_and_verified() {
         let machine = here();
         let more = machine.cpu.allowed.len() as u64 + 1;
-        let all = &["all"][..];
-        let lists = [("isa", all), ("op", all), ("type", all), ("threads", &["1"])];
-        let mut candidates = Peak.cases(&machine, &group(&lists)).unwrap();
-        let crowd = more.to_string();
-        let lists = [("isa", all), ("threads", &[&crowd])];
-        candidates.extend(Peak.cases(&machine, &group(&lists)).unwrap());
+        let of = |lists: &str| Peak.cases(&machine, &parse_group(lists)).unwrap();
+        let mut candidates = of("isa=all/op=all/type=all/threads=1");
+        candidates.extend(of(&format!("isa=all/threads={more}")));
         let feasible: Vec<_> = candidates.iter().filter(|c| c.feasible.is_ok()).collect();
         assert!(feasible.len() >= 4);
         for candidate in feasible {

@@ -6,6 +6,7 @@ use crate::storage::Filled;
 use plimsoll_bench_api::{Options, Prepared, WorkerCache};
 use plimsoll_machine::fixture::mounted;
 use plimsoll_machine::{Root, Storage};
+use plimsoll_model::fixture::parse_group;
 use plimsoll_model::sample::{FailureCause, Sample, SampleAmount};
 use plimsoll_model::warning::Note;
 
@@ -15,25 +16,9 @@ fn machine() -> Machine {
     machine
 }
 
-fn ids(group: &Group) -> Vec<String> {
-    let candidates = DiskIo.cases(&machine(), group).expect("cases");
+fn ids(lists: &str) -> Vec<String> {
+    let candidates = DiskIo.cases(&machine(), &parse_group(lists)).expect("cases");
     candidates.iter().map(|candidate| candidate.case.to_string()).collect()
-}
-
-fn sizes(values: &[u64]) -> Vec<Value> {
-    values.iter().map(|value| Value::Size(*value)).collect()
-}
-
-/// Returns the group of lists that have one value each, written as in the id of a case.
-fn group(lists: &str) -> Group {
-    lists.split('/').fold(Group::default(), |group, list| {
-        let (key, value) = list.split_once('=').unwrap();
-        group.with(key, vec![plimsoll_model::case::Key::find(key).unwrap().parse(value).unwrap()])
-    })
-}
-
-fn words(values: &[&str]) -> Vec<Value> {
-    values.iter().map(|word| Value::Word((*word).to_owned())).collect()
 }
 
 #[test]
@@ -45,53 +30,33 @@ fn the_default_cases_are_latency_rate_and_two_throughputs() {
         "read/pattern=sequential/block=1M/depth=8",
         "write/pattern=sequential/block=1M/depth=8",
     ];
-    assert_eq!(ids(&Group::default()), expected.map(|queue| format!("disk.io/op={queue}/{tail}")));
+    assert_eq!(ids(""), expected.map(|queue| format!("disk.io/op={queue}/{tail}")));
 }
 
 #[test]
 fn typed_lists_replace_the_defaults_and_no_case_comes_twice() {
-    let group = group("op=write/pattern=random/depth=1/engine=psync/size=1M");
-    let group = group.with("block", sizes(&[4096, 8192]));
+    let typed = ids("op=write/pattern=random/block=4096,8192/depth=1/engine=psync/size=1M");
     let tail = "depth=1/size=1M/threads=1/engine=psync/cache=direct";
     let id = |block| format!("disk.io/op=write/pattern=random/block={block}/{tail}");
-    assert_eq!(ids(&group), ["4K", "8K"].map(id));
-    assert_eq!(ids(&Group::default().with("block", sizes(&[8192]))).len(), 4);
-    assert_eq!(ids(&Group::default().with("pattern", words(&["random"]))).len(), 4);
-    assert_eq!(ids(&Group::default().with("depth", vec![Value::Count(1)])).len(), 3);
+    assert_eq!(typed, ["4K", "8K"].map(id));
+    assert_eq!(["block=8192", "pattern=random", "depth=1"].map(|lists| ids(lists).len()), [4, 4, 3]);
 }
 
 #[test]
 fn what_no_machine_can_measure_is_told_by_parameter() {
-    let count = |n| vec![Value::Count(n)];
-    let wrong = [
-        ("op", words(&["rewrite"])),
-        ("cache", words(&["none"])),
-        ("block", sizes(&[0])),
-        ("block", sizes(&[2 << 30])),
-        ("depth", count(0)),
-        ("depth", count(1025)),
-        ("threads", count(129)),
-        ("rate", vec![Value::Rate(1e10)]),
-        ("rate", vec![Value::Rate(0.999)]),
-        ("volume", sizes(&[0])),
-        ("size", sizes(&[512])),
-    ];
-    let refused = |group: &Group, key: &str, values| {
-        let error = DiskIo.cases(&machine(), &group.clone().with(key, values)).expect_err(key);
+    let wrong = "op=rewrite cache=none block=0 block=2G depth=0 depth=1025 threads=129 rate=1e10 rate=0.999 \
+                 volume=0 size=512 op=read/read-share=101 op=read/sync=often";
+    let refused = |lists: &str| DiskIo.cases(&machine(), &parse_group(lists)).expect_err(lists);
+    for lists in wrong.split(' ') {
+        let error = refused(lists);
+        let (key, _) = lists.trim_start_matches("op=read/").split_once('=').unwrap();
         let name = error.trim_start_matches("--").strip_prefix(key);
         assert!(name.is_some_and(|rest| rest.starts_with([' ', '-'])), "{error}");
         assert_eq!(error.lines().count(), 1);
-    };
-    for (key, values) in wrong {
-        refused(&Group::default(), key, values);
     }
-    let reads = Group::default().with("op", words(&["read"]));
-    refused(&reads, "read-share", count(101));
-    refused(&reads, "sync", words(&["often"]));
-    let unused = DiskIo.cases(&machine(), &reads.with("read-share", count(50))).expect_err("of no use");
+    let unused = refused("op=read/read-share=50");
     assert!(unused.starts_with("--read-share requires --op mixed"), "{unused}");
-    let group = Group::default().with("block", sizes(&[1 << 30])).with("depth", count(8));
-    assert!(DiskIo.cases(&machine(), &group).expect_err("8 GiB of buffers").contains("buffers"));
+    assert!(refused("block=1G/depth=8").contains("buffers"), "8 GiB of buffers");
 }
 
 #[test]
@@ -116,25 +81,24 @@ fn the_headline_follows_block_and_depth() {
 
 #[test]
 fn what_is_not_typed_follows_from_what_is() {
-    let one = |key: &str, values: Vec<Value>| ids(&Group::default().with(key, values)).remove(0);
+    let one = |lists: &str| ids(lists).remove(0);
     // Blocks below a sector cannot bypass the page cache.
-    assert!(one("block", sizes(&[1])).ends_with("engine=io_uring/cache=buffered"));
-    assert!(one("block", sizes(&[1000])).ends_with("cache=buffered"));
-    assert!(one("engine", words(&["mmap"])).contains("/depth=1/threads=1/engine=mmap/cache=buffered"));
-    assert!(one("engine", words(&["psync"])).contains("/depth=1/threads=1/engine=psync/cache=direct"));
-    assert!(one("op", words(&["append"])).contains("op=append/pattern=sequential"));
+    assert!(one("block=1").ends_with("engine=io_uring/cache=buffered"));
+    assert!(one("block=1000").ends_with("cache=buffered"));
+    assert!(one("engine=mmap").contains("/depth=1/threads=1/engine=mmap/cache=buffered"));
+    assert!(one("engine=psync").contains("/depth=1/threads=1/engine=psync/cache=direct"));
+    assert!(one("op=append").contains("op=append/pattern=sequential"));
     // The default depth would need 32 GiB of buffers.
-    let large = ids(&Group::default().with("block", sizes(&[1 << 30])));
+    let large = ids("block=1G");
     assert!(large.iter().any(|id| id.contains("/block=1G/depth=4/")), "{large:?}");
     assert!(!large.iter().any(|id| id.contains("/depth=32/")), "{large:?}");
-    let mixed = one("read-share", vec![Value::Count(90)]);
+    let mixed = one("read-share=90");
     assert!(mixed.contains("op=mixed/read-share=90/pattern=random"), "{mixed}");
-    assert!(one("op", words(&["mixed"])).contains("op=mixed/read-share=70/"));
+    assert!(one("op=mixed").contains("op=mixed/read-share=70/"));
     // Meaningless parameters are not part of a case.
-    assert!(!one("sync", words(&["none"])).contains("sync"), "a read");
-    let write = Group::default().with("op", words(&["write"]));
+    assert!(!one("sync=none").contains("sync"), "a read");
     for (typed, id) in [("none", None), ("each", Some("sync=each")), ("every 32", Some("sync=every:32"))] {
-        let id_of = ids(&write.clone().with("sync", words(&[typed]))).remove(0);
+        let id_of = one(&format!("op=write/sync={typed}"));
         assert_eq!(id_of.split('/').find(|part| part.starts_with("sync")), id, "{id_of}");
     }
 }
@@ -157,8 +121,14 @@ fn what_cannot_go_together_is_refused() {
         ("block=8/cache=direct", "multiple"),
         ("engine=mmap/op=append", "append is not supported with"),
         ("engine=io_uring+iopoll/cache=buffered", "requires --cache direct"),
+        ("layout=shared/op=append", "--layout shared requires --op"),
+        ("layout=shared/verify=on", "--verify and --layout shared are mutually exclusive"),
+        ("layout=mine", "layout must be one of private, shared"),
+        ("pattern=sequential-each/op=read", "--pattern sequential-each requires --op mixed"),
+        ("align=1000/pattern=random", "--align must be a multiple of 1 MiB"),
+        ("align=8K/block=4K/pattern=sequential", "--align requires --pattern random"),
     ] {
-        let refused = DiskIo.cases(&machine(), &group(lists)).expect_err(lists);
+        let refused = DiskIo.cases(&machine(), &parse_group(lists)).expect_err(lists);
         assert!(refused.contains(why), "{refused}");
     }
 }
@@ -167,8 +137,7 @@ fn what_cannot_go_together_is_refused() {
 fn in_memory_direct_cases_are_skipped_and_buffered_ones_are_not() {
     let mut machine = machine();
     machine.storage = Some(Storage { file_system: Some(mounted("tmpfs")), ..Storage::default() });
-    let group = Group::default().with("cache", words(&["direct", "buffered"]));
-    for candidate in DiskIo.cases(&machine, &group).expect("cases") {
+    for candidate in DiskIo.cases(&machine, &parse_group("cache=direct,buffered")).expect("cases") {
         match candidate.feasible {
             Err(why) => {
                 let said = (candidate.case.word("cache"), why.cause);
@@ -213,13 +182,8 @@ fn every_combination_measures_verifies_and_leaves_nothing() {
     {
         for (engine, cache) in [("io_uring", "direct"), ("psync", "direct"), ("io_uring", "buffered")] {
             let case = case(op, pattern, engine, cache);
-            let mut prepared = match bench.prepare(&case) {
-                Ok(prepared) => prepared,
-                Err(why) => {
-                    assert_eq!(why.cause, FailureCause::NotHere, "{case}: {why}");
-                    continue;
-                }
-            };
+            let not_here = |why: CannotMeasure| assert_eq!(why.cause, FailureCause::NotHere, "{case}: {why}");
+            let Ok(mut prepared) = bench.prepare(&case).map_err(not_here) else { continue };
             let sample = prepared.sample(SampleAmount::Work(100)).expect("sample");
             let value = |name: &str| sample.values.get(name).copied().unwrap_or(f64::NAN);
             assert!((value("throughput") / value("rate") / 4096.0 - 1.0).abs() < 1e-9);
@@ -398,30 +362,17 @@ fn a_search_ends_where_the_engine_does() {
         |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("depth 1 instead of 8: psync");
     assert!(facts.warnings.iter().any(reported), "{:?}", facts.warnings);
 
-    let target = Group::default().with("latency-target", words(&["p99=2ms"]));
-    assert!(ids(&target)[0].contains("/depth=256/"));
-    assert!(ids(&target.with("engine", words(&["psync"])))[0].contains("/depth=1/"));
+    assert!(ids("latency-target=p99=2ms")[0].contains("/depth=256/"));
+    assert!(ids("latency-target=p99=2ms/engine=psync")[0].contains("/depth=1/"));
 }
 
 #[test]
-fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
-    let of = |lists: &str| DiskIo.cases(&machine(), &group(lists));
-    let id = |lists| of(lists).unwrap()[0].case.to_string();
+fn what_job_files_ask_for_is_a_case() {
+    let id = |lists| ids(lists).remove(0);
     assert!(id("layout=shared/threads=4").contains("/threads=4/layout=shared/"));
     assert!(!id("layout=private/threads=4").contains("layout"));
     assert!(id("op=write/sync=fsync 8").ends_with("/sync=fsync:8"));
     assert!(id("op=write/sync=o_sync").ends_with("/sync=o_sync"));
     assert!(id("cache=cold").contains("/cache=cold"));
     assert!(id("block=512@1+4K@1/align=4K/pattern=random").contains("/align=4K/"));
-    for (lists, why) in [
-        ("layout=shared/op=append", "--layout shared requires --op"),
-        ("layout=shared/verify=on", "--verify and --layout shared are mutually exclusive"),
-        ("layout=mine", "layout must be one of private, shared"),
-        ("pattern=sequential-each/op=read", "--pattern sequential-each requires --op mixed"),
-        ("align=1000/pattern=random", "--align must be a multiple of 1 MiB"),
-        ("align=8K/block=4K/pattern=sequential", "--align requires --pattern random"),
-    ] {
-        let reported = of(lists).expect_err(why);
-        assert!(reported.contains(why), "{reported}");
-    }
 }

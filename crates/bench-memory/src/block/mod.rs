@@ -267,7 +267,7 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<FixedBloc
 mod tests {
     use super::super::fact::{DRAW_SECONDS_PER_BLOCK, LEVEL, VARIANT};
     use super::*;
-    use crate::fixture::{MIB, group, in_context, machine, this_machine};
+    use crate::fixture::{MIB, in_context, machine, parse_group, this_machine};
     use plimsoll_model::sample::{FailureCause, SampleAmount};
 
     impl BlockJob {
@@ -284,11 +284,11 @@ mod tests {
         }
     }
 
-    fn cases(lists: &[(&str, &[&str])]) -> Result<Vec<Candidate>, String> {
-        Block.cases(&machine("firecracker-zen4"), &group(lists))
+    fn cases(lists: &str) -> Result<Vec<Candidate>, String> {
+        Block.cases(&machine("firecracker-zen4"), &parse_group(lists))
     }
 
-    fn ids(lists: &[(&str, &[&str])]) -> Vec<String> {
+    fn ids(lists: &str) -> Vec<String> {
         cases(lists).unwrap().iter().map(|candidate| candidate.case.to_string()).collect()
     }
 
@@ -299,49 +299,43 @@ mod tests {
 
     #[test]
     fn a_region_has_no_more_large_blocks_than_a_thread_works_on() {
-        let size = |scaling: &str| {
-            let of = [("op", &["read-write"][..]), ("block", &["80M"]), ("threads", &["8"])];
-            ids(&[of[0], of[1], of[2], ("volume", &["1280M"]), ("scaling", &[scaling])])[0].clone()
-        };
+        let lists = "op=read-write/block=80M/threads=8/volume=1280M/scaling=";
+        let size = |scaling: &str| ids(&format!("{lists}{scaling}")).remove(0);
         assert!(size("strong").contains("size=160M"), "a block each: {}", size("strong"));
         assert!(size("weak").contains("size=640M"), "eight each: {}", size("weak"));
     }
 
     #[test]
     fn left_out_every_operation_and_order_is_measured_in_memory() {
-        let all = ids(&[]);
+        let all = ids("");
         assert_eq!(all.len(), 3 * 2 * 3 * 2);
         assert_eq!(all[0], "memory.block/op=read/pattern=sequential/block=8/size=132M/pages=thp/threads=1");
         let last = "memory.block/op=read-write/pattern=random/block=8M/size=136M/pages=thp/threads=2";
         assert_eq!(all[35], last);
-        let large = ids(&[("block", &["80M"]), ("op", &["read-write"]), ("threads", &["2"])]);
+        let large = ids("block=80M/op=read-write/threads=2");
         assert!(large[0].contains("size=640M"), "room for four blocks in each half: {}", large[0]);
     }
 
     #[test]
     fn published_experiments_are_command_lines() {
-        let blocks = ["1", "8", "1K", "8K", "1M", "8M", "10M", "80M"];
-        let threads = ["1", "2", "4", "8"];
-        let fixed = [("volume", &["100G"][..]), ("scaling", &["strong"]), ("size", &["1G"])];
-        let all = ids(&[&fixed[..], &[("block", &blocks), ("threads", &threads)]].concat());
-        assert_eq!(all.len(), 3 * 2 * blocks.len() * threads.len());
+        let blocks = "block=1,8,1K,8K,1M,8M,10M,80M";
+        let all = ids(&format!("volume=100G/scaling=strong/size=1G/{blocks}/threads=1,2,4,8"));
+        assert_eq!(all.len(), 3 * 2 * 8 * 4);
         let end = "block=1/size=1G/pages=thp/threads=1/volume=100G/scaling=strong";
         assert!(all[0].ends_with(end), "{}", all[0]);
-        let counted =
-            ids(&[("block", &["1"]), ("count", &["1e8"]), ("threads", &["4"]), ("op", &["read-write"])]);
+        let counted = ids("block=1/count=1e8/threads=4/op=read-write");
         assert!(counted[0].ends_with("threads=4/count=100000000"), "{}", counted[0]);
-        let both = ids(&[("volume", &["1G"]), ("scaling", &["weak", "strong"]), ("block", &["8"])]);
+        let both = ids("volume=1G/scaling=weak,strong/block=8");
         assert_eq!(both.len(), 3 * 2 * 2 * 2);
     }
 
     #[test]
     fn a_kernel_stands_with_the_operations_and_blocks_that_it_has() {
-        let one = [("pattern", &["sequential"][..]), ("block", &["8", "8K"]), ("threads", &["1"])];
-        let of = |variants| ids(&[one[0], one[1], one[2], ("variant", variants)]);
+        let of = |variants| ids(&format!("pattern=sequential/block=8,8K/threads=1/variant={variants}"));
         let memcpy = "memory.block/op=read-write/pattern=sequential/block=8K/size=264M/variant=memcpy/pages=thp/threads=1";
-        assert_eq!(of(&["memcpy"]), [memcpy]);
-        assert_eq!(of(&["best", "memset"]).len(), 6 + 1);
-        let all = of(&["all"]);
+        assert_eq!(of("memcpy"), [memcpy]);
+        assert_eq!(of("best,memset").len(), 6 + 1);
+        let all = of("all");
         for kernel in ["memcpy", "memset", "scalar"] {
             assert!(all.iter().any(|id| id.contains(&format!("/variant={kernel}/"))), "{kernel}: {all:?}");
         }
@@ -350,43 +344,42 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named_with_what_is_right() {
-        let error = |lists: &[(&str, &[&str])]| cases(lists).unwrap_err();
-        assert!(error(&[("op", &["copy"])]).contains("one of read, write, read-write"));
-        assert!(error(&[("pattern", &["zigzag"])]).contains("one of sequential, random"));
-        assert!(error(&[("block", &["3"])]).ends_with("1, 2, 4, 8 or a multiple of 64: 3 is not"));
-        assert!(error(&[("block", &["100"])]).contains("a multiple of 64"));
-        assert!(error(&[("block", &["4K@60+64K@40"])]).contains("the mix 4K@60+64K@40 is not supported"));
-        assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
-        assert!(error(&[("variant", &["memcopy"])]).ends_with("did you mean 'memcpy'?"));
-        assert!(error(&[("variant", &["memcpy"]), ("op", &["read"])]).starts_with("variant must be best"));
-        assert!(error(&[("pages", &["5k"])]).starts_with("pages must be"));
-        let room = error(&[("block", &["8M"]), ("size", &["4M"]), ("op", &["read"])]);
+        let error = |lists| cases(lists).unwrap_err();
+        assert!(error("op=copy").contains("one of read, write, read-write"));
+        assert!(error("pattern=zigzag").contains("one of sequential, random"));
+        assert!(error("block=3").ends_with("1, 2, 4, 8 or a multiple of 64: 3 is not"));
+        assert!(error("block=100").contains("a multiple of 64"));
+        assert!(error("block=4K@60+64K@40").contains("the mix 4K@60+64K@40 is not supported"));
+        assert!(error("threads=0").contains("between 1 and"));
+        assert!(error("variant=memcopy").ends_with("did you mean 'memcpy'?"));
+        assert!(error("variant=memcpy/op=read").starts_with("variant must be best"));
+        assert!(error("pages=5k").starts_with("pages must be"));
+        let room = error("block=8M/size=4M/op=read");
         assert_eq!(room, "block must be at most --size 4M: 8M is not");
-        let room = error(&[("block", &["8M"]), ("size", &["8M"]), ("op", &["read-write"])]);
+        let room = error("block=8M/size=8M/op=read-write");
         assert!(room.contains("half of --size 8M") && room.ends_with("at least 16M"), "{room}");
     }
 
     #[test]
     fn amounts_must_be_something_to_divide() {
-        let one: &[(&str, &[&str])] = &[("block", &["8K"]), ("op", &["read-write"]), ("threads", &["2"])];
-        let error = |more: &[(&str, &[&str])]| cases(&[one, more].concat()).unwrap_err();
-        assert!(error(&[("volume", &["0"])]).starts_with("volume must be at least 16K"));
-        assert!(error(&[("volume", &["16383"])]).starts_with("volume must be at least 16K"));
-        let strong = |amount| error(&[amount, ("scaling", &["strong"])]);
-        assert!(strong(("volume", &["16K"])).starts_with("volume must be at least 32K"));
-        assert!(strong(("count", &["1"])).starts_with("count must be at least 2"));
-        assert!(error(&[("count", &["0"])]).starts_with("count must be at least 1, a block for each thread"));
-        assert!(error(&[("volume", &["1G"]), ("count", &["9"])]).contains("mutually exclusive"));
-        assert!(error(&[("scaling", &["strong"])]).contains("requires --volume or --count"));
-        assert!(error(&[("volume", &["1G"]), ("scaling", &["amdahl"])]).contains("weak, strong"));
-        assert!(cases(&[one, &[("volume", &["16K"])]].concat()).is_ok());
+        let of = |amount: &str| cases(&format!("block=8K/op=read-write/threads=2/{amount}"));
+        let error = |amount| of(amount).unwrap_err();
+        assert!(error("volume=0").starts_with("volume must be at least 16K"));
+        assert!(error("volume=16383").starts_with("volume must be at least 16K"));
+        assert!(error("volume=16K/scaling=strong").starts_with("volume must be at least 32K"));
+        assert!(error("count=1/scaling=strong").starts_with("count must be at least 2"));
+        assert!(error("count=0").starts_with("count must be at least 1, a block for each thread"));
+        assert!(error("volume=1G/count=9").contains("mutually exclusive"));
+        assert!(error("scaling=strong").contains("requires --volume or --count"));
+        assert!(error("volume=1G/scaling=amdahl").contains("weak, strong"));
+        assert!(of("volume=16K").is_ok());
     }
 
     #[test]
     fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() {
         let mut machine = machine("firecracker-zen4");
         machine.memory.available_bytes = Some(1 << 30);
-        let candidates = Block.cases(&machine, &group(&[("size", &["600M"]), ("threads", &["2"])])).unwrap();
+        let candidates = Block.cases(&machine, &parse_group("size=600M/threads=2")).unwrap();
         let refusals = candidates.iter().filter_map(|candidate| candidate.feasible.as_ref().err());
         assert_eq!(refusals.clone().count(), candidates.len());
         for why in refusals {

@@ -2,7 +2,7 @@
 
 use super::*;
 use plimsoll_bench_api::Benchmark;
-use plimsoll_model::case::Value;
+use plimsoll_model::fixture::{group, parse_group};
 
 fn ids(benchmark: &dyn Benchmark, group: &Group) -> Result<Vec<String>, String> {
     let machine = Machine::discover(&plimsoll_machine::Root::live());
@@ -10,36 +10,26 @@ fn ids(benchmark: &dyn Benchmark, group: &Group) -> Result<Vec<String>, String> 
     Ok(candidates.iter().map(|c| c.case.to_string()).collect())
 }
 
-fn word(text: &str) -> Value {
-    Value::Word(text.to_owned())
-}
-
 #[test]
 fn lists_become_cases() {
-    let group = Group::default();
-    assert_eq!(ids(&Tcp, &group).unwrap(), ["network.tcp/message=128K/streams=1/direction=up"]);
-    let latency = ids(&NetworkLatency, &group).unwrap();
+    let none = Group::default();
+    assert_eq!(ids(&Tcp, &none).unwrap(), ["network.tcp/message=128K/streams=1/direction=up"]);
+    let latency = ids(&NetworkLatency, &none).unwrap();
     assert_eq!(latency, ["network.latency/protocol=tcp/message=1/streams=1/mode=block"]);
-    let group = Group::default()
-        .with("message", vec![Value::Size(1), Value::Size(1 << 20)])
-        .with("streams", vec![Value::Count(1), Value::Count(64)])
-        .with("direction", vec![word("up"), word("down"), word("both")]);
-    assert_eq!(ids(&Tcp, &group).unwrap().len(), 12);
+    let lists = "message=1,1M/streams=1,64/direction=up,down,both";
+    assert_eq!(ids(&Tcp, &parse_group(lists)).unwrap().len(), 12);
 }
 
 #[test]
 fn messages_up_to_the_largest_datagram_are_cases_and_larger_ones_are_refused() {
-    let sized = |bytes| Group::default().with("message", vec![Value::Size(bytes)]);
-    let by = |protocol, bytes| sized(bytes).with("protocol", vec![word(protocol)]);
-    assert!(ids(&Udp, &sized(65_507)).is_ok());
-    for (protocol, bytes) in [("udp", 65_507), ("tcp", 1 << 20), ("connect", 1 << 20)] {
-        assert!(ids(&NetworkLatency, &by(protocol, bytes)).is_ok(), "{protocol}");
+    let of = |benchmark: &dyn Benchmark, lists| ids(benchmark, &parse_group(lists));
+    assert!(of(&Udp, "message=65507").is_ok());
+    for lists in ["protocol=udp/message=65507", "protocol=tcp/message=1M", "protocol=connect/message=1M"] {
+        assert!(of(&NetworkLatency, lists).is_ok(), "{lists}");
     }
-    for error in [
-        ids(&Udp, &sized(65_536)),
-        ids(&NetworkLatency, &by("udp", 65_508)),
-        ids(&NetworkLatency, &by("icmp", 65_536)),
-    ] {
+    let by_udp = of(&NetworkLatency, "protocol=udp/message=65508");
+    let by_icmp = of(&NetworkLatency, "protocol=icmp/message=65536");
+    for error in [of(&Udp, "message=65536"), by_udp, by_icmp] {
         let error = error.unwrap_err();
         assert!(error.starts_with("message") && error.contains("between 1 and 65507"), "{error}");
     }
@@ -47,11 +37,7 @@ fn messages_up_to_the_largest_datagram_are_cases_and_larger_ones_are_refused() {
 
 #[test]
 fn what_was_asked_for_is_in_the_id() {
-    let group = Group::default()
-        .with("server", vec![word("[::1]:7000")])
-        .with("zerocopy", vec![word("on"), word("off")])
-        .with("congestion", vec![word("bbr")]);
-    let found = ids(&Tcp, &group).unwrap();
+    let found = ids(&Tcp, &parse_group("server=[::1]:7000/zerocopy=on,off/congestion=bbr")).unwrap();
     assert_eq!(found.len(), 2);
     let end = "/direction=up/server=%5B::1%5D:7000/zerocopy=on/congestion=bbr";
     assert!(found[0].ends_with(end), "{found:?}");
@@ -60,38 +46,22 @@ fn what_was_asked_for_is_in_the_id() {
 
 #[test]
 fn wrong_values_are_refused_with_what_would_be_right() {
-    for (key, value) in [
-        ("message", Value::Size(0)),
-        ("message", Value::Size((1 << 20) + 1)),
-        ("streams", Value::Count(0)),
-        ("streams", Value::Count(65)),
-        ("direction", word("sideways")),
-        ("server", word("-h")),
-        ("server", word("host:0")),
-        ("window", Value::Size(1)),
-        ("mss", Value::Count(1)),
-        ("dscp", Value::Count(64)),
-    ] {
-        let error = ids(&Tcp, &Group::default().with(key, vec![value])).unwrap_err();
-        assert!(error.starts_with(key) && error.contains(" must be "), "{error}");
+    let of_tcp = "message=0 message=1048577 streams=0 streams=65 direction=sideways server=-h server=host:0 \
+                  window=1 mss=1 dscp=64";
+    let of_latency = "protocol=sctp mode=spin timeout=0s interval=0s";
+    for (benchmark, lists) in [(&Tcp as &dyn Benchmark, of_tcp), (&NetworkLatency, of_latency)] {
+        for list in lists.split(' ') {
+            let error = ids(benchmark, &parse_group(list)).unwrap_err();
+            let (key, _) = list.split_once('=').unwrap();
+            assert!(error.starts_with(key) && error.contains(" must be "), "{error}");
+        }
     }
-    for (key, value) in [("bind", word("eth0")), ("congestion", word("../x"))] {
-        let error = ids(&Tcp, &Group::default().with(key, vec![value])).unwrap_err();
+    for (key, text) in [("bind", "eth0"), ("congestion", "../x")] {
+        let error = ids(&Tcp, &group(&[(key, &[text])])).unwrap_err();
         assert!(error.starts_with(key), "{error}");
     }
-    for (key, value) in [
-        ("protocol", word("sctp")),
-        ("mode", word("spin")),
-        ("timeout", Value::Time(std::time::Duration::ZERO)),
-        ("interval", Value::Time(std::time::Duration::ZERO)),
-    ] {
-        let error = ids(&NetworkLatency, &Group::default().with(key, vec![value])).unwrap_err();
-        assert!(error.starts_with(key) && error.contains(" must be "), "{error}");
-    }
-    let both = Group::default().with("search", vec![word("lossless")]).with("rate", vec![Value::Rate(1e6)]);
-    assert!(ids(&Udp, &both).unwrap_err().contains("--search"));
-    let loaded = Group::default().with("protocol", vec![word("icmp")]).with("load", vec![word("up")]);
-    assert!(ids(&NetworkLatency, &loaded).unwrap_err().starts_with("--load"));
+    assert!(ids(&Udp, &parse_group("search=lossless/rate=1e6")).unwrap_err().contains("--search"));
+    assert!(ids(&NetworkLatency, &parse_group("protocol=icmp/load=up")).unwrap_err().starts_with("--load"));
 }
 
 #[test]
