@@ -4,9 +4,8 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{Options, WorkerCache};
 use plimsoll_machine::Root;
 use plimsoll_machine::fixture::two_cores;
-use plimsoll_model::limit::LimitEvidence;
 
-pub(crate) use plimsoll_model::fixture::{group, parse_group};
+pub(crate) use plimsoll_model::fixture::{group, limits_of, parse_group};
 
 pub(crate) fn here() -> Machine {
     Machine::discover(&Root::live())
@@ -35,14 +34,4 @@ pub(crate) fn samples(clocks: &[Option<f64>]) -> Vec<Sample> {
         Sample { conditions, ..Sample::default() }
     };
     clocks.iter().map(sample).collect()
-}
-
-/// Returns the `limits` of `metric` of the case `id` on `machine`.
-pub(crate) fn limits_of(
-    limits: impl Fn(&Question<'_>) -> Vec<Limit>,
-    (machine, id, metric): (&Machine, &str, &str),
-    samples: &[Sample],
-) -> Vec<Limit> {
-    let (case, evidence) = (id.parse().unwrap(), LimitEvidence::default());
-    limits(&Question { machine, case: &case, metric, samples, evidence })
 }

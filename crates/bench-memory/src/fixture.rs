@@ -4,9 +4,8 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{Options, WorkerCache};
 use plimsoll_machine::Root;
 use plimsoll_machine::fixture::Fixture;
-use plimsoll_model::limit::LimitEvidence;
 
-pub(crate) use plimsoll_model::fixture::{group, parse_group};
+pub(crate) use plimsoll_model::fixture::{group, limits_of, parse_group};
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
@@ -38,15 +37,6 @@ pub(crate) fn in_context<T>(machine: &Machine, make: impl FnOnce(&Context<'_>) -
 /// Returns a sample with this core clock.
 pub(crate) fn clocked(clock_hz: Option<f64>) -> Sample {
     Sample { conditions: Conditions { clock_hz, ..Conditions::default() }, ..Sample::default() }
-}
-
-/// Returns the `limits` of `metric` of a case on `machine`.
-pub(crate) fn limits_of(
-    limits: impl Fn(&Question<'_>) -> Vec<Limit>,
-    (machine, case, metric): (&Machine, &Case, &str),
-    samples: &[Sample],
-) -> Vec<Limit> {
-    limits(&Question { machine, case, metric, samples, evidence: LimitEvidence::default() })
 }
 
 /// Returns the reason why a limit is unknown.

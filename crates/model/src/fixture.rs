@@ -9,12 +9,12 @@ use plimsoll_machine::{Machine, Root, Storage, storage};
 use plimsoll_stats::{Samples, Seed};
 use plimsoll_units::quantity::Unit;
 
-use crate::case::Key;
-use crate::limit::{Input, Limit, LimitKind, LimitSource};
+use crate::case::{Case, Key};
+use crate::limit::{Input, Limit, LimitKind, LimitSource, Question};
 use crate::measurement::{Measurement, MetricResult, Note, SamplePoint, Status};
 use crate::metric::Better;
 use crate::plan::Group;
-use crate::sample::{Conditions, Match, Paired, ToolRun};
+use crate::sample::{Conditions, Match, Paired, Sample, ToolRun};
 
 /// Returns a virtual machine with 2 CPUs of an AMD EPYC, 24 GiB and one virtio disk.
 pub fn machine() -> Machine {
@@ -66,6 +66,15 @@ pub fn parse_group(lists: &str) -> Group {
         let key = Key::find(key).unwrap();
         group.with(key.name, texts.split(',').map(|text| key.parse(text).unwrap()).collect())
     })
+}
+
+/// Returns the `limits` of `metric` of a case on `machine`.
+pub fn limits_of(
+    limits: impl Fn(&Question<'_>) -> Vec<Limit>,
+    (machine, case, metric): (&Machine, &Case, &str),
+    samples: &[Sample],
+) -> Vec<Limit> {
+    limits(&Question { machine, case, metric, samples, evidence: &[] })
 }
 
 /// Returns a measurement of case `id` with metric `name`: ten samples within 0.4 % of `value`.

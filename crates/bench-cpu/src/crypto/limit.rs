@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn all(machine: &Machine, op: &str, how: &str) -> Vec<Limit> {
-        let id = format!("cpu.crypto/op={op}/{how}");
+        let id = format!("cpu.crypto/op={op}/{how}").parse().unwrap();
         limits_of(limits, (machine, &id, THROUGHPUT_METRIC), &samples(&[Some(1.0)]))
     }
 

@@ -41,7 +41,7 @@ mod tests {
         let mut machine = chip("AuthenticAMD", 25, 17);
         machine.cpu.allowed = "0-1".parse().unwrap();
         machine.cpu.logical.clear();
-        limits_of(limits, (&machine, id, metric), &samples(&[Some(3.0e9)]))
+        limits_of(limits, (&machine, &id.parse().unwrap(), metric), &samples(&[Some(3.0e9)]))
     }
 
     #[test]
@@ -73,7 +73,7 @@ mod tests {
         let clocks = [("clock_hz_cpu_core".to_owned(), 5e9), ("clock_hz_cpu_atom".to_owned(), 4e9)];
         samples[0].conditions.more = clocks.into_iter().collect();
         for kind in ["linpack/n=8000/nb=192", "gemm/type=f64/n=4000"] {
-            let id = format!("cpu.{kind}/isa=avx2/threads=4");
+            let id = format!("cpu.{kind}/isa=avx2/threads=4").parse().unwrap();
             let limit = &limits_of(limits, (&hybrid, &id, "rate"), &samples)[0];
             assert_eq!(limit.value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9), "{limit:?}");
             let clocks = limit.inputs.iter().filter(|input| input.name.starts_with("clock"));

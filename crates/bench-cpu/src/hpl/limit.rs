@@ -32,10 +32,10 @@ mod tests {
     #[test]
     fn machines_together_have_the_sum_of_their_limits() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
-        let id = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2";
+        let id = "cpu.hpl/n=2000/nb=192/p=1/q=2/threads=2".parse().unwrap();
         let more = [(MACHINES, 2.0), (MACHINES_PEAK, 4e11)].into_iter().collect();
         let known = Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() };
-        let of = |one: &Sample, metric| limits_of(limits, (&machine, id, metric), std::slice::from_ref(one));
+        let of = |one: &Sample, metric| limits_of(limits, (&machine, &id, metric), std::slice::from_ref(one));
         let limit = &of(&known, "rate")[0];
         let got = (limit.value, limit.source, limit.inputs[1].value);
         assert_eq!(got, (Some(4e11), LimitSource::Derived, 2e11));

@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn limit(machine: &Machine, id: &str, clocks: &[Option<f64>]) -> Limit {
-        limits_of(limits, (machine, id, "rate"), &samples(clocks)).remove(0)
+        limits_of(limits, (machine, &id.parse().unwrap(), "rate"), &samples(clocks)).remove(0)
     }
 
     /// Returns the limit of FMA on this number of threads at 3 GHz.
@@ -289,8 +289,8 @@ mod tests {
         let kind = |name: &str, cpus: &str| CoreKind { name: name.to_owned(), cpus: cpus.parse().unwrap() };
         hybrid.cpu.kinds = vec![kind("cpu_core", "0-1"), kind("cpu_atom", "2-3")];
         let mut samples = samples(&[Some(4.5e9)]);
-        let id = "cpu.peak/op=fma/type=f64/isa=avx2/threads=4";
-        let ask = |samples: &[Sample]| limits_of(limits, (&hybrid, id, "rate"), samples).remove(0);
+        let id = "cpu.peak/op=fma/type=f64/isa=avx2/threads=4".parse().unwrap();
+        let ask = |samples: &[Sample]| limits_of(limits, (&hybrid, &id, "rate"), samples).remove(0);
         assert!(ask(&samples).reason.is_some_and(|why| why.contains("clock of cores of kind cpu_core")));
         let more = &mut samples[0].conditions.more;
         more.set_of(&KIND_CLOCK, "cpu_core", 5e9);
@@ -351,8 +351,8 @@ mod tests {
         let wanted =
             "CPUs 0-1 count as one core: they shared it before the run, and the hypervisor hides that";
         assert_eq!(both.reason.as_deref(), Some(wanted));
-        let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2";
-        let both = limits_of(limits, (&guest, id, "rate"), &samples(&[Some(3.0e9)]));
+        let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2".parse().unwrap();
+        let both = limits_of(limits, (&guest, &id, "rate"), &samples(&[Some(3.0e9)]));
         assert_eq!(both.iter().map(|limit| limit.value).collect::<Vec<_>>(), [Some(48.0e9), Some(96.0e9)]);
         let facts: Vec<_> = both.iter().filter_map(|limit| limit.fact.as_ref()).collect();
         assert!(facts[0].changes == Some(2.0), "{facts:?}");
@@ -378,7 +378,7 @@ mod tests {
         let unknown = machine(250);
         let mut samples = samples(&[Some(3.0e9)]);
         samples[0].conditions.more.set(&PER_CYCLE, 15.97);
-        let id = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best());
+        let id = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best()).parse().unwrap();
         let reason = limits_of(limits, (&unknown, &id, "rate"), &samples).remove(0).reason.unwrap();
         assert!(reason.ends_with("; measured: 16.0 operations per cycle of a core at 3.00 GHz"), "{reason}");
     }

@@ -2,7 +2,7 @@ use super::*;
 use plimsoll_machine::fixture::{disk, layer, mounted};
 use plimsoll_machine::{Machine, MountedFileSystem, Root, Storage};
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::LimitEvidence;
+use plimsoll_model::fixture::limits_of;
 
 fn pcie(transfers_per_s: u64, lanes: u32) -> Option<DeviceLink> {
     Some(DeviceLink::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes: None })
@@ -124,8 +124,7 @@ fn latencies_and_commits_have_unknown_limits_and_costs_none() {
 }
 
 fn all(machine: &Machine, case: &Case, metric: &str) -> Vec<Limit> {
-    let evidence = LimitEvidence::default();
-    crate::SUBSYSTEM.limits(&Question { machine, case, metric, samples: &[], evidence })
+    limits_of(|question| crate::SUBSYSTEM.limits(question), (machine, case, metric), &[])
 }
 
 #[test]
