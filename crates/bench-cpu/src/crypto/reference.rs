@@ -244,11 +244,8 @@ mod tests {
     proptest! {
         #[test]
         fn both_ways_agree_on_any_length_key_and_number_of_calls(
-            text in proptest::collection::vec(any::<u8>(), 1..700),
-            key: [u8; 32],
-            nonce: [u8; 12],
-            aad in proptest::collection::vec(any::<u8>(), 0..40),
-            calls in 1_u64..5,
+            text in proptest::collection::vec(any::<u8>(), 1..700), key: [u8; 32], nonce: [u8; 12],
+            aad in proptest::collection::vec(any::<u8>(), 0..40), calls in 1_u64..5,
         ) {
             let mut start = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
             start[..12].copy_from_slice(&nonce);

@@ -158,9 +158,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_device_that_does_nine_tenths_is_told(
-            per_second in 1_000.0_f64..1e6,
-            threads in 1_u64..8,
-            number in 1_usize..20,
+            per_second in 1_000.0_f64..1e6, threads in 1_u64..8, number in 1_usize..20,
         ) {
             let seconds = 4_000.0 / per_second;
             let done = (0.9 * per_second * seconds) as u64;

@@ -124,10 +124,7 @@ mod tests {
     proptest! {
         #[test]
         fn one_disturbed_probe_ends_no_branch(
-            full in 1_u64..8,
-            before in 0.0_f64..1.0,
-            disturbed in 1_usize..30,
-            slowed in 0.0_f64..1.0,
+            full in 1_u64..8, before in 0.0_f64..1.0, disturbed in 1_usize..30, slowed in 0.0_f64..1.0,
         ) {
             let full = 1 << full;
             let rate = |depth: u64| depth.min(full) as f64;

@@ -308,9 +308,7 @@ mod tests {
             buffer[sector * SECTOR_BYTES + bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(noise.first_misplaced(&buffer, 1 << 20), Some((1 << 20) + (sector * SECTOR_BYTES) as u64));
         }
-    }
 
-    proptest! {
         #[test]
         fn a_flipped_bit_anywhere_in_a_sealed_sector_is_found(
             seed: u64, number in 0_u64..1 << 40, generation: u64, bit in 0_usize..SECTOR_BYTES * 8

@@ -352,9 +352,7 @@ mod tests {
                 prop_assert!(ledger.check(&noise, &read, offset, ledger.time()).is_err());
             }
         }
-    }
 
-    proptest! {
         #[test]
         fn what_can_be_there_is_never_refused(steps in proptest::collection::vec((any::<bool>(), 0_u64..4), 1..200)) {
             let mut ledger = ledger();

@@ -17,9 +17,7 @@ proptest! {
         prop_assert_eq!(unmix(mix(x)), x);
         prop_assert_eq!(mix(unmix(x)), x);
     }
-}
 
-proptest! {
     #[test]
     fn a_permutation_hits_every_number_once(n in 1_u64..5000, key: u64) {
         let permutation = Permutation::new(n, key);
