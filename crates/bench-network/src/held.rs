@@ -181,8 +181,8 @@ mod tests {
         NetworkJob::of(&fixture::machine(), &case, 1).unwrap()
     }
 
-    fn bounds(direction: &str, server: &Welcome) -> RateBounds {
-        RateBounds::of(&job(direction), "eth0", Shaping::default(), Some(server))
+    fn capped(max_rate: u64) -> RateBounds {
+        RateBounds::of(&job("up"), "eth0", Shaping::default(), Some(&welcome(max_rate, Shaping::default())))
     }
 
     fn codes(held: &RateBounds) -> Vec<String> {
@@ -191,8 +191,7 @@ mod tests {
 
     #[test]
     fn a_cap_is_named_where_it_is_reached_and_is_a_condition_where_it_was_set() {
-        let server = welcome(50_000_000, Shaping::default());
-        let mut held = bounds("up", &server);
+        let mut held = capped(50_000_000);
         assert_eq!((codes(&held), held.conditions().get(&SERVER_CAP)), (vec![], Some(50e6)));
         held.add_rates(&[45e6]);
         assert_eq!(codes(&held), Vec::<String>::new());
@@ -207,15 +206,12 @@ mod tests {
         held.add_rates(&[80e6]);
         assert_eq!(codes(&held), ["server-cap-refuted"]);
         // The default cap of a server is no limit of a slow path.
-        let usual = welcome(100_000_000_000, Shaping::default());
-        let held = bounds("up", &usual);
-        assert_eq!(held.conditions().get(&SERVER_CAP), None);
+        assert_eq!(capped(100_000_000_000).conditions().get(&SERVER_CAP), None);
     }
 
     #[test]
     fn what_came_while_it_warmed_up_is_no_part_of_the_figure() {
-        let server = welcome(50_000_000, Shaping::default());
-        let mut held = bounds("up", &server);
+        let mut held = capped(50_000_000);
         for came in [20e6, 49e6, 49e6] {
             held.add_rates(&[came]);
             held.end_sample();

@@ -44,18 +44,14 @@ fn counting(wrong_on: Option<usize>, each: u64, is_known: bool) -> BurstMaker {
     Box::new(move |cpu| Ok(Box::new(Counting { cpu, wrong_on, each, done: 0, answer: 0, is_known })))
 }
 
-fn team(machine: &Machine, makers: Vec<BurstMaker>) -> ProofTeam {
-    let cpus: Vec<usize> = machine.cpu.allowed.iter().collect();
-    let makers: Arc<[BurstMaker]> = makers.into();
-    let proofs = cpus.iter().map(|cpu| CpuProof::new(&makers, *cpu, 1).unwrap()).collect();
-    let batches = batches(&machine.cpu, &cpus);
-    let (cpu, team) = (machine.cpu.clone(), Team::new(&cpus).unwrap());
-    ProofTeam { cpu, team, makers, proofs, batches, bursts: 400, done: 0, seed: 1 }
-}
-
 /// The wrong answer that two samples find, if any.
 fn found(makers: Vec<BurstMaker>) -> Option<WrongAnswer> {
-    let mut team = team(&here(), makers);
+    let cpu = here().cpu;
+    let cpus: Vec<usize> = cpu.allowed.iter().collect();
+    let makers: Arc<[BurstMaker]> = makers.into();
+    let proofs = cpus.iter().map(|cpu| CpuProof::new(&makers, *cpu, 1).unwrap()).collect();
+    let (batches, team) = (batches(&cpu, &cpus), Team::new(&cpus).unwrap());
+    let mut team = ProofTeam { cpu, team, makers, proofs, batches, bursts: 400, done: 0, seed: 1 };
     let sampled = (0..2).try_for_each(|_| team.sample(SampleAmount::Seconds(0.1)).map(|_| ()));
     let wrong = sampled.and_then(|()| team.verify()).err()?;
     assert_eq!(wrong.cause, FailureCause::WrongAnswer);

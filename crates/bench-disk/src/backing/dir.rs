@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_devices_holds_no_files() {
+    fn a_directory_of_devices_or_without_a_size_holds_no_files() {
         if mount_point(Path::new("/dev")) == Path::new("/dev") {
             let refused = check_dir(Path::new("/dev")).expect_err("devices");
             assert!(refused.reason.starts_with("--dir /dev cannot be used: it holds devices"), "{refused}");
@@ -261,6 +261,10 @@ mod tests {
             let why = ["its size is 0 bytes", "is mounted read-only"];
             assert!(why.iter().any(|why| refused.reason.contains(why)), "{refused}");
         }
+        let refused = check_dir(Path::new("/proc/self")).expect_err("no place for files").to_string();
+        assert!(refused.contains("/proc/self") && refused.contains("0 bytes"), "{refused}");
+        let other = ["does not exist", "must be a directory"];
+        assert!(!other.iter().any(|other| refused.contains(other)), "{refused}");
     }
 
     #[test]
@@ -284,14 +288,6 @@ mod tests {
         let missing = check_dir(&dir.path().join("none\u{1b}[31m\n")).expect_err("missing");
         assert!(missing.reason.contains(" does not exist; "), "{missing}");
         assert!(!missing.to_string().contains(['\u{1b}', '\n']), "{missing}");
-    }
-
-    #[test]
-    fn a_file_system_without_a_size_is_refused_by_that() {
-        let refused = check_dir(Path::new("/proc/self")).expect_err("no place for files").to_string();
-        assert!(refused.contains("/proc/self") && refused.contains("0 bytes"), "{refused}");
-        let other = ["does not exist", "must be a directory"];
-        assert!(!other.iter().any(|other| refused.contains(other)), "{refused}");
     }
 
     #[test]

@@ -183,12 +183,6 @@ mod tests {
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
     use plimsoll_model::sample::CannotMeasure;
 
-    struct Rig {
-        driver: Driver,
-        file: Arc<TestFile>,
-        _dir: tempfile::TempDir,
-    }
-
     fn filled() -> (Arc<TestFile>, tempfile::TempDir) {
         let (file, dir) = test_file(CHUNK as u64);
         refill(&file, 0, CHUNK as u64, None, &mut TestData::new(1, "fill")).expect("fill");
@@ -204,45 +198,43 @@ mod tests {
         Ok((load::create_load(engine, source, noise, LoadOptions::default(), tally), about))
     }
 
-    fn rig() -> Rig {
+    fn rig() -> (tempfile::TempDir, Arc<TestFile>, Driver) {
         let (file, dir) = filled();
         let theirs = Arc::clone(&file);
         let (driver, about) = Driver::start(TransferTally::default(), move || make(&theirs)).expect("start");
         assert_eq!(about, EngineInfo { kind: DiskEngine::Psync, fell_back: None, remark: None });
-        Rig { driver, file, _dir: dir }
+        (dir, file, driver)
     }
 
-    impl Rig {
-        fn count(&mut self, portion: Portion) -> Result<&TransferTally, DriverError> {
-            self.driver.start_count(portion);
-            self.driver.wait_count()
-        }
+    fn count(driver: &mut Driver, portion: Portion) -> Result<&TransferTally, DriverError> {
+        driver.start_count(portion);
+        driver.wait_count()
     }
 
     #[test]
     fn it_counts_stops_checks_and_goes_on() {
-        let mut rig = rig();
-        let tally = rig.count(Portion::Transfers { transfers: 10, cap_ns: CAP_NS }).expect("count");
+        let (_dir, _file, mut driver) = rig();
+        let tally = count(&mut driver, Portion::Transfers { transfers: 10, cap_ns: CAP_NS }).expect("count");
         assert_eq!(tally.transfers, 10);
         for _ in 0..3 {
-            let tally = rig.count(Portion::Time(1_000_000)).expect("count");
+            let tally = count(&mut driver, Portion::Time(1_000_000)).expect("count");
             assert!(tally.transfers > 0 && tally.elapsed() >= 1e-3);
-            rig.driver.ask(DriverCommand::Stop).expect("stop");
-            rig.driver.ask(DriverCommand::Check).expect("check");
+            driver.ask(DriverCommand::Stop).expect("stop");
+            driver.ask(DriverCommand::Check).expect("check");
         }
-        let tally = rig.count(Portion::Transfers { transfers: 3, cap_ns: CAP_NS }).expect("count");
+        let tally = count(&mut driver, Portion::Transfers { transfers: 3, cap_ns: CAP_NS }).expect("count");
         assert_eq!(tally.transfers, 3);
     }
 
     #[test]
     fn a_failure_between_two_questions_is_told_at_the_next_and_then_it_has_ended() {
-        let mut rig = rig();
-        rig.count(Portion::Time(1)).expect("count");
-        rig.file.set_len(0).expect("cut");
-        let error = rig.count(Portion::Time(60_000_000_000)).map(|_| ()).expect_err("nothing left to read");
+        let (_dir, file, mut driver) = rig();
+        count(&mut driver, Portion::Time(1)).expect("count");
+        file.set_len(0).expect("cut");
+        let error = count(&mut driver, Portion::Time(60_000_000_000)).map(|_| ()).expect_err("nothing left");
         assert!(error.to_string().contains("moved only 0 B of it"), "{error}");
-        assert!(matches!(rig.driver.ask(DriverCommand::Stop), Err(DriverError::Ended)));
-        assert!(matches!(rig.count(Portion::Time(1)), Err(DriverError::Ended)));
+        assert!(matches!(driver.ask(DriverCommand::Stop), Err(DriverError::Ended)));
+        assert!(matches!(count(&mut driver, Portion::Time(1)), Err(DriverError::Ended)));
     }
 
     #[test]
