@@ -70,35 +70,33 @@ pub fn layer(name: &str, kind: DiskKind) -> DeviceLayer {
 
 /// Returns the lines of a tree with a virtual block device.
 pub fn virtual_device(name: &str, number: &str) -> String {
+    block_device(&format!("virtual/block/{name}"), number)
+}
+
+/// Returns the lines of a tree with the block device at this place below `sys/devices`.
+pub fn block_device(place: &str, number: &str) -> String {
+    let name = place.rsplit('/').next().unwrap_or_default();
     format!(
-        "sys/dev/block/{number} -> ../../devices/virtual/block/{name}\n\
-         sys/class/block/{name} -> ../../devices/virtual/block/{name}\n\
-         sys/block/{name} -> ../devices/virtual/block/{name}\n\
-         sys/devices/virtual/block/{name}/dev = {number}\n\
-         sys/devices/virtual/block/{name}/holders/\n"
+        "sys/dev/block/{number} -> ../../devices/{place}\n\
+         sys/class/block/{name} -> ../../devices/{place}\n\
+         sys/block/{name} -> ../devices/{place}\n\
+         sys/devices/{place}/dev = {number}\n\
+         sys/devices/{place}/holders/\n"
     )
 }
 
 /// Returns a file system of this type, mounted at `/mnt` from `/dev/x`.
 pub fn mounted(fs_type: &str) -> MountedFileSystem {
-    MountedFileSystem {
-        fs_type: fs_type.to_owned(),
-        mount_point: "/mnt".to_owned(),
-        source: "/dev/x".to_owned(),
-        options: Vec::new(),
-        medium: Medium::of(fs_type),
-    }
+    let medium = Medium::of(fs_type);
+    let [fs_type, mount_point, source] = [fs_type, "/mnt", "/dev/x"].map(str::to_owned);
+    MountedFileSystem { fs_type, mount_point, source, options: Vec::new(), medium }
 }
 
 /// Returns two cores with two hardware threads each: CPUs 0 and 2, 1 and 3.
 pub fn two_cores() -> Vec<Logical> {
-    let logical = |id: usize| Logical {
-        id,
-        core: Some(id as u32 % 2),
-        package: Some(0),
-        siblings: [id % 2, id % 2 + 2].into_iter().collect(),
-        online: true,
-        capacity: None,
+    let logical = |id: usize| {
+        let siblings = [id % 2, id % 2 + 2].into_iter().collect();
+        Logical { id, core: Some(id as u32 % 2), package: Some(0), siblings, online: true, capacity: None }
     };
     (0..4).map(logical).collect()
 }
@@ -180,10 +178,10 @@ pub fn entries(tree: &str) -> Result<Vec<Entry>, Fault> {
 }
 
 fn numbered(line: &str, n: usize) -> Result<String, Fault> {
-    let mut out = String::new();
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once("{n") {
-        let (change, after) = after.split_once('}').ok_or("a { without }")?;
+    let mut parts = line.split("{n");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (change, after) = part.split_once('}').ok_or("a { without }")?;
         let operand = || change.get(1..).unwrap_or_default().parse::<usize>();
         let value = match change.chars().next() {
             None => n,
@@ -193,28 +191,20 @@ fn numbered(line: &str, n: usize) -> Result<String, Fault> {
             Some('/') => n / operand()?,
             Some(_) => return Err(format!("what is {{n{change}}}?").into()),
         };
-        out.push_str(before);
-        out.push_str(&value.to_string());
-        rest = after;
+        out += &format!("{value}{after}");
     }
-    out.push_str(rest);
     Ok(out)
 }
 
 fn entry(line: &str) -> Result<Entry, Fault> {
-    if let Some((path, target)) = line.split_once(" -> ") {
-        return Ok(Entry { path: path.into(), what: What::Link(target.into()) });
-    }
-    if let Some((path, content)) = line.split_once(" =") {
-        return Ok(Entry {
-            path: path.into(),
-            what: What::Line(unescape(content.strip_prefix(' ').unwrap_or(content))?),
-        });
-    }
-    match line.strip_suffix('/') {
-        Some(path) => Ok(Entry { path: path.into(), what: What::Directory }),
-        None => Err(format!("not a line of a tree: {line}").into()),
-    }
+    let (path, what) = if let Some((path, target)) = line.split_once(" -> ") {
+        (path, What::Link(target.into()))
+    } else if let Some((path, content)) = line.split_once(" =") {
+        (path, What::Line(unescape(content.strip_prefix(' ').unwrap_or(content))?))
+    } else {
+        (line.strip_suffix('/').ok_or_else(|| format!("not a line of a tree: {line}"))?, What::Directory)
+    };
+    Ok(Entry { path: path.into(), what })
 }
 
 fn unescape(text: &str) -> Result<Vec<u8>, Fault> {

@@ -175,15 +175,11 @@ mod tests {
     }
 
     fn at(seconds: f64, all: &[(u32, &str, u32, u64)], busy: u64) -> Processes {
-        let start = *START;
         let one = |&(id, name, parent, ticks): &(u32, &str, u32, u64)| {
             (id, ProcessStat::parse(&line(id, name, parent, ticks)).unwrap())
         };
-        Processes {
-            at: start + Duration::from_secs_f64(seconds),
-            all: all.iter().map(one).collect(),
-            busy: Some(busy),
-        }
+        let at = *START + Duration::from_secs_f64(seconds);
+        Processes { at, all: all.iter().map(one).collect(), busy: Some(busy) }
     }
 
     static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);

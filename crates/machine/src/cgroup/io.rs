@@ -116,12 +116,8 @@ mod tests {
                   sys/fs/cgroup/blkio/blkio.throttle.read_bps_device = 254:0 40000000\n\
                   sys/fs/cgroup/blkio/a/blkio.throttle.write_iops_device = 254:0 100\n";
         let fixture = Fixture::unpack(v1).unwrap();
-        let expected = IoLimit {
-            device: "254:0".to_owned(),
-            read_bytes: Some(50_000_000),
-            writes: Some(100),
-            ..IoLimit::default()
-        };
+        let (device, read_bytes) = ("254:0".to_owned(), Some(50_000_000));
+        let expected = IoLimit { device, read_bytes, writes: Some(100), ..IoLimit::default() };
         assert_eq!(limits(&fixture.root), std::slice::from_ref(&expected));
         let v2 = "proc/self/mountinfo = 30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
                   proc/self/cgroup = 0::/a\n\

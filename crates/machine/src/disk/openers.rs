@@ -425,17 +425,10 @@ mod tests {
         let process = |id: u32, parent: u32, program: &str| {
             format!("proc/{id}/stat = {id} (a) b) S {parent} 1 1\nproc/{id}/exe -> ../../bin/{program}\n")
         };
-        let tree = [
-            "bin/plimsoll = a\nbin/sh = b\n".to_owned(),
-            process(10, 1, "sh"),
-            process(20, 10, "plimsoll"),
-            process(21, 20, "plimsoll"),
-            process(22, 20, "plimsoll"),
-            process(23, 21, "sh"),
-            process(30, 10, "plimsoll"),
-            process(31, 30, "plimsoll"),
-        ];
-        let fixture = Fixture::unpack(&tree.concat()).unwrap();
+        let programs = [(20, 10), (21, 20), (22, 20), (30, 10), (31, 30)];
+        let tree = programs.map(|(id, parent)| process(id, parent, "plimsoll")).concat();
+        let shells = process(10, 1, "sh") + &process(23, 21, "sh");
+        let fixture = Fixture::unpack(&format!("bin/plimsoll = a\nbin/sh = b\n{tree}{shells}")).unwrap();
         for own in [20, 21] {
             let run = OwnProcesses::here(&fixture.root, own);
             let ours = [10, 20, 21, 22, 23, 30, 31].map(|process| run.has(&fixture.root, process));

@@ -243,14 +243,10 @@ mod tests {
     #[test]
     fn the_layers_are_taken_from_the_options() {
         let of = |options: &[&str]| {
-            let mount = Mount {
-                device: DeviceNumber { major: 0, minor: 50 },
-                root: PathBuf::from("/"),
-                point: PathBuf::from("/merged"),
-                fs_type: "overlay".to_owned(),
-                source: PathBuf::from("overlay"),
-                options: options.iter().map(|option| (*option).to_owned()).collect(),
-            };
+            let device = DeviceNumber { major: 0, minor: 50 };
+            let [root, point, source] = ["/", "/merged", "overlay"].map(PathBuf::from);
+            let options = options.iter().map(|option| (*option).to_owned()).collect();
+            let mount = Mount { device, root, point, fs_type: "overlay".to_owned(), source, options };
             let paths = layers(&mount).into_iter().map(|path| path.to_string_lossy().into_owned());
             paths.collect::<Vec<_>>().join(" ")
         };

@@ -276,19 +276,14 @@ mod tests {
         assert_eq!(Interface::of_line("eth0: 1 2 3"), None);
     }
 
-    fn counted(core: u64, corrected: u64, dropped: u64) -> HealthCounters {
+    fn counted(core: u64, corrected: u64, rx_dropped: u64) -> HealthCounters {
+        let cores = [("0:1".to_owned(), core)].into_iter().filter(|(_, n)| *n > 0).collect();
+        let interface = Interface { name: "eth0".to_owned(), rx_dropped, ..Interface::default() };
         HealthCounters {
-            throttled: Some(Throttled {
-                cores: [("0:1".to_owned(), core)].into_iter().filter(|(_, n)| *n > 0).collect(),
-                packages: BTreeMap::new(),
-            }),
+            throttled: Some(Throttled { cores, packages: BTreeMap::new() }),
             controllers: vec![Controller { name: "mc0".to_owned(), corrected, uncorrected: 0 }],
             energy: Vec::new(),
-            interfaces: vec![Interface {
-                name: "eth0".to_owned(),
-                rx_dropped: dropped,
-                ..Interface::default()
-            }],
+            interfaces: vec![interface],
         }
     }
 

@@ -2,42 +2,33 @@
 
 use super::*;
 use crate::disk::openers;
-use crate::fixture::{Fixture, virtual_device as device};
+use crate::fixture::{Fixture, block_device, virtual_device as device};
 
 mod hidden;
 
-const DISKS: &str = "sys/dev/block/8:0 -> ../../devices/pci/ata1/host0/block/sda\n\
-    sys/dev/block/8:[1-2] -> ../../devices/pci/ata1/host0/block/sda/sda{n}\n\
-    sys/dev/block/8:16 -> ../../devices/pci/ata2/host1/block/sdb\n\
-    sys/dev/block/7:1 -> ../../devices/virtual/block/loop1\n\
-    sys/class/block/sda -> ../../devices/pci/ata1/host0/block/sda\n\
+/// Returns the lines of a disk with two partitions, another disk and a loop device.
+fn disks() -> String {
+    let devices = [(SDA, "8:0"), (SDB, "8:16"), ("virtual/block/loop1", "7:1")];
+    devices.map(|(place, number)| block_device(place, number)).concat()
+        + "sys/dev/block/8:[1-2] -> ../../devices/pci/ata1/host0/block/sda/sda{n}\n\
     sys/class/block/sda[1-2] -> ../../devices/pci/ata1/host0/block/sda/sda{n}\n\
-    sys/class/block/sdb -> ../../devices/pci/ata2/host1/block/sdb\n\
-    sys/class/block/loop1 -> ../../devices/virtual/block/loop1\n\
-    sys/block/sda -> ../devices/pci/ata1/host0/block/sda\n\
-    sys/block/sdb -> ../devices/pci/ata2/host1/block/sdb\n\
-    sys/block/loop1 -> ../devices/virtual/block/loop1\n\
-    sys/devices/pci/ata1/host0/block/sda/dev = 8:0\n\
     sys/devices/pci/ata1/host0/block/sda/size = 4096\n\
-    sys/devices/pci/ata1/host0/block/sda/holders/\n\
     sys/devices/pci/ata1/host0/block/sda/sda[1-2]/dev = 8:{n}\n\
     sys/devices/pci/ata1/host0/block/sda/sda[1-2]/partition = {n}\n\
     sys/devices/pci/ata1/host0/block/sda/sda[1-2]/size = 1024\n\
     sys/devices/pci/ata1/host0/block/sda/sda[1-2]/holders/\n\
     sys/devices/pci/ata1/host0/block/sda/sda1/start = 1024\n\
     sys/devices/pci/ata1/host0/block/sda/sda2/start = 2048\n\
-    sys/devices/pci/ata2/host1/block/sdb/dev = 8:16\n\
     sys/devices/pci/ata2/host1/block/sdb/ro = 0\n\
     sys/devices/pci/ata2/host1/block/sdb/size = 4096\n\
     sys/devices/pci/ata2/host1/block/sdb/device/serial = WD-1234  \n\
-    sys/devices/pci/ata2/host1/block/sdb/holders/\n\
-    sys/devices/virtual/block/loop1/dev = 7:1\n\
-    sys/devices/virtual/block/loop1/holders/\n\
     sys/devices/virtual/block/loop1/loop/offset = 0\n\
     sys/devices/virtual/block/loop1/loop/sizelimit = 0\n\
     srv/disk.img = bytes\n\
     srv/other.img = bytes\n\
-    proc/swaps = Filename Type Size Used Priority\n";
+    proc/swaps = Filename Type Size Used Priority\n"
+}
+
 const MOUNTS: &str = "proc/self/mountinfo = 1 0 0:2 / / rw - tmpfs none rw\n";
 const ON_FILE: &str = "sys/devices/virtual/block/loop1/loop/backing_file = /srv/disk.img\n";
 
@@ -66,7 +57,7 @@ const SDA2: &str = "pci/ata1/host0/block/sda/sda2";
 const SDB: &str = "pci/ata2/host1/block/sdb";
 
 fn used(more: &str, number: DeviceNumber) -> DeviceUse {
-    let fixture = Fixture::unpack(&format!("{DISKS}{more}")).unwrap();
+    let fixture = Fixture::unpack(&format!("{}{more}", disks())).unwrap();
     examine(&fixture.root, number)
 }
 
@@ -77,7 +68,7 @@ fn reported(more: &str, number: DeviceNumber) -> String {
 #[test]
 fn a_lone_disk_has_no_user_and_its_serial_is_read() {
     assert_eq!(reported(MOUNTS, DISK), "");
-    let fixture = Fixture::unpack(DISKS).unwrap();
+    let fixture = Fixture::unpack(&disks()).unwrap();
     assert_eq!(serial(&fixture.root, DISK).as_deref(), Some("WD-1234"));
     assert_eq!(serial(&fixture.root, PARTED), None);
     assert!(!is_read_only(&fixture.root, DISK));
@@ -132,7 +123,7 @@ fn a_disk_answers_for_its_partitions_and_a_partition_for_its_disk() {
 fn partitions_that_overlap_are_users_and_those_apart_are_not() {
     let mounted = "proc/self/mountinfo = 5 1 8:2 / /home rw - ext4 /dev/sda2 rw\n";
     assert_eq!(reported(mounted, PARTITION), "");
-    let overlapping = DISKS.replace("sda2/start = 2048", "sda2/start = 2047");
+    let overlapping = disks().replace("sda2/start = 2048", "sda2/start = 2047");
     let fixture = Fixture::unpack(&format!("{overlapping}{mounted}")).unwrap();
     let unreadable = examine(&fixture.root, PARTITION).users.join("; ");
     let expected = "is a partition of sda, which has the partition sda2, which is mounted on /home";
@@ -255,7 +246,7 @@ fn what_serves_a_network_device_is_looked_at_where_it_is_here() {
     let said = reported(&format!("{own}{looped}"), NBD);
     assert_eq!(said, "is served from /srv/disk.img, which is what loop3 reads from");
     // Another process with the file is a user, even if it is a server itself.
-    let fixture = Fixture::unpack(&format!("{DISKS}{own}{}", serves(99, "qemu-nbd"))).unwrap();
+    let fixture = Fixture::unpack(&format!("{}{own}{}", disks(), serves(99, "qemu-nbd"))).unwrap();
     let holder = openers::find_holder(&fixture.root, &examine(&fixture.root, NBD).watched).holder;
     assert_eq!(holder.map(|(opener, _)| opener.process), Some(99));
     // Behind a client the server is unknown.

@@ -6,7 +6,8 @@ use super::*;
 fn a_file_may_be_in_a_layer_that_cannot_be_found() {
     let with = |layers: &str, more: &str| {
         let overlay = format!("proc/self/mountinfo = 5 1 0:50 / /om rw - overlay overlay rw,{layers}\n");
-        Fixture::unpack(&format!("{DISKS}{MOUNTS}{overlay}{ON_FILE}srv/layer/x = 1\n{more}")).unwrap()
+        let layer = "srv/layer/x = 1\n";
+        Fixture::unpack(&format!("{}{MOUNTS}{overlay}{ON_FILE}{layer}{more}", disks())).unwrap()
     };
     let blind = |layers: &str| {
         let fixture = with(layers, "");
@@ -72,7 +73,7 @@ fn a_file_that_may_be_mounted_without_a_loop_device_is_in_use() {
     // Renamed, with another image at the path.
     let at = |offset: usize| format!("{}{image}", "\\x00".repeat(offset));
     let swapped = |more: &str, offset: usize, own: &str| {
-        let disks = DISKS.replace(&no_image, &is("disk.img", own));
+        let disks = disks().replace(&no_image, &is("disk.img", own));
         let tree = format!("{disks}{}{}", mount("/srv/image", more), is("image", &at(offset)));
         let fixture = Fixture::unpack(&tree).unwrap();
         examine(&fixture.root, LOOP).users.join("; ")
