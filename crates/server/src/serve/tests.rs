@@ -114,16 +114,9 @@ fn work(streams: u16) -> TcpOrder {
 impl Near {
     fn transfer(&mut self, work: &TcpOrder) -> Result<TcpOutcome, LostTransfer> {
         assert_eq!(self.channel.ask(&Message::Tcp(work.clone())).unwrap(), Message::Ready);
-        let (cpus, ledger) = (PinnedCpus::default(), CounterSource::new(Root::live(), None));
-        let means = TcpMeans {
-            end: TransferEnd::Client,
-            sockets: &self.streams,
-            cpus: &cpus,
-            content: MESSAGE,
-            most: 1e15,
-            longest: Duration::from_secs(60),
-            ledger: &ledger,
-        };
+        let (cpus, ledger) = (&PinnedCpus::default(), &CounterSource::new(Root::live(), None));
+        let (end, longest, sockets) = (TransferEnd::Client, Duration::from_secs(60), &self.streams[..]);
+        let means = TcpMeans { end, sockets, cpus, content: MESSAGE, most: 1e15, longest, ledger };
         transfer(&mut self.channel, work, &means)
     }
 }

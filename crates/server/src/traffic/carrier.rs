@@ -51,13 +51,9 @@ mod tests {
     #[test]
     fn the_state_of_a_link_is_read() {
         let mut reply = vec![0; MESSAGE_HEADER_BYTES];
-        reply.extend([0; 4]);
-        reply.extend(3_u32.to_ne_bytes());
-        reply.extend(0x1_1043_u32.to_ne_bytes());
-        reply.extend([0; 4]);
+        reply.extend([0, 3, 0x1_1043, 0].map(u32::to_ne_bytes).concat());
         // An attribute of 8 bytes: length, kind, value.
-        reply.extend(8_u16.to_ne_bytes());
-        reply.extend(IFLA_CARRIER_CHANGES.to_ne_bytes());
+        reply.extend([8, IFLA_CARRIER_CHANGES].map(u16::to_ne_bytes).concat());
         reply.extend(7_u32.to_ne_bytes());
         assert_eq!(Carrier::parse(&reply), Some((3, Carrier { is_up: true, changes: 7 })));
         reply[24] = 0x02;

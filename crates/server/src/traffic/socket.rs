@@ -102,13 +102,8 @@ mod tests {
     #[test]
     fn options_hold_on_a_connected_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let sockets = Sockets {
-            nodelay: false,
-            window: Some(64 << 10),
-            congestion: Some("reno".to_owned()),
-            mss: Some(600),
-            dscp: Some(10),
-        };
+        let (window, congestion) = (Some(64 << 10), Some("reno".to_owned()));
+        let sockets = Sockets { nodelay: false, window, congestion, mss: Some(600), dscp: Some(10) };
         let to = listener.local_addr().unwrap();
         let stream = dial(to, Some("127.0.0.1".parse().unwrap()), &sockets, Duration::from_secs(5)).unwrap();
         assert!(!stream.nodelay().unwrap());

@@ -73,15 +73,9 @@ mod tests {
     fn one_that_fails_stops_all_and_is_the_reason() {
         let (shared, cpus) = (SharedTransfer::new(3).unwrap(), PinnedCpus::default());
         let done = std::thread::scope(|scope| {
-            let team = ThreadTeam {
-                name: "test",
-                done: &shared.senders_done,
-                shared: &shared,
-                cpus: &cpus,
-                first: 0,
-            };
+            let (done, shared) = (&shared.senders_done, &shared);
+            let team = ThreadTeam { name: "test", done, shared, cpus: &cpus, first: 0 };
             let works = (0..3).map(|number| {
-                let shared = &shared;
                 move || match number {
                     1 => Err(io::Error::other("one")),
                     _ => {

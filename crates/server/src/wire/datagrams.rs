@@ -161,25 +161,13 @@ mod tests {
     use crate::wire::Message;
 
     fn udp() -> UdpOrder {
-        UdpOrder {
-            streams: 2,
-            datagram: 1024,
-            direction: Direction::Down,
-            amount: OrderedAmount::Messages(1000),
-            rate: Some(8_192_000),
-            tag: 7,
-        }
+        let (direction, amount) = (Direction::Down, OrderedAmount::Messages(1000));
+        UdpOrder { streams: 2, datagram: 1024, direction, amount, rate: Some(8_192_000), tag: 7 }
     }
 
     fn trips(trip: Trip, message: u32) -> Message {
-        Message::Trips(TripsOrder {
-            trip,
-            streams: 1,
-            message,
-            waiting: WaitMode::Poll,
-            longest: 1,
-            place: 0,
-        })
+        let waiting = WaitMode::Poll;
+        Message::Trips(TripsOrder { trip, streams: 1, message, waiting, longest: 1, place: 0 })
     }
 
     #[test]

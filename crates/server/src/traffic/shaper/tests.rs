@@ -90,15 +90,8 @@ fn htb(default: u32, classes: &[(u32, u32, u32)], sorted: bool) -> Option<u64> {
         message(3, *handle, *parent, b"htb\0", &with(1, &structure(44, &[(8, *ceiling), (20, *ceiling)])))
     };
     let classes: Vec<Vec<u8>> = classes.iter().map(class).collect();
-    let disciplines = read_all(&[root], read::discipline);
-    KnownInterface {
-        disciplines,
-        classes: read_all(&classes, read::class),
-        sorted,
-        ..KnownInterface::default()
-    }
-    .shaping()
-    .out
+    let (disciplines, classes) = (read_all(&[root], read::discipline), read_all(&classes, read::class));
+    KnownInterface { disciplines, classes, sorted, ..KnownInterface::default() }.shaping().out
 }
 
 #[test]
@@ -125,15 +118,11 @@ fn a_class_without_one_around_it_has_nobody_to_borrow_from() {
     assert_eq!(known(vec![class(0x1_0001, 100), outer]), Some(300), "it borrows what the outer has");
 }
 
-fn policer(rate: u32, action: u32) -> Vec<u8> {
-    with(1, &structure(56, &[(4, action), (28, rate)]))
-}
-
 #[test]
 fn policers_of_all_packets_are_found() {
     let police = |rate, action| {
-        let one = [with(1, b"police\0"), with(2, &policer(rate, action))].concat();
-        with(1, &one)
+        let policer = with(1, &structure(56, &[(4, action), (28, rate)]));
+        with(1, &[with(1, b"police\0"), with(2, &policer)].concat())
     };
     let matchall = |rate, action| message(3, 1, COMING, b"matchall\0", &with(2, &police(rate, action)));
     let known = |filters: &[Vec<u8>]| KnownInterface {

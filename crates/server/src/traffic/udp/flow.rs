@@ -302,12 +302,9 @@ mod tests {
     #[test]
     fn streams_that_sent_one_after_another_took_the_time_of_all() {
         let first = Instant::now();
-        let of = |after, elapsed| FlowSent {
-            datagrams: 10,
-            began: first + Duration::from_micros(after),
-            elapsed: Duration::from_micros(elapsed),
-            cpu: Duration::ZERO,
-            segmented: false,
+        let of = |after, elapsed| {
+            let (began, elapsed) = (first + Duration::from_micros(after), Duration::from_micros(elapsed));
+            FlowSent { datagrams: 10, began, elapsed, cpu: Duration::ZERO, segmented: false }
         };
         assert_eq!(total_duration(&[of(30, 10), of(0, 10), of(15, 12)]), Duration::from_micros(40));
         assert_eq!(total_duration(&[of(0, 10), of(0, 12)]), Duration::from_micros(12));

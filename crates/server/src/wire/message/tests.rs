@@ -13,17 +13,18 @@ fn refused(text: &str) -> String {
     Message::parse(text.as_bytes()).expect_err(text)
 }
 
+fn done(sent: Option<SendingReport>, received: Option<ReceivingReport>) -> Message {
+    Message::Done(Box::new(EndReport { sent, received, ..EndReport::default() }))
+}
+
 #[test]
 fn messages_round_trip() {
     let join = Join { session: Hex128::random().unwrap(), stream: 3, sockets: Sockets::default() };
     let looks = vec![TcpLook { at: u64::MAX, ..TcpLook::default() }; MAX_LOOKS];
     let timeline =
         ArrivalTimeline { width: 1, bytes: vec![u64::MAX; MAX_LOOKS], delays: vec![Some(1); MAX_LOOKS] };
-    let report = EndReport {
-        sent: Some(SendingReport { looks, ..SendingReport::default() }),
-        received: Some(ReceivingReport { hashes: vec![u64::MAX], timeline, ..ReceivingReport::default() }),
-        ..EndReport::default()
-    };
+    let sent = SendingReport { looks, ..SendingReport::default() };
+    let arrived = ReceivingReport { hashes: vec![u64::MAX], timeline, ..ReceivingReport::default() };
     let received = UdpReceived { jitter_nanos: Some(5), ..UdpReceived::default() };
     let datagrams = UdpReport { received: Some(received), ..UdpReport::default() };
     for message in [
@@ -31,7 +32,7 @@ fn messages_round_trip() {
         Message::Join(join),
         Message::Tcp(tcp()),
         Message::Sent(vec![0, u64::MAX]),
-        Message::Done(Box::new(report)),
+        done(Some(sent), Some(arrived)),
         Message::UdpOpen { streams: 3 },
         Message::UdpToken(Hex128::random().unwrap()),
         Message::Port(65_535.try_into().unwrap()),
@@ -62,12 +63,9 @@ fn the_longest_report_fits_a_frame_and_more_looks_are_refused() {
         let hashes = vec![most; usize::from(MAX_STREAMS)];
         let day = 86_400_000_000_000;
         let (bytes, delays) = (vec![most; MAX_LOOKS], vec![Some(day); MAX_LOOKS]);
-        let received = Some(ReceivingReport {
-            hashes,
-            timeline: ArrivalTimeline { width: day, bytes, delays },
-            ..ReceivingReport::default()
-        });
-        Message::Done(Box::new(EndReport { sent, received, ..EndReport::default() })).to_json()
+        let timeline = ArrivalTimeline { width: day, bytes, delays };
+        let received = ReceivingReport { hashes, timeline, ..ReceivingReport::default() };
+        done(sent, Some(received)).to_json()
     };
     assert!(with(MAX_LOOKS).len() < 60_000 && Message::parse(&with(MAX_LOOKS)).is_ok());
     assert!(Message::parse(&with(MAX_LOOKS + 1)).unwrap_err().contains("status requests"));
@@ -81,7 +79,7 @@ fn a_course_and_a_shaping_that_cannot_be_are_refused() {
     };
     let tcp = |timeline: ArrivalTimeline| {
         let received = Some(ReceivingReport { timeline, ..ReceivingReport::default() });
-        Message::parse(&Message::Done(Box::new(EndReport { received, ..EndReport::default() })).to_json())
+        Message::parse(&done(None, received).to_json())
     };
     let good = ArrivalTimeline { width: 1 << 20, bytes: vec![1; 3], delays: vec![None, Some(5), None] };
     assert!(udp(good.clone()).is_ok() && tcp(good.clone()).is_ok());
@@ -97,9 +95,8 @@ fn a_course_and_a_shaping_that_cannot_be_are_refused() {
     }
     let welcome = |out: Option<u64>| {
         let (shaping, session) = (Shaping { out, ..Shaping::default() }, Hex128::random().unwrap());
-        let (max_streams, max_nanos, max_rate) = (1, 1, 1);
-        let welcome =
-            Welcome { session, server: session, max_streams, max_nanos, max_rate, shaping, carrier: None };
+        let (server, max_streams, max_nanos, max_rate) = (session, 1, 1, 1);
+        let welcome = Welcome { session, server, max_streams, max_nanos, max_rate, shaping, carrier: None };
         Message::parse(&Message::Welcome(welcome).to_json())
     };
     assert!(welcome(None).is_ok() && welcome(Some(1)).is_ok());

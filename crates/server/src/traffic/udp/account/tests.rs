@@ -20,12 +20,17 @@ fn datagram(size: usize, tag: u32, number: u64, sent: u64) -> Vec<u8> {
     bytes
 }
 
-fn account(size: usize, numbers: &[u64]) -> StreamAccount {
+/// Accounts for datagrams: number, time of sending and time of arrival.
+fn arrived(size: usize, datagrams: impl IntoIterator<Item = (u64, u64, u64)>) -> StreamAccount {
     let mut account = StreamAccount::new(DatagramLayout::of(size), size, TAG);
-    for (turn, number) in numbers.iter().enumerate() {
-        account.arrive(&datagram(size, TAG, *number, *number * 1000), turn as u64 * 1000);
+    for (number, sent, now) in datagrams {
+        account.arrive(&datagram(size, TAG, number, sent), now);
     }
     account
+}
+
+fn account(size: usize, numbers: &[u64]) -> StreamAccount {
+    arrived(size, numbers.iter().zip(0..).map(|(number, turn)| (*number, *number * 1000, turn * 1000)))
 }
 
 fn closed(account: StreamAccount, sent: u64) -> UdpReceived {
@@ -98,11 +103,7 @@ proptest! {
 
 #[test]
 fn streams_that_arrive_one_after_another_span_the_time_of_all() {
-    let at = |begin: u64| {
-        let mut account = StreamAccount::new(DatagramLayout::of(16), 16, TAG);
-        (0..3).for_each(|number| account.arrive(&datagram(16, TAG, number, 0), begin + number * 10));
-        (account, 3)
-    };
+    let at = |begin: u64| (arrived(16, (0..3).map(|number| (number, 0, begin + number * 10))), 3);
     assert_eq!(conclude([at(0), at(1000)]).unwrap().span_nanos, 1020);
     assert_eq!(conclude([at(500)]).unwrap().span_nanos, 20);
     assert_eq!(conclude([]).unwrap(), UdpReceived::default());
@@ -135,12 +136,9 @@ fn small_datagrams_are_only_counted() {
 
 #[test]
 fn numbers_past_32_bits_and_past_the_window_are_kept_apart() {
-    let mut account = StreamAccount::new(DatagramLayout::of(16), 16, TAG);
     let stride = 1 << 30;
     let last = 40 * stride;
-    for number in (0..=last).step_by(stride as usize) {
-        account.arrive(&datagram(16, TAG, number, 0), 0);
-    }
+    let mut account = arrived(16, (0..=last).step_by(stride as usize).map(|number| (number, 0, 0)));
     assert_eq!((account.next, account.received()), (last + 1, 41));
     // Just before the window, within it, and again.
     account.arrive(&datagram(16, TAG, last - SEQUENCE_WINDOW - 64, 0), 0);
@@ -161,12 +159,8 @@ fn datagrams_of_another_transfer_or_before_the_first_are_foreign() {
 
 #[test]
 fn jitter_is_that_of_the_standard() {
-    let mut account = StreamAccount::new(DatagramLayout::of(16), 16, TAG);
     // Sent every 1000 ns; transit times 50, 210, 210, 50: |D| = 160, 0, 160.
-    for (number, transit) in [50u64, 210, 210, 50].into_iter().enumerate() {
-        let sent = number as u64 * 1000;
-        account.arrive(&datagram(16, TAG, number as u64, sent), sent + transit);
-    }
+    let account = arrived(16, [(0, 0, 50), (1, 1000, 1210), (2, 2000, 2210), (3, 3000, 3050)]);
     // 10, then 10 − 10/16 = 9.375, then 9.375 + (160 − 9.375) / 16.
     let jitter = account.jitter.nanos.unwrap();
     assert!((jitter - (9.375 + 150.625 / 16.0)).abs() < 1e-9, "{jitter}");
@@ -191,10 +185,7 @@ fn datagrams_of_iperf3_are_accounted_for_as_well() {
 
 #[test]
 fn a_burst_is_one_arrival_and_clocks_may_differ_by_anything() {
-    let mut account = StreamAccount::new(DatagramLayout::of(16), 16, TAG);
-    for (number, sent, now) in [(0, u64::MAX - 10, 5), (1, u64::MAX - 10, 9), (2, u64::MAX, 15)] {
-        account.arrive(&datagram(16, TAG, number, sent), now);
-    }
+    let account = arrived(16, [(0, u64::MAX - 10, 5), (1, u64::MAX - 10, 9), (2, u64::MAX, 15)]);
     // Both intervals are 10 ns: no jitter, though the clocks differ and the burst took 4 ns.
     assert_eq!(closed(account, 3).jitter_nanos, Some(0));
 }
