@@ -33,14 +33,8 @@ fn a_path_below_dev_that_is_absent_is_a_device_of_another_machine() {
     for file in ["device-path-by-id.json", "device-path-lvm.json"] {
         assert_unjudged(&text(file), "which this machine does not have");
     }
-    for path in [
-        "/dev/mapper/vg-lv",
-        "/dev/zvol/tank/v",
-        "/dev/drbd/by-res/r0/0",
-        "/dev/md/data",
-        "/dev/disk/by-path/x",
-    ] {
-        let other = text("device-path-lvm.json").replace("/dev/vg0/data", path);
+    for path in ["mapper/vg-lv", "zvol/tank/v", "drbd/by-res/r0/0", "md/data", "disk/by-path/x"] {
+        let other = text("device-path-lvm.json").replace("/dev/vg0/data", &format!("/dev/{path}"));
         assert_unjudged(&other, "which this machine does not have");
     }
     let shared = text("device-path-lvm.json").replace("/dev/vg0/data", "/dev/shm/f");
@@ -135,11 +129,8 @@ fn counts_and_times_that_no_job_has_are_impossible() {
 #[test]
 fn a_transfer_at_a_random_place_takes_its_time_at_any_depth() {
     let deep = text("one-disk.json").replace("\"iodepth\": \"1\"", "\"iodepth\": \"32\"");
-    let quick = deep
-        .replace("160000000", "1000")
-        .replace("160002000", "1100")
-        .replace("\"mean\": 2000", "\"mean\": 100");
-    let quick = quick.replace("80000000", "600").replace("1440000000", "90000");
+    let quick = deep.replace("160000000", "1000").replace("160002000", "1100").replace("80000000", "600");
+    let quick = quick.replace("\"mean\": 2000", "\"mean\": 100").replace("1440000000", "90000");
     assert_cause(&quick, ImpossibleCause::Unwritten);
 }
 

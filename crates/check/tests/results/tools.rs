@@ -82,12 +82,8 @@ fn each_case_has_its_verdict() {
             assert!(is_as_expected(found, *expected), "{file}: expected {expected:?}, found {found:#?}");
         }
     }
-}
-
-#[test]
-fn every_case_is_in_the_table() {
     let known: BTreeSet<String> = CASES.iter().map(|(file, _)| (*file).to_owned()).collect();
-    assert_eq!(files("tools"), known);
+    assert_eq!(files("tools"), known, "every file is in the table");
 }
 
 /// File and the text before a figure in it.
