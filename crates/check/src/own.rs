@@ -67,13 +67,9 @@ mod tests {
         let limit = fixture::derived(120e9, LimitKind::Ceiling, "a formula");
         let known = fixture::measured("cpu.peak/op=fma", "rate", Unit::FlopPerSecond, 100e9).limited(limit);
         let unknown = fixture::measured("cpu.peak/op=fma", "rate", Unit::FlopPerSecond, 100e9);
-        let wrong = WrongAnswer::new(WrongAnswerSource::Cpu(57), "fma_f64_avx2", "9.25");
-        let wrong = Measurement {
-            status: Status::Failed,
-            metrics: Vec::new(),
-            wrong_answer: Some(Box::new(wrong)),
-            ..unknown.clone()
-        };
+        let answer = WrongAnswer::new(WrongAnswerSource::Cpu(57), "fma_f64_avx2", "9.25");
+        let (status, wrong_answer) = (Status::Failed, Some(Box::new(answer)));
+        let wrong = Measurement { status, metrics: Vec::new(), wrong_answer, ..unknown.clone() };
         let checked = check_measurements("run.json", None, "0.1.0", &[known, unknown, wrong]);
         let verdicts: Vec<_> = checked.rows.iter().map(|row| (row.verdict, row.cause)).collect();
         let impossible = (Plausibility::Impossible, Some(ImpossibleCause::WrongAnswer));

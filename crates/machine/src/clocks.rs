@@ -277,9 +277,8 @@ mod tests {
 
     #[test]
     fn seconds_of_an_rtc_confirm_nothing_in_a_short_time() {
-        assert_eq!(compare_rates(ReferenceClock::Rtc, &readings(1.0, &[(2.0, 1.0, 0.0)])), None);
-        let said = compare_rates(ReferenceClock::Rtc, &readings(1.0, &[(20.0, 1.0, 0.0)]));
-        assert_eq!(said, Some(ClockPace::Same));
+        let rtc = |seconds| compare_rates(ReferenceClock::Rtc, &readings(1.0, &[(seconds, 1.0, 0.0)]));
+        assert_eq!((rtc(2.0), rtc(20.0)), (None, Some(ClockPace::Same)));
     }
 
     #[test]

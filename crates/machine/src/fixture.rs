@@ -103,17 +103,9 @@ pub fn two_cores() -> Vec<Logical> {
 
 /// Returns the interface `eth0` of this kind with 10 Gbit/s and an MTU of 9000 bytes.
 pub fn nic(kind: NicKind) -> Nic {
-    Nic {
-        name: "eth0".to_owned(),
-        speed_bit_per_s: Some(10_000_000_000),
-        mtu_bytes: Some(9000),
-        state: None,
-        driver: None,
-        kind,
-        mac: None,
-        numa_node: None,
-        link: None,
-    }
+    let (name, state, driver) = ("eth0".to_owned(), None, None);
+    let (speed_bit_per_s, mtu_bytes) = (Some(10_000_000_000), Some(9000));
+    Nic { name, speed_bit_per_s, mtu_bytes, state, driver, kind, mac: None, numa_node: None, link: None }
 }
 
 /// Slot name, bank name, and (GiB, MT/s) of the module; `None` for an empty slot.
@@ -236,17 +228,13 @@ impl Entry {
 
     fn write(&self, root: &Path) -> Result<(), Fault> {
         let path = root.join(&self.path);
-        let parent = path.parent().ok_or("no parent")?;
-        if !parent.exists() {
-            fs::create_dir_all(parent)?;
-        }
+        fs::create_dir_all(path.parent().ok_or("no parent")?)?;
         match &self.what {
             What::Directory => fs::create_dir_all(path)?,
             What::Link(target) => symlink(target, path)?,
             What::Line(line) => {
                 let mut file = fs::OpenOptions::new().append(true).create(true).open(path)?;
-                file.write_all(line)?;
-                file.write_all(b"\n")?;
+                file.write_all(&[line.as_slice(), b"\n"].concat())?;
             }
         }
         Ok(())

@@ -187,11 +187,8 @@ mod tests {
     #[test]
     fn the_busiest_of_others_is_named_and_our_own_are_not() {
         let before = at(0.0, &[(1, "init", 0, 5), (10, "gate", 1, 0), (20, "hog", 1, 100)], 1000);
-        let after = at(
-            2.0,
-            &[(1, "init", 0, 5), (10, "gate", 1, 20), (11, "worker", 10, 180), (20, "hog", 1, 290)],
-            1400,
-        );
+        let all = [(1, "init", 0, 5), (10, "gate", 1, 20), (11, "worker", 10, 180), (20, "hog", 1, 290)];
+        let after = at(2.0, &all, 1400);
         let others = before.until(&after, 10, 100);
         assert_eq!(others.most, Some(BusyProcess { id: 20, name: "hog".to_owned(), cpus: 0.95 }));
         assert_eq!(others.cpus, 1.0);

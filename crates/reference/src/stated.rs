@@ -320,15 +320,8 @@ mod tests {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            let tool = described()
-                .map(|(tool, _)| tool)
-                .find(|tool| name.starts_with(tool.split('-').next().unwrap_or(tool)));
-            // The name of another tool may have the same start.
-            let Some(tool) =
-                tool.filter(|tool| name.as_bytes().get(tool.len()) == Some(&b'-') || tool.contains('-'))
-            else {
-                continue;
-            };
+            let is_own = |(tool, _): &(&str, &str)| tool.split('-').next() == name.split('-').next();
+            let Some((tool, _)) = described().find(is_own) else { continue };
             let text = fs::read_to_string(&path).unwrap();
             let stated = read(&text, None).unwrap_or_else(|why| panic!("{name}: {why}"));
             assert_eq!(stated.tool, tool, "{name}");

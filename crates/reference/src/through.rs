@@ -55,19 +55,12 @@ mod tests {
 
     #[test]
     fn the_launcher_gets_the_tool_as_its_last_words() {
-        let tool = ProgramOrder {
-            arguments: vec!["-x".into()],
-            environment: vec![("OMP_NUM_THREADS", "4".to_owned())],
-            ..ProgramOrder::of(Path::new("/usr/bin/xhpl"), Path::new("/"))
-        };
-        let arguments = vec!["-n".to_owned(), "2".to_owned()];
-        let through = ToolLauncher {
-            program: "/usr/bin/mpirun".into(),
-            arguments,
-            export: Some("-x"),
-            variables: vec![("OMPI_MCA_btl".into(), "tcp".into())],
-            limit: 90.0,
-        };
+        let bare = ProgramOrder::of(Path::new("/usr/bin/xhpl"), Path::new("/"));
+        let environment = vec![("OMP_NUM_THREADS", "4".to_owned())];
+        let tool = ProgramOrder { arguments: vec!["-x".into()], environment, ..bare };
+        let (program, arguments) = ("/usr/bin/mpirun".into(), vec!["-n".to_owned(), "2".to_owned()]);
+        let variables = vec![("OMPI_MCA_btl".into(), "tcp".into())];
+        let through = ToolLauncher { program, arguments, export: Some("-x"), variables, limit: 90.0 };
         let made = through.applied(tool.clone());
         assert_eq!(made.program, Path::new("/usr/bin/mpirun"));
         assert_eq!(made.arguments, ["-n", "2", "-x", "OMP_NUM_THREADS", "/usr/bin/xhpl", "-x"]);

@@ -279,12 +279,9 @@ mod tests {
     fn counted(core: u64, corrected: u64, rx_dropped: u64) -> HealthCounters {
         let cores = [("0:1".to_owned(), core)].into_iter().filter(|(_, n)| *n > 0).collect();
         let interface = Interface { name: "eth0".to_owned(), rx_dropped, ..Interface::default() };
-        HealthCounters {
-            throttled: Some(Throttled { cores, packages: BTreeMap::new() }),
-            controllers: vec![Controller { name: "mc0".to_owned(), corrected, uncorrected: 0 }],
-            energy: Vec::new(),
-            interfaces: vec![interface],
-        }
+        let throttled = Some(Throttled { cores, packages: BTreeMap::new() });
+        let controllers = vec![Controller { name: "mc0".to_owned(), corrected, uncorrected: 0 }];
+        HealthCounters { throttled, controllers, energy: Vec::new(), interfaces: vec![interface] }
     }
 
     proptest! {

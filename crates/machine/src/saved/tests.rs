@@ -84,16 +84,11 @@ fn behind_all(root: &Root) -> Vec<Storage> {
         storage.device.iter_mut().for_each(unnamed);
         for layer in &mut storage.layers {
             unnamed(&mut layer.name);
-            // The names of a mapped volume and a loop device's file are private.
-            layer.detail = match layer.kind {
-                // The type, `LVM`, comes first; a name alone has none.
-                DiskKind::DeviceMapper => {
-                    let kind = |text: String| text.split(' ').next().map(str::to_owned);
-                    layer.detail.take().and_then(kind).filter(|kind| !kind.contains('-'))
-                }
-                DiskKind::Loop => None,
-                _ => layer.detail.take(),
-            };
+            // The name of a mapped volume is private; its type, `LVM`, comes first, if it has one.
+            if layer.kind == DiskKind::DeviceMapper {
+                let kind = |text: String| text.split(' ').next().map(str::to_owned);
+                layer.detail = layer.detail.take().and_then(kind).filter(|kind| !kind.contains('-'));
+            }
         }
         storage
     });

@@ -124,10 +124,7 @@ impl Near {
 fn closed_without_a_word(stream: &mut TcpStream) -> bool {
     let mut byte = [0];
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    match stream.read(&mut byte) {
-        Ok(n) => n == 0,
-        Err(e) => e.kind() == ErrorKind::ConnectionReset,
-    }
+    stream.read(&mut byte).map_or_else(|e| e.kind() == ErrorKind::ConnectionReset, |n| n == 0)
 }
 
 #[test]

@@ -36,13 +36,9 @@ fn a_link_is_held_to_what_both_ends_can_do() {
 }
 
 #[test]
-fn a_gpu_saves_power() {
+fn a_gpu_saves_power_and_so_does_a_switch_on_its_card() {
     let link = found(&tree("0x030200", ["2.5", "16", "32.0", "16"], ["32.0", "16"]));
     assert!(link[0].saves_power && link[0].is_slow());
-}
-
-#[test]
-fn a_switch_on_the_card_of_a_gpu_saves_power_too() {
     let switch = tree("0x060400", ["2.5", "16", "16.0", "16"], ["16.0", "16"]);
     assert!(!found(&switch)[0].saves_power);
     let own = "sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0";

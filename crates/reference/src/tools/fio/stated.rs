@@ -551,12 +551,9 @@ mod tests {
 
     #[test]
     fn bytes_of_versions_that_count_in_kib_are_told_by_their_rate() {
-        let side = |io_bytes, kib| FioSide {
-            io_bytes: Some(io_bytes),
-            io_kbytes: kib,
-            bw: Some(1000.0),
-            runtime: Some(2000.0),
-            ..FioSide::default()
+        let side = |io_bytes, io_kbytes| {
+            let (io_bytes, bw, runtime) = (Some(io_bytes), Some(1000.0), Some(2000.0));
+            FioSide { io_bytes, io_kbytes, bw, runtime, ..FioSide::default() }
         };
         assert_eq!(bytes(&side(2000.0, None)), Some(2000.0 * 1024.0), "2.16");
         assert_eq!(bytes(&side(2_048_000.0, None)), Some(2_048_000.0), "3.0");

@@ -177,15 +177,9 @@ mod tests {
 
     #[test]
     fn the_nearest_of_its_areas_is_taken() {
-        for (bytes, area) in [
-            (1_u64, 1024_u64),
-            (27 << 20, 28 << 20),
-            (70 << 20, 64 << 20),
-            (97 << 20, 128 << 20),
-            (120 << 20, 128 << 20),
-            (1 << 30, 1 << 30),
-        ] {
-            assert_eq!(nearest(bytes), area, "{bytes}");
+        assert_eq!(nearest(1), 1024);
+        for (mib, area) in [(27_u64, 28_u64), (70, 64), (97, 128), (120, 128), (1024, 1024)] {
+            assert_eq!(nearest(mib << 20), area << 20, "{mib}");
         }
     }
 
