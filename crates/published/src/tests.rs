@@ -109,11 +109,8 @@ fn what_the_notes_doubt_has_its_verdict_and_is_never_divided_by() {
 
 #[test]
 fn a_selector_takes_further_parameters_and_no_other_values() {
-    let matched = |selector: &str| Matched {
-        case: selector.parse().unwrap(),
-        metric: "rate",
-        counted: CountedAs::Per(1.0),
-    };
+    let counted = CountedAs::Per(1.0);
+    let matched = |selector: &str| Matched { case: selector.parse().unwrap(), metric: "rate", counted };
     let case: Case =
         "cpu.peak/op=add/type=i8/isa=avx512/threads=2/work=1000000000000/scaling=strong".parse().unwrap();
     assert!(matched("cpu.peak/op=add/threads=2").measures_same(&case, 1.0));
@@ -242,12 +239,8 @@ fn a_number_of_the_text_alone_is_neither_impossible_nor_not_comparable() {
 
 #[test]
 fn every_doubt_is_one_of_the_list_and_every_one_of_the_list_is_had() {
-    let named: BTreeSet<&str> = REPORTS
-        .iter()
-        .flat_map(|[.., numbers]| rows::<21>(numbers))
-        .map(|columns| columns[20])
-        .filter(|name| !name.is_empty())
-        .collect();
+    let numbers = REPORTS.iter().flat_map(|[.., numbers]| rows::<21>(numbers));
+    let named: BTreeSet<&str> = numbers.map(|columns| columns[20]).filter(|name| !name.is_empty()).collect();
     let listed: BTreeSet<&str> = rows::<3>(DOUBTS).map(|[name, ..]| name).collect();
     assert_eq!(named, listed);
     assert!(listed.into_iter().all(|name| doubt(name).is_some()));
