@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_machine::disk::{Disk, DiskKind};
+use plimsoll_machine::disk::DiskKind;
 use plimsoll_machine::fixture::{disk, mounted};
-use plimsoll_machine::{Machine, Root, Storage, storage};
+use plimsoll_machine::{Machine, Root, Storage};
 use plimsoll_stats::{Samples, Seed};
 use plimsoll_units::quantity::Unit;
 
@@ -30,24 +30,13 @@ pub fn machine() -> Machine {
     machine.memory.total_bytes = Some(24 << 30);
     machine.memory.available_bytes = Some(22 << 30);
     machine.virtualisation.hypervisor = Some("Firecracker".to_owned());
-    let disk = Disk {
-        size_bytes: Some(100 << 30),
-        logical_sector_bytes: Some(512),
-        read_only: Some(false),
-        ..disk("vda", DiskKind::Virtio, None)
-    };
-    machine.storage = Some(Storage {
-        path: "/srv/data".to_owned(),
-        file_system: Some(storage::MountedFileSystem {
-            mount_point: "/".to_owned(),
-            source: "/dev/vda".to_owned(),
-            options: vec!["rw".to_owned()],
-            ..mounted("ext4")
-        }),
-        device: Some("vda".to_owned()),
-        disks: vec![disk],
-        ..Storage::default()
-    });
+    let mut disk = disk("vda", DiskKind::Virtio, None);
+    (disk.size_bytes, disk.logical_sector_bytes, disk.read_only) = (Some(100 << 30), Some(512), Some(false));
+    let mut file_system = mounted("ext4");
+    (file_system.mount_point, file_system.source) = ("/".to_owned(), "/dev/vda".to_owned());
+    file_system.options = vec!["rw".to_owned()];
+    let (path, device, file_system) = ("/srv/data".to_owned(), Some("vda".to_owned()), Some(file_system));
+    machine.storage = Some(Storage { path, file_system, device, disks: vec![disk], ..Storage::default() });
     machine
 }
 
@@ -117,10 +106,8 @@ pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
     let point = |i: usize| SamplePoint { t: i as f64 * 0.1, steal: Some(0.0), ..SamplePoint::default() };
     let better = if unit == Unit::Second { Better::Lower } else { Better::Higher };
     let proved = Samples::new(samples.clone()).unwrap();
-    MetricResult {
-        series: (0..samples.len()).map(point).collect(),
-        ..MetricResult::of(name, unit, better, &proved, Seed::new(1, "case", name))
-    }
+    let series = (0..samples.len()).map(point).collect();
+    MetricResult { series, ..MetricResult::of(name, unit, better, &proved, Seed::new(1, "case", name)) }
 }
 
 /// Returns a warning with this code and text.
@@ -181,11 +168,8 @@ pub fn derived(value: f64, kind: LimitKind, formula: &str) -> Limit {
 /// Returns a `cpu.peak` FMA measurement of number type `kind`; `value` and `limit` in FLOP/s.
 pub fn cpu(kind: &str, threads: u64, value: f64, limit: f64) -> Measurement {
     let id = format!("cpu.peak/op=fma/type={kind}/isa=avx512/threads={threads}");
-    let mut made = measured(&id, "rate", Unit::FlopPerSecond, value).limited(derived(
-        limit,
-        LimitKind::Ceiling,
-        "pipes × lanes × 2 × clock × cores",
-    ));
+    let limit = derived(limit, LimitKind::Ceiling, "pipes × lanes × 2 × clock × cores");
+    let mut made = measured(&id, "rate", Unit::FlopPerSecond, value).limited(limit);
     made.conditions.clock_hz = Some(3.684e9);
     made
 }

@@ -158,13 +158,10 @@ mod tests {
     fn machine() -> Machine {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
         machine.cpu.allowed = "0-7".parse().unwrap();
-        let logical = |id: usize| Logical {
-            id,
-            core: Some(id as u32 % 2),
-            package: Some(id as u32 % 4 / 2),
-            siblings: [id % 4, id % 4 + 4].into_iter().collect(),
-            online: true,
-            capacity: None,
+        let logical = |id: usize| {
+            let (core, package) = (Some(id as u32 % 2), Some(id as u32 % 4 / 2));
+            let siblings = [id % 4, id % 4 + 4].into_iter().collect();
+            Logical { id, core, package, siblings, online: true, capacity: None }
         };
         machine.cpu.logical = (0..8).map(logical).collect();
         machine

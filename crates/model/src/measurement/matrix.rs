@@ -135,12 +135,8 @@ mod tests {
     use super::*;
 
     fn sample(cells: &[(u32, u32, f64)]) -> Sample {
-        let cell = |&(row, column, value): &(u32, u32, f64)| Cell {
-            row,
-            column,
-            value,
-            mark: (row + column == 1).then(|| "smt".to_owned()),
-        };
+        let mark = |row: u32, column: u32| (row + column == 1).then(|| "smt".to_owned());
+        let cell = |&(row, column, value)| Cell { row, column, value, mark: mark(row, column) };
         Sample { matrix: cells.iter().map(cell).collect(), ..Sample::default() }
     }
 

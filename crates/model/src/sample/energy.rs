@@ -32,11 +32,10 @@ mod tests {
 
     #[test]
     fn energy_is_power_over_time_and_power_over_rate() {
-        let sample = |power: Option<f64>, rate: f64| Sample {
-            elapsed: 0.5,
-            values: [("rate".to_owned(), rate)].into(),
-            conditions: Conditions { package_power: power, ..Conditions::default() },
-            ..Sample::default()
+        let sample = |package_power: Option<f64>, rate: f64| {
+            let conditions = Conditions { package_power, ..Conditions::default() };
+            let (elapsed, values) = (0.5, [("rate".to_owned(), rate)].into());
+            Sample { elapsed, values, conditions, ..Sample::default() }
         };
         let both = [sample(Some(100.0), 1e9), sample(Some(200.0), 1e9)];
         assert_eq!(energy(&both), Some(150.0));

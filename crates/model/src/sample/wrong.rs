@@ -263,8 +263,7 @@ mod tests {
             (3, Some(1), AtFault::Unstable),
             (3, None, AtFault::Undecided),
         ] {
-            let answer = repeated(there, elsewhere);
-            assert_eq!(answer.at_fault(), at_fault, "{there} {elsewhere:?}");
+            assert_eq!(repeated(there, elsewhere).at_fault(), at_fault, "{there} {elsewhere:?}");
         }
         let once = WrongAnswer::new(WrongAnswerSource::Cpus(vec![0, 1]), "gemm", "9");
         assert_eq!(once.at_fault(), AtFault::Undecided);
