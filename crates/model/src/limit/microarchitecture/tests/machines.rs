@@ -74,17 +74,10 @@ impl Described {
         let cpus = CpuSet::single(0);
         let kinds = self.kind.iter().map(|name| CoreKind { name: name.clone(), cpus: cpus.clone() });
         let [family, model, stepping] = self.numbers;
-        Cpu {
-            vendor: Some(self.vendor.clone()),
-            family: Some(family),
-            model: Some(model),
-            stepping: Some(stepping),
-            model_name: Some(self.shown.clone()),
-            kinds: kinds.collect(),
-            cpuid: Cpuid(vec![CpuidLeaves { cpus: cpus.clone(), leaves }]),
-            allowed: cpus,
-            ..Cpu::default()
-        }
+        let (model_name, kinds) = (Some(self.shown.clone()), kinds.collect());
+        let cpuid = Cpuid(vec![CpuidLeaves { cpus: cpus.clone(), leaves }]);
+        let numbered = super::x86(&self.vendor, family, model, stepping);
+        Cpu { model_name, kinds, cpuid, allowed: cpus, ..numbered }
     }
 
     fn row(&self) -> Option<&'static Microarchitecture> {
@@ -164,8 +157,7 @@ fn a_chip_that_contradicts_its_row_on_bare_metal_is_unknown() {
 fn placed(name: &str) -> (Machine, Vec<(usize, String)>) {
     let machine = Fixture::open(name).unwrap().machine();
     let order = spread_cpus(&machine, machine.cpu.allowed.len());
-    let cores = order.into_iter().map(|cpu| (cpu, Core::of(&machine, cpu).unwrap().name));
-    let cores = cores.collect();
+    let cores = order.into_iter().map(|cpu| (cpu, Core::of(&machine, cpu).unwrap().name)).collect();
     (machine, cores)
 }
 
