@@ -297,21 +297,17 @@ mod tests {
     const ENDS: [EndedBy; 5] =
         [EndedBy::Samples, EndedBy::SampleCap, EndedBy::Budget, EndedBy::GroupBudget, EndedBy::RoundCap];
 
-    fn options(by: EndedBy) -> (&'static str, &'static str) {
-        match by {
-            EndedBy::Budget => ("--budget", "--samples"),
-            EndedBy::GroupBudget => ("budget in the plan", "--budget"),
-            _ => ("--samples", "budget"),
-        }
-    }
-
     proptest! {
         #[test]
         fn advice_names_what_ended_the_sampling_and_nothing_else(
             reached in 0.010_000_1f64..0.5, n in 1usize..5, end in 0usize..5,
         ) {
             let by = ENDS[end];
-            let (helps, idle) = options(by);
+            let (helps, idle) = match by {
+                EndedBy::Budget => ("--budget", "--samples"),
+                EndedBy::GroupBudget => ("budget in the plan", "--budget"),
+                _ => ("--samples", "budget"),
+            };
             for text in [
                 Warning::NotConverged { reached, wanted: 0.01, by }.to_string(),
                 Warning::FewSamples { n, by }.to_string(),

@@ -208,9 +208,8 @@ mod tests {
         let bank = |slot: u8| format!("P{} CHANNEL {}", slot / 12, (b'A' + slot % 12 / 2) as char);
         let banks: Vec<String> = (0..24).map(bank).collect();
         let module = |slot: usize| filled(slot).then_some((32, SPEED));
-        let slots = banks.iter().enumerate();
-        let slots: Vec<Slot<'_>> =
-            slots.map(|(n, bank)| (["DIMM 0", "DIMM 1"][n % 2], bank.as_str(), module(n))).collect();
+        let slot = |n: usize| (["DIMM 0", "DIMM 1"][n % 2], banks[n].as_str(), module(n));
+        let slots: Vec<Slot<'_>> = (0..24).map(slot).collect();
         let fixture = Fixture::open("xeon-gold-6230-2s").unwrap();
         fixture.write(TABLE, &table(&slots)).unwrap();
         let mut machine = fixture.machine();

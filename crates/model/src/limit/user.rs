@@ -247,24 +247,18 @@ mod tests {
 
     #[test]
     fn a_limit_that_no_figure_has_is_refused_by_what_is_wrong() {
-        let metrics = [BANDWIDTH];
         let fit = |from: &str, to: &str| {
-            let text = file("ceiling", "1").replace(from, to);
-            UserLimits::parse(&text)
-                .unwrap()
-                .fit(&[("memory.bandwidth", &metrics), ("memory.latency", &[])])
-                .map_err(|error| error.to_string())
+            let limits = UserLimits::parse(&file("ceiling", "1").replace(from, to)).unwrap();
+            let fits = limits.fit(&[("memory.bandwidth", &[BANDWIDTH]), ("memory.latency", &[])]);
+            fits.map_err(|error| error.to_string())
         };
         for name in ["memory.bandwidth", "memory.bandwidth/*", "memory", "*", "memory.*/op=read*"] {
             assert_eq!(fit("memory.bandwidth/*", name), Ok(()), "{name}");
         }
+        let no_metric = "metric 'rate' is not a metric of 'memory.bandwidth/*', which has bandwidth";
         let wrong = [
             ("memory.bandwidth/*", "memory.bandwith", "match 'memory.bandwith' matches no benchmark"),
-            (
-                "\"bandwidth\"",
-                "\"rate\"",
-                "metric 'rate' is not a metric of 'memory.bandwidth/*', which has bandwidth",
-            ),
+            ("\"bandwidth\"", "\"rate\"", no_metric),
             ("\"B/s\"", "\"s\"", "unit must be B/s for bandwidth: s is not"),
         ];
         for (from, to, why) in wrong {

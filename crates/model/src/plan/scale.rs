@@ -155,6 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fixture;
 
     fn on_files(name: &str) -> bool {
         name.starts_with("disk.")
@@ -163,25 +164,15 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
 
-    fn sizes(bytes: &[u64]) -> Vec<Value> {
-        bytes.iter().map(|n| Value::Size(*n)).collect()
-    }
-
-    fn counts(all: &[u64]) -> Vec<Value> {
-        all.iter().map(|n| Value::Count(*n)).collect()
-    }
-
-    fn of(benchmark: &str) -> Group {
-        Group { benchmarks: vec![benchmark.to_owned()], ..Group::default() }
+    fn of(benchmark: &str, lists: &[(&str, &[&str])]) -> Group {
+        Group { benchmarks: vec![benchmark.to_owned()], ..fixture::group(lists) }
     }
 
     #[test]
     fn a_group_has_one_file_with_room_for_two_blocks_of_each_thread() {
-        let group = of("disk.io")
-            .with("block", sizes(&[MIB, 100 * MIB]))
-            .with("threads", counts(&[1, 4]))
-            .with("size", sizes(&[10 * GIB]))
-            .with("volume", sizes(&[10 * GIB]));
+        let lists: [(&str, &[&str]); 4] =
+            [("block", &["1M", "100M"]), ("threads", &["1", "4"]), ("size", &["10G"]), ("volume", &["10G"])];
+        let group = of("disk.io", &lists);
         let parts = scaled(&group, 0.001, on_files);
         let files: Vec<u64> = parts.iter().flat_map(|part| part.numbers("size", &[])).collect();
         assert_eq!(files, [800 * MIB; 4]);
@@ -192,10 +183,10 @@ mod tests {
 
     #[test]
     fn memory_keeps_its_region_and_a_system_its_shape() {
-        let memory = of("memory.block").with("size", sizes(&[GIB])).with("volume", sizes(&[100 * GIB]));
+        let memory = of("memory.block", &[("size", &["1G"]), ("volume", &["100G"])]);
         let part = &scaled(&memory, 0.01, on_files)[0];
         assert_eq!((part.numbers("size", &[]), part.numbers("volume", &[])), (vec![GIB], vec![GIB]));
-        let linpack = of("cpu.linpack").with("n", counts(&[10_000, 1000]));
+        let linpack = of("cpu.linpack", &[("n", &["10000", "1000"])]);
         assert_eq!(scaled(&linpack, 0.001, on_files)[0].numbers("n", &[]), [1000, 100]);
     }
 
@@ -209,14 +200,12 @@ mod tests {
 
     #[test]
     fn a_scaled_case_is_stated_by_its_plan() {
-        let group = of("memory.block")
-            .with("block", sizes(&[8 << 10, 80 * MIB]))
-            .with("threads", counts(&[1, 2]))
-            .with("volume", sizes(&[GIB]));
+        let group =
+            of("memory.block", &[("block", &["8K", "80M"]), ("threads", &["1", "2"]), ("volume", &["1G"])]);
         let case = |block: &str, volume: &str, threads: u32| -> Case {
             format!("memory.block/op=write/block={block}/threads={threads}/volume={volume}").parse().unwrap()
         };
-        let groups = [of("disk.io").with("volume", sizes(&[GIB])), group];
+        let groups = [of("disk.io", &[("volume", &["1G"])]), group];
         for (block, volume, threads) in [("8K", "1073742", 1), ("80M", "160M", 1), ("80M", "320M", 2)] {
             let stated = unscaling(&groups, 0.001, on_files)(&case(block, volume, threads));
             assert_eq!(stated, case(block, "1G", threads), "{block}");
@@ -231,7 +220,8 @@ mod tests {
         fn nothing_grows_but_a_small_file(scale in 1e-9..1.0_f64, n in 1..u64::MAX, threads in 1..200_u64) {
             for key in ["volume", "count", "work"] {
                 let value = if key == "volume" { Value::Size(n) } else { Value::Count(n) };
-                let group = of("memory.block").with("threads", counts(&[threads])).with(key, vec![value]);
+                let threads = vec![Value::Count(threads)];
+                let group = of("memory.block", &[]).with("threads", threads).with(key, vec![value]);
                 let got = scaled(&group, scale, on_files)[0].numbers(key, &[])[0];
                 prop_assert!((1..=n).contains(&got) || n == 0, "{key}: {n} became {got}");
             }
