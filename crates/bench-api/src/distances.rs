@@ -228,10 +228,8 @@ mod tests {
         assert!(one_core(&[15.6e-9, 15.9e-9], 3.9e9));
         assert!(one_core(&[10e-9, 15.6e-9], 3.9e9) && one_core(&[25e-9], 2.5e9));
         assert!(!one_core(&[17e-9], 5.5e9) && !one_core(&[27e-9], 3.9e9) && !one_core(&[42e-9], 2.5e9));
-        assert!(matches!(
-            seen(FixedTopology::OnCores, &[15.6e-9, 27e-9], Some(3.9e9)),
-            Some(MovedCpus::Moved { .. })
-        ));
+        let moved = seen(FixedTopology::OnCores, &[15.6e-9, 27e-9], Some(3.9e9));
+        assert!(matches!(moved, Some(MovedCpus::Moved { .. })));
         let of_memory = seen(FixedTopology::AtCaches, &[15.6e-9], Some(3.9e9));
         assert_eq!(of_memory, None, "memory does not depend on it");
     }

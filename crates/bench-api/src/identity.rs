@@ -97,10 +97,8 @@ mod tests {
             let most = if latency { 40.0 } else { 8.2 };
             assert!(one.measured > 0.0 && one.measured < most, "{one:?}");
             assert!(!latency || one.per_cycle().is_none());
-            let same = |other: &&Capability| {
-                (other.cpu, other.ability, &other.isa) == (one.cpu, one.ability, &one.isa)
-            };
-            assert_eq!(found.iter().position(|other| same(&other)), Some(place));
+            let of = |one: &Capability| (one.cpu, one.ability, one.isa.clone());
+            assert_eq!(found.iter().position(|other| of(other) == of(one)), Some(place));
         }
     }
 }

@@ -158,18 +158,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use plimsoll_model::case::Key;
     use plimsoll_model::sample::Sample;
     use plimsoll_model::{fixture, limit};
     use plimsoll_units::quantity::Unit;
-
-    #[test]
-    fn every_parameter_that_a_benchmark_takes_is_a_row() {
-        for benchmark in benchmarks() {
-            for name in benchmark.keys() {
-                assert!(plimsoll_model::case::Key::find(name).is_ok_and(|key| key.name == *name), "{name}");
-            }
-        }
-    }
 
     #[test]
     fn metrics_of_the_same_transfers_are_one_figure() {
@@ -195,37 +187,24 @@ mod tests {
 
     /// A metric is a share or a count only if its benchmark declares it so, such as losses.
     #[test]
-    fn every_metric_has_a_direction_or_is_told_and_is_listed() {
-        let machine = fixture::machine();
+    fn every_parameter_and_metric_is_listed_and_every_headline_has_a_limit_or_the_reason_why_not() {
+        let (machine, samples) = (&fixture::machine(), &[Sample::default()]);
         for benchmark in benchmarks() {
-            for candidate in benchmark.cases(&machine, &Group::default()).unwrap() {
-                for metric in benchmark.metrics(&candidate.case) {
-                    assert!(
-                        benchmark.all_metrics().iter().any(|row| row.name == metric.name),
-                        "{}",
-                        metric.name
-                    );
-                    let reported = is_informative(&candidate.case, metric.name);
-                    assert_eq!(reported, metric.role == Role::Informative);
-                    let is_share = ["loss", "taken"].contains(&metric.name);
-                    assert!(reported || metric.unit != Unit::One || is_share, "{}", metric.name);
-                }
+            for name in benchmark.keys() {
+                assert!(Key::find(name).is_ok_and(|key| key.name == *name), "{name}");
             }
-        }
-    }
-
-    #[test]
-    fn every_headline_has_a_limit_or_the_reason_why_none_is_known() {
-        let machine = fixture::machine();
-        let samples = [Sample::default()];
-        for benchmark in benchmarks() {
-            for Candidate { case, .. } in benchmark.cases(&machine, &Group::default()).unwrap() {
-                let metric = benchmark.metrics(&case)[0].name;
-                let evidence = limit::LimitEvidence::default();
-                let question =
-                    Question { machine: &machine, case: &case, metric, samples: &samples, evidence };
-                let limits = limits(&question);
-                let without = ["null", "disk.null", "cpu.integrity"].contains(&benchmark.name());
+            let without = ["null", "disk.null", "cpu.integrity"].contains(&benchmark.name());
+            for Candidate { case, .. } in benchmark.cases(machine, &Group::default()).unwrap() {
+                let (case, metrics) = (&case, benchmark.metrics(&case));
+                for Metric { name, unit, role, .. } in &metrics {
+                    assert!(benchmark.all_metrics().iter().any(|row| row.name == *name), "{name}");
+                    let reported = is_informative(case, name);
+                    assert_eq!(reported, *role == Role::Informative);
+                    let is_share = ["loss", "taken"].contains(name);
+                    assert!(reported || *unit != Unit::One || is_share, "{name}");
+                }
+                let (metric, evidence) = (metrics[0].name, limit::LimitEvidence::default());
+                let limits = limits(&Question { machine, case, metric, samples, evidence });
                 assert_eq!(limits.is_empty(), without, "{case}");
                 assert!(limits.iter().all(|limit| limit.value.is_some() || limit.reason.is_some()), "{case}");
             }
@@ -235,7 +214,7 @@ mod tests {
     #[test]
     fn help_is_that_of_the_benchmarks_and_all_is_every_operation() {
         let machine = fixture::machine();
-        let key = plimsoll_model::case::Key::find("op").expect("a parameter");
+        let key = Key::find("op").expect("a parameter");
         let mut seen = 0;
         for benchmark in benchmarks() {
             let help = benchmark.descriptor().help.iter().find(|(name, _)| *name == key.name);
@@ -243,10 +222,8 @@ mod tests {
             let ops = |value: &str| {
                 let group = Group::default().with(key.name, vec![key.parse(value).expect("a word")]);
                 let cases = benchmark.cases(&machine, &group).unwrap_or_else(|why| panic!("{value}: {why}"));
-                cases
-                    .iter()
-                    .filter_map(|one| one.case.word(key.name).map(str::to_owned))
-                    .collect::<BTreeSet<_>>()
+                let named = cases.iter().filter_map(|one| one.case.word(key.name).map(str::to_owned));
+                named.collect::<BTreeSet<_>>()
             };
             // Some words have a note in brackets.
             let listed = words.split(", ").filter_map(|word| word.split(" (").next());
@@ -255,15 +232,11 @@ mod tests {
             seen += 1;
         }
         assert!(seen >= 6);
-        let of = |part: &str, name: &str| {
-            help_of(subsystem(part).expect("a part"), plimsoll_model::case::Key::find(name).expect("a key"))
-        };
-        assert_eq!(
-            of("cpu", "block"),
-            "with --only cpu.crypto: bytes that one call encrypts or digests [default: 16K]"
-        );
+        let of = |part: &str, name: &str| help_of(subsystem(part).unwrap(), Key::find(name).unwrap());
+        let block = "with --only cpu.crypto: bytes that one call encrypts or digests [default: 16K]";
+        assert_eq!(of("cpu", "block"), block);
         assert!(of("cpu", "op").contains("; with --only cpu.crypto: aes-128-gcm, "), "{}", of("cpu", "op"));
         assert!(of("disk", "op").starts_with("read, write, append"), "{}", of("disk", "op"));
-        assert_eq!(of("memory", "pages"), plimsoll_model::case::Key::find("pages").expect("a key").help);
+        assert_eq!(of("memory", "pages"), Key::find("pages").unwrap().help);
     }
 }
