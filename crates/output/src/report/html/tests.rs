@@ -173,11 +173,9 @@ fn every_chart_has_a_place_and_data() {
     let (markup, charts) = (body.whole(), body.charts);
     let markup = markup.into_string();
     let titles: Vec<&str> = charts.iter().map(|c| c.title.as_str()).collect();
-    for wanted in
-        ["memory.latency by size", "cpu.peak rate by threads", "over time", "Latency of single", "Roofline"]
-    {
-        assert!(titles.iter().any(|t| t.contains(wanted)), "{wanted}: {titles:?}");
-    }
+    let wanted =
+        ["memory.latency by size", "cpu.peak rate by threads", "over time", "Latency of single", "Roofline"];
+    assert!(wanted.iter().all(|wanted| titles.iter().any(|t| t.contains(wanted))), "{titles:?}");
     let ids: std::collections::BTreeSet<&str> = charts.iter().map(|c| c.id.as_str()).collect();
     assert_eq!(ids.len(), charts.len());
     for chart in &charts {
@@ -318,10 +316,9 @@ proptest! {
 #[test]
 fn outliers_are_open_and_come_before_the_machines_that_are_lost() {
     let mut run = fixture::run();
-    let finding = |code: &str, text: String, worse: bool| plimsoll_result::document::Finding {
-        code: code.to_owned(),
-        text,
-        evidence: serde_json::json!({ "worse": worse }),
+    let finding = |code: &str, text: String, worse: bool| {
+        let (code, evidence) = (code.to_owned(), serde_json::json!({ "worse": worse }));
+        plimsoll_result::document::Finding { code, text, evidence }
     };
     let lost = (0..7).map(|n| finding("machine-lost", format!("n{n} is gone"), false));
     run.findings = lost.chain((10..18).map(|n| finding("outlier", format!("n{n} is slow"), true))).collect();
@@ -331,19 +328,13 @@ fn outliers_are_open_and_come_before_the_machines_that_are_lost() {
     assert!(!open.contains("is gone") && more.matches("is gone").count() == 7, "{page}");
 }
 
-/// The titles of the charts of a replay: of its tables, of its time series, by operation, and of
-/// all reports together.
-pub(in crate::report) fn titles_of_figures(run: &Run) -> [Vec<String>; 4] {
-    let title = |drawn: &reports::DrawnChart| match drawn {
-        Ok(chart) => chart.title.clone(),
-        Err(missing) => missing.title.clone(),
-    };
+/// The number of charts of a replay's tables and time series, and the titles of those by operation
+/// and of all reports together.
+pub(in crate::report) fn figures_of_replay(run: &Run) -> (usize, [Vec<String>; 2]) {
     let replays = replays(std::slice::from_ref(run));
-    let filled = filled_reports(&replays);
-    let of_tables = filled[0].tables.iter().flat_map(reports::charts).map(|drawn| title(&drawn)).collect();
-    let series = reports::series(run).iter().map(|(_, drawn)| title(drawn)).collect();
+    let of_tables = filled_reports(&replays)[0].tables.iter().flat_map(reports::charts).count();
     let by_operation = reports::of(run).unwrap().parts.into_iter().flat_map(|(_, charts)| charts);
-    let together = reports::together(std::slice::from_ref(run)).into_iter();
-    let titles = |chart: data::Chart| chart.title;
-    [of_tables, series, by_operation.map(titles).collect(), together.map(titles).collect()]
+    let titles = |all: Vec<data::Chart>| all.into_iter().map(|chart| chart.title).collect();
+    let together = titles(reports::together(std::slice::from_ref(run)));
+    (of_tables + reports::series(run).len(), [titles(by_operation.collect()), together])
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_model::measurement::SamplePoint;
+use plimsoll_model::measurement::{SamplePoint, ToolResult};
 use plimsoll_result::fixture;
 
 use super::super::data::{ChartSeries, SeriesRole};
@@ -97,11 +97,9 @@ fn the_reports_together_have_all_believed_points() {
     let reports = reports();
     let runs: Vec<Run> = reports.iter().map(replay).collect();
     let charts = together(&runs);
-    let wanted = reports.iter().flat_map(PublishedReport::own_points).filter(|(figure, _)| {
-        figure.believed().is_some()
-            && !figure.threads.is_empty()
-            && ["throughput", "latency"].contains(&figure.metric)
-    });
+    let points = reports.iter().flat_map(PublishedReport::own_points);
+    let believed = points.filter(|(figure, _)| figure.believed().is_some() && !figure.threads.is_empty());
+    let wanted = believed.filter(|(figure, _)| ["throughput", "latency"].contains(&figure.metric));
     assert_eq!(drawn(&of_role(&charts, SeriesRole::Published)), wanted.count());
     for subsystem in ["CPU", "Memory", "Disk", "Network"] {
         let title = format!("{subsystem} throughput of all reports");
@@ -112,8 +110,7 @@ fn the_reports_together_have_all_believed_points() {
 
 #[test]
 fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
-    let baseline = plimsoll_published::find("ec2-t2micro").unwrap();
-    let mut run = replay(&baseline);
+    let mut run = replay(&plimsoll_published::find("ec2-t2micro").unwrap());
     let group = "[[group]]\nbenchmark = 'cpu.peak'\nop = 'add'\ntype = 'i32'\nthreads = 4\n";
     run.plan.text = format!("{group}series = 600\nsample-time = '1s'\n");
     let id = "cpu.peak/op=add/type=i32/threads=4";
@@ -133,8 +130,7 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
 
 #[test]
 fn what_a_run_lacks_is_named() {
-    let baseline = plimsoll_published::find("chameleon-kvm").unwrap();
-    let mut run = replay(&baseline);
+    let mut run = replay(&plimsoll_published::find("chameleon-kvm").unwrap());
     run.measurements.retain(|m| m.case.subsystem() == "cpu");
     let found = of(&run).unwrap();
     assert!(found.parts.iter().all(|(subsystem, _)| *subsystem == "cpu"));
@@ -146,8 +142,7 @@ fn what_a_run_lacks_is_named() {
 #[test]
 fn an_efficiency_of_the_prose_is_at_the_point_that_it_is_of() {
     let at = |name: &str, title: &str| -> Vec<String> {
-        let baseline = plimsoll_published::find(name).unwrap();
-        let charts = charts(&replay(&baseline));
+        let charts = charts(&replay(&plimsoll_published::find(name).unwrap()));
         let chart = charts.iter().find(|c| c.title == title).unwrap();
         let published = of_role(std::slice::from_ref(chart), SeriesRole::Published);
         published.into_iter().flat_map(|one| one.labels.clone()).filter(|label| !label.is_empty()).collect()
@@ -160,7 +155,6 @@ fn an_efficiency_of_the_prose_is_at_the_point_that_it_is_of() {
 
 #[test]
 fn what_a_tool_did_otherwise_is_in_the_hover() {
-    use plimsoll_model::measurement::ToolResult;
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1";
     let mut disk = fixture::measured(case, "throughput", plimsoll_units::quantity::Unit::BytePerSecond, 20e6);
     let mut tool_result = ToolResult::of(&fixture::tool_run("java", &[(20e6, 800e6)]), 0.03);
@@ -197,8 +191,7 @@ fn each_table_has_its_figure_with_few_series() {
 #[test]
 fn the_efficiency_of_a_latency_is_the_same_in_table_and_chart() {
     use plimsoll_model::limit::LimitKind;
-    let baseline = plimsoll_published::find("hyperion-prometheus").unwrap();
-    let mut run = replay(&baseline);
+    let mut run = replay(&plimsoll_published::find("hyperion-prometheus").unwrap());
     for metric in run.measurements.iter_mut().flat_map(|m| &mut m.metrics).filter(|m| m.name == "latency") {
         metric.limit = Some(fixture::derived(metric.summary.median / 4.0, LimitKind::Floor, "device"));
     }
