@@ -107,18 +107,16 @@ mod tests {
     use super::*;
 
     fn row(name: &str, verdict: Plausibility, cause: Option<ImpossibleCause>, reason: &str) -> CheckedFigure {
-        let limit = LimitShown {
-            value: 7.877e9,
-            kind: LimitKind::Ceiling,
-            formula: "line rate × lanes".to_owned(),
-            inputs: Vec::new(),
-        };
+        let (kind, formula) = (LimitKind::Ceiling, "line rate × lanes".to_owned());
+        let limit = LimitShown { value: 7.877e9, kind, formula, inputs: Vec::new() };
+        let is_judged = verdict != Plausibility::Unjudged;
+        let (limit, of_limit) = (is_judged.then_some(limit), is_judged.then_some(0.203));
         CheckedFigure {
             name: name.to_owned(),
             value: 1.6e9,
             unit: Unit::BytePerSecond,
-            limit: (verdict != Plausibility::Unjudged).then_some(limit),
-            of_limit: (verdict != Plausibility::Unjudged).then_some(0.203),
+            limit,
+            of_limit,
             verdict,
             cause,
             certain: cause.map(|_| true),

@@ -105,11 +105,9 @@ mod tests {
 
     #[test]
     fn facts_and_noise_at_80_columns() {
-        let check = |name, state, found: &str, cost: Option<&str>| MachineCheck {
-            name,
-            state,
-            found: found.to_owned(),
-            cost: cost.map(str::to_owned),
+        let check = |name, state, found: &str, cost: Option<&str>| {
+            let (found, cost) = (found.to_owned(), cost.map(str::to_owned));
+            MachineCheck { name, state, found, cost }
         };
         let cost = "the clock depends on temperature and on how many cores work; limits follow the clock that was held";
         let facts = [
@@ -121,11 +119,10 @@ mod tests {
         let wanted = "\n1 of 3 checks finds something that disturbs measurements: turbo\nok: ";
         assert!(stated.starts_with(wanted), "{stated}");
         assert!(conclusion(&facts[..1], &Style::plain(80)).contains("none of 1 checks"));
-        let floor = |benchmark: &str, metric: &str, deviation, case: Option<&str>| NoiseFloor {
-            benchmark: benchmark.to_owned(),
-            metric: metric.to_owned(),
-            case: case.map(str::to_owned),
-            noise: RunNoise { deviation, freedom: 10.0, largest: 0.0 },
+        let floor = |benchmark: &str, metric: &str, deviation, case: Option<&str>| {
+            let (benchmark, metric) = (benchmark.to_owned(), metric.to_owned());
+            let noise = RunNoise { deviation, freedom: 10.0, largest: 0.0 };
+            NoiseFloor { benchmark, metric, case: case.map(str::to_owned), noise }
         };
         let floors = vec![
             floor("cpu.peak", "rate", 0.001, None),

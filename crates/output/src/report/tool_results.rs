@@ -271,12 +271,9 @@ mod tests {
     use super::*;
 
     fn rows() -> Vec<ListedTool> {
-        let tool = |name, checks, version: Option<&str>, place, get: &str| ListedTool {
-            name,
-            checks,
-            version: version.map(str::to_owned),
-            place,
-            get: get.to_owned(),
+        let tool = |name, checks, version: Option<&str>, place, get: &str| {
+            let (version, get) = (version.map(str::to_owned), get.to_owned());
+            ListedTool { name, checks, version, place, get }
         };
         let get = "build it from its site and name it by --reference-path";
         vec![

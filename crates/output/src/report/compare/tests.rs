@@ -49,12 +49,9 @@ fn comparison() -> Comparison {
 }
 
 fn held() -> Vec<RequirementResult> {
-    vec![RequirementResult {
-        requirement: "cpu rate >= 95% of limit".to_owned(),
-        case: Some("cpu.peak/op=fma".to_owned()),
-        met: false,
-        found: "103 GFLOP/s, 87.6 % of limit".to_owned(),
-    }]
+    let (requirement, case) = ("cpu rate >= 95% of limit".to_owned(), Some("cpu.peak/op=fma".to_owned()));
+    let found = "103 GFLOP/s, 87.6 % of limit".to_owned();
+    vec![RequirementResult { requirement, case, met: false, found }]
 }
 
 #[test]

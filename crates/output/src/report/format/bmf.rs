@@ -99,6 +99,7 @@ mod tests {
     /// Schema of <https://bencher.dev/bmf.json>, and the longest name of a measure (64 characters).
     #[test]
     fn the_document_is_as_the_published_schema_says() {
+        let number = serde_json::json!({ "type": "number" });
         let schema = serde_json::json!({
             "$schema": "http://json-schema.org/draft-07/schema",
             "type": "object",
@@ -106,11 +107,7 @@ mod tests {
                 "type": "object",
                 "patternProperties": { ".+": {
                     "type": "object",
-                    "properties": {
-                        "value": { "type": "number" },
-                        "lower_value": { "type": "number" },
-                        "upper_value": { "type": "number" },
-                    },
+                    "properties": { "value": number, "lower_value": number, "upper_value": number },
                     "required": ["value"],
                 } },
                 "propertyNames": { "maxLength": 64, "pattern": "^[0-9a-z]+(-[0-9a-z]+)*$" },

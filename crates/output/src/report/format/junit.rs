@@ -89,12 +89,9 @@ mod tests {
 
     #[test]
     fn measurements_and_requirements_are_cases() {
-        let held = [RequirementResult {
-            requirement: "cpu rate >= \"80%\" <of> limit".to_owned(),
-            case: None,
-            met: false,
-            found: "no case of the run has such a name".to_owned(),
-        }];
+        let requirement = "cpu rate >= \"80%\" <of> limit".to_owned();
+        let found = "no case of the run has such a name".to_owned();
+        let held = [RequirementResult { requirement, case: None, met: false, found }];
         insta::assert_snapshot!(text(&fixture::run(), &held));
     }
 

@@ -294,11 +294,9 @@ mod tests {
     }
 
     fn required() -> Vec<RequirementResult> {
-        let one = |case: Option<&str>, met| RequirementResult {
-            requirement: "cpu rate >= 80% of \"limit\"\n".to_owned(),
-            case: case.map(str::to_owned),
-            met,
-            found: "found".to_owned(),
+        let one = |case: Option<&str>, met| {
+            let (requirement, found) = ("cpu rate >= 80% of \"limit\"\n".to_owned(), "found".to_owned());
+            RequirementResult { requirement, case: case.map(str::to_owned), met, found }
         };
         vec![one(Some("cpu.peak/op=fma"), true), one(Some("cpu.peak/op=fma"), false), one(None, false)]
     }

@@ -132,8 +132,7 @@ mod tests {
         let wanted = format!("1 of {} headlines are left out", names(&one).len());
         assert!(not_in_all(&both).unwrap().starts_with(&wanted));
         assert_eq!(not_in_all(&[one.clone(), one.clone()]), None);
-        let mut none = one.clone();
-        none.measurements.clear();
+        let none = Run { measurements: Vec::new(), ..one.clone() };
         for write in [series, config] {
             let error = write(&[one.clone(), none.clone()]).unwrap_err();
             assert!(error.to_string().contains("requires a headline"), "{error}");

@@ -43,16 +43,6 @@ fn texts_of(format: &Format, run: &Run, style: &Style) -> Vec<String> {
 }
 
 #[test]
-fn each_writes_what_it_says_it_can() {
-    let (run, style) = (fixture::with_tools(), Style::plain(100));
-    for format in FORMATS {
-        for text in texts_of(format, &run, &style) {
-            assert!(text.len() > 100, "{}", format.name);
-        }
-    }
-}
-
-#[test]
 fn what_is_left_out_is_counted() {
     let run = fixture::run();
     let stated = |name: &str| left_out(find(name).unwrap(), &run);
@@ -108,9 +98,10 @@ fn has_delivered(text: &str) -> bool {
 }
 
 #[test]
-fn no_output_has_an_undisturbed_figure_without_what_was_delivered() {
-    let (run, style) = (disturbed(), Style::plain(100));
+fn each_writes_what_it_can_and_no_undisturbed_figure_without_what_was_delivered() {
+    let (tools, run, style) = (fixture::with_tools(), disturbed(), Style::plain(100));
     for format in FORMATS {
+        assert!(texts_of(format, &tools, &style).iter().all(|text| text.len() > 100), "{}", format.name);
         // The run has no tools, so all texts show its result.
         for text in texts_of(&Format { tools: None, ..**format }, &run, &style) {
             assert!(has_delivered(&text), "{}: {text}", format.name);

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn every_case_of_arithmetic_and_every_stream_has_a_place() {
-        let all = vec![
+        let run = fixture::run_of(vec![
             made("cpu.peak/op=fma/type=f64/isa=avx2/threads=2", Unit::FlopPerSecond, 1e11),
             made("cpu.gemm/type=f64/n=1200/threads=2", Unit::FlopPerSecond, 8e10),
             made("cpu.linpack/n=2400/threads=2", Unit::FlopPerSecond, 7e10),
@@ -103,12 +103,11 @@ mod tests {
             made("memory.bandwidth/op=read/size=16K/threads=2", Unit::BytePerSecond, 4e11),
             made("memory.latency/size=512M/pages=thp", Unit::Second, 1e-7),
             made("disk.io/op=read/block=4K", Unit::BytePerSecond, 1e9),
-        ];
-        let count = all.len();
-        let run = fixture::run_of(all);
+        ]);
         let (part, chart) = roofline(&run).unwrap();
         assert_eq!(part, "cpu");
-        assert_eq!(chart.series.len(), 1 + count - 2, "a roof, and all but the disk and the chain of loads");
+        let count = 1 + run.measurements.len() - 2;
+        assert_eq!(chart.series.len(), count, "a roof, and all but the disk and the chain of loads");
         assert_eq!(chart.series[0].points[1], [Some(2.0), Some(1e11)], "the knee is peak over bandwidth");
         assert_eq!(place(&chart, "fma"), [256.0, 1e11]);
         assert_eq!(place(&chart, "n 1200"), [100.0, 8e10]);

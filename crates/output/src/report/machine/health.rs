@@ -96,11 +96,9 @@ mod tests {
         assert_eq!(health(&Health::default()), None);
         let mut shown = fixture::node_health("n").shown;
         shown.mitigations.insert("tsa".to_owned(), "Vulnerable: No microcode".to_owned());
-        let sensor = |chip: &str, celsius| Sensor {
-            chip: chip.to_owned(),
-            label: Some("a".to_owned()),
-            celsius,
-            critical: Some(100.0),
+        let sensor = |chip: &str, celsius| {
+            let (chip, label, critical) = (chip.to_owned(), Some("a".to_owned()), Some(100.0));
+            Sensor { chip, label, celsius, critical }
         };
         shown.sensors = vec![sensor("coretemp", 50.0), sensor("coretemp", 64.0), sensor("nvme", 38.4)];
         shown.counters.throttled = Some(Throttled::default());

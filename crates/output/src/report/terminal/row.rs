@@ -307,6 +307,7 @@ fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::sample::{Cell, Sample};
     use plimsoll_result::fixture;
 
     use super::*;
@@ -380,14 +381,10 @@ mod tests {
 
     #[test]
     fn a_matrix_is_told_by_what_its_pairs_share() {
-        let cell = |row, column, value, mark: Option<&str>| plimsoll_model::sample::Cell {
-            row,
-            column,
-            value,
-            mark: mark.map(str::to_owned),
-        };
-        let cells = vec![cell(0, 1, 104e-9, None), cell(0, 2, 6.2e-9, Some("smt")), cell(1, 2, 106e-9, None)];
-        let sample = plimsoll_model::sample::Sample { matrix: cells, ..Default::default() };
+        let smt = Some("smt".to_owned());
+        let cell = |row, column, value, mark| Cell { row, column, value, mark };
+        let cells = vec![cell(0, 1, 104e-9, None), cell(0, 2, 6.2e-9, smt), cell(1, 2, 106e-9, None)];
+        let sample = Sample { matrix: cells, ..Sample::default() };
         let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 104e-9);
         made.metrics[0].matrix = Matrix::of(&[sample]);
         assert_eq!(MeasurementRow::of(&made).details, "smt 6.20 ns (1 pair) · apart 105 ns (2 pairs)");

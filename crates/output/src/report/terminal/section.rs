@@ -159,11 +159,9 @@ mod tests {
             &[("preempted", "preempted 9.0 %: stop other work"), ("pages", "pages are small")],
         ]);
         let texts = found.explanations();
-        for wanted in
-            ["case 0 (likewise case 1): preempted 7.0 %: stop other work", "case 0, case 1: pages are small"]
-        {
-            assert!(texts.iter().any(|text| text == wanted), "{texts:?}");
-        }
+        let wanted =
+            ["case 0 (likewise case 1): preempted 7.0 %: stop other work", "case 0, case 1: pages are small"];
+        assert!(wanted.iter().all(|wanted| texts.iter().any(|text| text == wanted)), "{texts:?}");
         assert!(texts[0].starts_with("case 0, case 1: limit = "), "{texts:?}");
     }
 

@@ -139,6 +139,7 @@ fn of_limits(run: &Run) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use plimsoll_result::fixture;
+    use plimsoll_units::quantity::Unit;
 
     use super::*;
 
@@ -151,11 +152,9 @@ mod tests {
     fn only_results_near_known_limits_are_healthy() {
         let near = fixture::cpu("f64", 2, 117.4e9, 118e9);
         let far = fixture::cpu("f32", 2, 100e9, 236e9);
-        let second = plimsoll_units::quantity::Unit::Second;
-        let unknown = fixture::measured("memory.latency/size=1G", "latency", second, 1e-7);
+        let unknown = fixture::measured("memory.latency/size=1G", "latency", Unit::Second, 1e-7);
         assert_eq!(judged(&fixture::run_of(vec![near.clone()])).0, Grade::Good);
-        let one = plimsoll_units::quantity::Unit::One;
-        let proof = fixture::measured("cpu.integrity/count=100/threads=1", "answers", one, 1e6);
+        let proof = fixture::measured("cpu.integrity/count=100/threads=1", "answers", Unit::One, 1e6);
         assert_eq!(judged(&fixture::run_of(vec![proof.clone()])).0, Grade::Good);
         let both = judged(&fixture::run_of(vec![proof, near.clone()]));
         assert_eq!(both, judged(&fixture::run_of(vec![near.clone()])), "a proof has no limit to reach");

@@ -116,10 +116,8 @@ fn closed_objects_take_no_more_names_and_lack_none() {
 fn a_matrix_and_a_full_series_are_valid_and_half_a_matrix_is_not() {
     let cell =
         |row, column, mark: Option<&str>| Cell { row, column, value: 6e-9, mark: mark.map(str::to_owned) };
-    let sample = Sample {
-        matrix: vec![cell(0, 1, Some("smt")), cell(1, 0, Some("smt")), cell(0, 2, None)],
-        ..Sample::default()
-    };
+    let matrix = vec![cell(0, 1, Some("smt")), cell(1, 0, Some("smt")), cell(0, 2, None)];
+    let sample = Sample { matrix, ..Sample::default() };
     let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 6e-9);
     made.metrics[0].matrix = Matrix::of(&[sample.clone(), sample]);
     let mut point = SamplePoint { delivered: Some(5e-9), ..SamplePoint::default() };

@@ -56,6 +56,12 @@ enum Fate {
     Missing,
 }
 
+const REASONS: [(Fate, &str, &str); 3] = [
+    (Fate::Invalid, "invalid", "past its limit"),
+    (Fate::Failed, "failed", "no space left"),
+    (Fate::Skipped, "skipped", "not on this machine"),
+];
+
 impl Fate {
     fn drawn(random: &mut ChaCha8Rng) -> Self {
         let rare = [Self::Doubtful, Self::Hollow, Self::Invalid, Self::Failed, Self::Skipped, Self::Missing];
@@ -73,18 +79,15 @@ impl Fate {
     }
 
     fn meet(self, mut made: Measurement) -> Option<Measurement> {
-        let mut ends = |status, reason: &str| (made.status, made.reason) = (status, Some(reason.to_owned()));
+        let status = self.has()?;
+        if let Some((.., reason)) = REASONS.iter().find(|(fate, ..)| *fate == self) {
+            (made.status, made.reason) = (status, Some((*reason).to_owned()));
+        }
         match self {
-            Self::Ok => {}
             Self::Doubtful => made.conditions.excluded = Some(0.7),
             Self::Hollow => made.conditions.excluded = Some(0.995),
-            Self::Invalid => ends(Status::Invalid, "past its limit"),
-            Self::Failed => ends(Status::Failed, "no space left"),
-            Self::Skipped => ends(Status::Skipped, "not on this machine"),
-            Self::Missing => return None,
-        }
-        if matches!(self, Self::Failed | Self::Skipped) {
-            made.metrics.clear();
+            Self::Failed | Self::Skipped => made.metrics.clear(),
+            _ => {}
         }
         Some(made)
     }
@@ -236,14 +239,9 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
     }
     assert_eq!(comparison.decided.lost, lost);
     assert!(text.trim_end().ends_with(&tally(comparison)) && text.contains(&comparison.decided.to_string()));
-    let words = [
-        (Fate::Invalid, "invalid", "(past its limit)"),
-        (Fate::Failed, "failed", "(no space left)"),
-        (Fate::Skipped, "skipped", "(not on this machine)"),
-    ];
-    for (has, word, reason) in words {
+    for (has, word, reason) in REASONS {
         let there = made.truth.iter().any(|(fates, _)| fates.contains(&has));
-        let stated = |side: &&str| text.contains(&format!("{word} in {side} {reason}"));
+        let stated = |side: &&str| text.contains(&format!("{word} in {side} ({reason})"));
         assert_eq!(["A", "B", "A and B"].iter().any(stated), there, "{word}:\n{text}");
     }
 }

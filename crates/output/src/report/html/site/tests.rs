@@ -18,39 +18,22 @@ fn id(n: usize) -> String {
 }
 
 pub(in crate::report) fn entry(n: usize) -> RunSummary {
-    RunSummary {
-        id: id(n),
-        started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
-        elapsed_s: 12.0,
-        plan: HOSTILE.to_owned(),
-        machine: "m-1".to_owned(),
-        host: Some(HOSTILE.to_owned()),
-        nodes: 1,
-        status: RunStatus::Complete,
-        counts: CaseCounts { ok: 3, ..CaseCounts::default() },
-        remarks: RunRemarks {
-            tags: ["nightly".to_owned()].into(),
-            note: Some(HOSTILE.to_owned()),
-            imported: false,
-        },
-    }
+    let (id, started) = (id(n), format!("2026-11-{:02}T08:00:00Z", n % 28 + 1));
+    let (plan, machine, host) = (HOSTILE.to_owned(), "m-1".to_owned(), Some(HOSTILE.to_owned()));
+    let (status, counts) = (RunStatus::Complete, CaseCounts { ok: 3, ..CaseCounts::default() });
+    let (tags, note) = (["nightly".to_owned()].into(), Some(HOSTILE.to_owned()));
+    let remarks = RunRemarks { tags, note, imported: false };
+    RunSummary { id, started, elapsed_s: 12.0, plan, machine, host, nodes: 1, status, counts, remarks }
 }
 
 pub(in crate::report) fn trend(metric: &str, values: &[f64]) -> MetricTrend {
-    let point = |(n, median): (usize, &f64)| TrendPoint {
-        run: Arc::new(RunStart { id: id(n), started: entry(n).started }),
-        median: *median,
-        of_limit: Some(0.5),
-    };
-    MetricTrend {
-        machine: "m-1".to_owned(),
-        host: Some(HOSTILE.to_owned()),
-        case: "memory.bandwidth/op=read/threads=2".to_owned(),
-        metric: metric.to_owned(),
-        unit: plimsoll_units::quantity::Unit::BytePerSecond,
-        better: plimsoll_bench::Better::Higher,
-        points: values.iter().enumerate().map(point).collect(),
-    }
+    let run = |n: usize| Arc::new(RunStart { id: id(n), started: entry(n).started });
+    let point = |(n, &median): (usize, &f64)| TrendPoint { run: run(n), median, of_limit: Some(0.5) };
+    let (machine, host) = ("m-1".to_owned(), Some(HOSTILE.to_owned()));
+    let (case, metric) = ("memory.bandwidth/op=read/threads=2".to_owned(), metric.to_owned());
+    let (unit, better) = (plimsoll_units::quantity::Unit::BytePerSecond, plimsoll_bench::Better::Higher);
+    let points = values.iter().enumerate().map(point).collect();
+    MetricTrend { machine, host, case, metric, unit, better, points }
 }
 
 /// 20 GB/s, and 18 GB/s from the 15th run.
@@ -59,14 +42,9 @@ pub(in crate::report) fn stepped() -> Vec<f64> {
 }
 
 fn of<'a>(entries: &'a [RunSummary], run: &Run, redacted: bool) -> OfMachine<'a> {
-    OfMachine {
-        page: names::machine("m-1", 0),
-        fingerprint: HOSTILE,
-        host: None,
-        runs: entries.iter().map(|entry| ListedRun::new(entry, run)).collect(),
-        series: series(vec![trend("bandwidth", &stepped()), trend(HOSTILE, &[1.0, 2.0])]),
-        redacted,
-    }
+    let runs = entries.iter().map(|entry| ListedRun::new(entry, run)).collect();
+    let series = series(vec![trend("bandwidth", &stepped()), trend(HOSTILE, &[1.0, 2.0])]);
+    OfMachine { page: names::machine("m-1", 0), fingerprint: HOSTILE, host: None, runs, series, redacted }
 }
 
 /// Checks for elements made by text, control characters, scripts and external resources.
