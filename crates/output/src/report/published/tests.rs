@@ -139,14 +139,9 @@ fn a_number_of_the_text_has_the_point_with_that_number_or_the_best() {
         let id = format!("cpu.peak/op={kind}/threads={threads}/scaling=strong");
         fixture::measured(&id, "rate", Unit::FlopPerSecond, rate)
     };
-    let mut run = run();
-    run.measurements = vec![
-        rate("fma/type=f64", 1, 40e9),
-        rate("fma/type=f64", 4, 80e9),
-        rate("add/type=i32", 1, 50e9),
-        rate("add/type=i32", 2, 70e9),
-    ];
-    let text = text("ec2-t2micro", &[&run]);
+    let (float, int) = ("fma/type=f64", "add/type=i32");
+    let rates = [rate(float, 1, 40e9), rate(float, 4, 80e9), rate(int, 1, 50e9), rate(int, 2, 70e9)];
+    let text = text("ec2-t2micro", &[&Run { measurements: rates.into(), ..run() }]);
     let numbers = table(&text, "numbers of the text");
     assert!(line(numbers, "cpu, float-ops", "today").contains("40.0"), "20.58 is of one thread: {numbers}");
     assert!(line(numbers, "cpu, integer-ops", "today").contains("70.0"), "24.54 is in no table: {numbers}");
@@ -177,34 +172,23 @@ fn a_tool_of_another_case_keeps_its_share_of_that_cases_limit() {
 
 #[test]
 fn a_tool_that_gives_a_rate_has_latency_and_throughput_too() {
-    for (report, case, more, title, row, wanted, why) in [
-        (
-            "hyperion-prometheus",
-            "disk.io/op=read/pattern=random/block=1K/threads=4/engine=psync/depth=1",
-            fixture::metric_of("latency", Unit::Second, vec![400e-6]),
-            "disk latency",
-            ("RR, 4 threads", "today"),
-            ["0.4000", "0.5000"],
-            "four under way at 8000 a second",
-        ),
-        (
-            "chameleon-kvm",
-            "disk.io/op=read/pattern=sequential/block=8K/size=8G/threads=1/volume=8G/scaling=strong/engine=psync/depth=1",
-            fixture::metric_of("throughput", Unit::BytePerSecond, vec![81.92e6]),
-            "disk throughput: Sequential Read",
-            ("1 thread", "reference"),
-            ["65.54", " iozone"],
-            "8000 a second of 8 KiB",
-        ),
-    ] {
+    let with_iozone = |case: &str, more| {
         let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 10e3);
         let tool = ToolResult::of(&fixture::tool_run("iozone", &[(10e3, 8e3)]), 0.03);
         disk.metrics[0].tool_results = vec![tool];
         disk.metrics.push(more);
-        let text = text(report, &[&Run { measurements: vec![disk], ..fixture::run() }]);
-        let line = line(table(&text, title), row.0, row.1);
-        assert!(wanted.iter().all(|wanted| line.contains(wanted)), "{why}: {line}");
-    }
+        Run { measurements: vec![disk], ..fixture::run() }
+    };
+    let case = "disk.io/op=read/pattern=random/block=1K/threads=4/engine=psync/depth=1";
+    let run = with_iozone(case, fixture::metric_of("latency", Unit::Second, vec![400e-6]));
+    let hyperion = text("hyperion-prometheus", &[&run]);
+    let latency = line(table(&hyperion, "disk latency"), "RR, 4 threads", "today");
+    assert!(["0.4000", "0.5000"].iter().all(|wanted| latency.contains(wanted)), "four under way: {latency}");
+    let case = "disk.io/op=read/pattern=sequential/block=8K/size=8G/threads=1/volume=8G/scaling=strong/engine=psync/depth=1";
+    let run = with_iozone(case, fixture::metric_of("throughput", Unit::BytePerSecond, vec![81.92e6]));
+    let kvm = text("chameleon-kvm", &[&run]);
+    let throughput = line(table(&kvm, "disk throughput: Sequential Read"), "1 thread", "reference");
+    assert!(["65.54", " iozone"].iter().all(|wanted| throughput.contains(wanted)), "of 8 KiB: {throughput}");
 }
 
 #[test]
@@ -383,9 +367,7 @@ fn the_evaluation_compares_threads_blocks_transports_and_machines() {
     let all = evaluated("hyperion-prometheus", &twice("hyperion-prometheus"));
     let leads =
         ["Best block of memory throughput: today ", "Memory throughput: sequential ÷ random is today "];
-    for lead in leads {
-        assert!(all.iter().any(|one| one.text.starts_with(lead)), "{lead}: {all:?}");
-    }
+    assert!(leads.iter().all(|lead| all.iter().any(|one| one.text.starts_with(lead))), "{all:?}");
 }
 
 #[test]
@@ -412,10 +394,8 @@ fn formulas_of_the_report_and_of_today_are_under_the_table() {
     }
     for format in ["text", "markdown", "html"] {
         let written = written_at(1000, "chameleon-kvm", &[&run], format);
-        for wanted in
-            ["clock 2.29 GHz × 2 cores × 2 CPUs × 8 operations per cycle", "clock × operations; clock = 3.7"]
-        {
-            assert!(written.contains(wanted), "{format}: {wanted}");
-        }
+        let wanted =
+            ["clock 2.29 GHz × 2 cores × 2 CPUs × 8 operations per cycle", "clock × operations; clock = 3.7"];
+        assert!(wanted.iter().all(|wanted| written.contains(wanted)), "{format}: {written}");
     }
 }
