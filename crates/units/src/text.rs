@@ -165,11 +165,9 @@ mod tests {
 
     #[test]
     fn a_cut_is_shown_and_never_splits_an_escape() {
-        assert_eq!(shown_within("abcdef", 6), "abcdef");
-        assert_eq!(shown_within("abcdefg", 6), "abcde…");
-        assert_eq!(shown_within("abc\x1bdef", 6), "abc…");
-        assert_eq!(shown_within("abc", 0), "");
-        assert_eq!(shown_within("abc", 1), "…");
+        let texts = [("abcdef", 6), ("abcdefg", 6), ("abc\x1bdef", 6), ("abc", 0), ("abc", 1)];
+        let shown = texts.map(|(text, longest)| shown_within(text, longest));
+        assert_eq!(shown, ["abcdef", "abcde…", "abc…", "", "…"]);
     }
 
     proptest! {

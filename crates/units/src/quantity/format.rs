@@ -185,18 +185,15 @@ mod tests {
         assert_eq!(text(58.8e9, Unit::FlopPerSecond), "58.8 GFLOP/s");
         assert_eq!(text(12.3e9, Unit::BytePerSecond), "12.3 GB/s");
         assert_eq!(text(31.4e9, Unit::BitPerSecond), "31.4 Gbit/s");
-        assert_eq!(text(152_000.0, Unit::IoPerSecond), "152 kIOPS");
-        assert_eq!(text(17_250.0, Unit::PerSecond), "17.2 k/s");
-        assert_eq!(text(3.0, Unit::PerSecond), "3.00 /s");
+        assert_eq!([152e3, 0.25].map(|rate| text(rate, Unit::IoPerSecond)), ["152 kIOPS", "0.250 IOPS"]);
+        assert_eq!([17_250.0, 3.0].map(|rate| text(rate, Unit::PerSecond)), ["17.2 k/s", "3.00 /s"]);
         assert_eq!(text(3.684e9, Unit::Hertz), "3.68 GHz");
-        assert_eq!(text(0.25, Unit::IoPerSecond), "0.250 IOPS");
         assert_eq!(text(1e6, Unit::OpPerSecond), "1.00 MOP/s");
     }
 
     #[test]
     fn rounding_moves_to_the_next_prefix() {
-        assert_eq!(text(999.96e6, Unit::BytePerSecond), "1.00 GB/s");
-        assert_eq!(text(999.4e6, Unit::BytePerSecond), "999 MB/s");
+        assert_eq!([999.96e6, 999.4e6].map(|v| text(v, Unit::BytePerSecond)), ["1.00 GB/s", "999 MB/s"]);
         assert_eq!(text(0.99996, Unit::Second), "1.00 s");
         assert_eq!(text(1023.9 * 1024.0, Unit::Byte), "1.00 MiB");
     }
@@ -220,22 +217,18 @@ mod tests {
 
     #[test]
     fn odd_values_read_sensibly() {
-        assert_eq!(text(0.0, Unit::BytePerSecond), "0 B/s");
-        assert_eq!(text(-0.0, Unit::Second), "0 s");
-        assert_eq!(text(-1.2e9, Unit::BytePerSecond), "-1.20 GB/s");
-        assert_eq!(text(f64::NAN, Unit::Second), "NaN s");
+        let rates = [0.0, -1.2e9, 1e300].map(|rate| text(rate, Unit::BytePerSecond));
+        assert_eq!(rates, ["0 B/s", "-1.20 GB/s", "1.00e282 EB/s"]);
+        assert_eq!([-0.0, f64::NAN].map(|time| text(time, Unit::Second)), ["0 s", "NaN s"]);
         assert_eq!(text(f64::INFINITY, Unit::IoPerSecond), "inf IOPS");
-        assert_eq!(text(f64::NEG_INFINITY, Unit::One), "-inf");
-        assert_eq!(text(1e300, Unit::BytePerSecond), "1.00e282 EB/s");
-        assert_eq!(text(0.998, Unit::One), "0.998");
+        assert_eq!([f64::NEG_INFINITY, 0.998].map(|share| text(share, Unit::One)), ["-inf", "0.998"]);
     }
 
     #[test]
     fn digits_are_configurable() {
         let rate = Quantity::new(58.8123e9, Unit::FlopPerSecond);
-        assert_eq!(rate.human(5), "58.812 GFLOP/s");
-        assert_eq!(rate.human(1), "59 GFLOP/s");
-        assert_eq!(rate.human(0), rate.human(1));
+        let shown = [5, 1, 0].map(|digits| rate.human(digits));
+        assert_eq!(shown, ["58.812 GFLOP/s", "59 GFLOP/s", "59 GFLOP/s"]);
     }
 
     #[test]
@@ -248,13 +241,9 @@ mod tests {
 
     #[test]
     fn half_widths_are_relative_where_they_can_be() {
-        for (half_width, text) in
-            [(0.31e9, "0.31 %"), (0.0, "0 %"), (1e3, "< 0.01 %"), (1.2e9, "1.2 %"), (25e9, "25 %")]
-        {
-            assert_eq!(relative_half_width(100e9, half_width).as_deref(), Some(text));
-        }
-        assert_eq!(relative_half_width(0.0, 1e3), None);
-        assert_eq!(relative_half_width(0.0, f64::NAN), None);
+        let shown = [0.31e9, 0.0, 1e3, 1.2e9, 25e9].map(|half| relative_half_width(100e9, half).unwrap());
+        assert_eq!(shown, ["0.31 %", "0 %", "< 0.01 %", "1.2 %", "25 %"]);
+        assert_eq!([1e3, f64::NAN].map(|half_width| relative_half_width(0.0, half_width)), [None, None]);
     }
 
     #[test]
