@@ -94,9 +94,7 @@ mod tests {
 
     #[test]
     fn mid_quantiles_halve_ties_and_interpolate() {
-        assert_eq!(mid_quantile(&[1.0, 1.0, 3.0, 3.0], 0.25), 1.0);
-        assert_eq!(mid_quantile(&[1.0, 1.0, 3.0, 3.0], 0.5), 2.0);
-        assert_eq!(mid_quantile(&[1.0, 1.0, 3.0, 3.0], 0.975), 3.0);
+        assert_eq!([0.25, 0.5, 0.975].map(|q| mid_quantile(&[1.0, 1.0, 3.0, 3.0], q)), [1.0, 2.0, 3.0]);
         assert_eq!(mid_quantile(&[f64::MIN, f64::MAX], 0.5), 0.0);
     }
 

@@ -214,9 +214,8 @@ mod tests {
 
     /// Deterministic pseudorandom numbers from 0 to 1.
     fn chance(seed: u64, i: usize) -> f64 {
-        let mixed =
-            (seed ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) as f64 / u64::MAX as f64
+        let x = (seed ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (x ^ (x >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) as f64 / u64::MAX as f64
     }
 
     /// A second at a constant rate after `start`, with independent noise.

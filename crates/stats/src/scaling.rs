@@ -37,19 +37,16 @@ mod tests {
     #[test]
     fn speed_up_is_relative_to_one_thread_or_the_fewest() {
         let found = scaling(&[(4, 300.0), (1, 100.0), (2, 198.0)]);
-        assert_eq!(found.iter().map(|s| s.threads).collect::<Vec<_>>(), [1, 2, 4]);
-        assert_eq!(found.iter().map(|s| s.speed_up).collect::<Vec<_>>(), [1.0, 1.98, 3.0]);
-        assert_eq!(found.iter().map(|s| s.efficiency).collect::<Vec<_>>(), [1.0, 0.99, 0.75]);
+        let found: Vec<_> = found.iter().map(|s| (s.threads, s.speed_up, s.efficiency)).collect();
+        assert_eq!(found, [(1, 1.0, 1.0), (2, 1.98, 0.99), (4, 3.0, 0.75)]);
         let found = scaling(&[(2, 100.0), (8, 300.0)]);
         assert_eq!((found[1].base_threads, found[1].speed_up, found[1].efficiency), (2, 3.0, 0.75));
     }
 
     #[test]
     fn one_point_or_none_scales_nothing() {
-        assert!(scaling(&[]).is_empty());
-        assert!(scaling(&[(1, 5.0)]).is_empty());
-        assert!(scaling(&[(1, 0.0), (2, 5.0)]).is_empty());
-        assert!(scaling(&[(0, 1.0), (2, 5.0), (4, f64::NAN)]).is_empty());
+        let few: [&[_]; 4] = [&[], &[(1, 5.0)], &[(1, 0.0), (2, 5.0)], &[(0, 1.0), (2, 5.0), (4, f64::NAN)]];
+        assert!(few.iter().all(|points| scaling(points).is_empty()));
     }
 
     proptest! {

@@ -121,12 +121,10 @@ mod tests {
     #[test]
     fn one_that_is_not_low_is_enough_where_a_loss_shows_nearly_always() {
         let test = Sequential::new(5e-6, 0.05, 0.5, 0.98).unwrap();
-        assert_eq!(test.decide(0, 0, 1), SequentialDecision::Usual);
-        assert_eq!(test.decide(test.fewest(), 0, test.fewest()), SequentialDecision::Low);
-        assert_eq!(test.decide(test.fewest() - 1, 0, test.fewest() - 1), SequentialDecision::Open);
-        assert_eq!(test.decide(3, 3, 3), SequentialDecision::Low);
-        assert_eq!(test.decide(2, 2, 2), SequentialDecision::Open);
-        assert_eq!(test.fewest(), 19);
+        assert_eq!((test.fewest(), test.decide(0, 0, 1)), (19, SequentialDecision::Usual));
+        let enough = [(19, 0, 19), (3, 3, 3)].map(|(low, again, all)| test.decide(low, again, all));
+        let few = [(18, 0, 18), (2, 2, 2)].map(|(low, again, all)| test.decide(low, again, all));
+        assert_eq!((enough, few), ([SequentialDecision::Low; 2], [SequentialDecision::Open; 2]));
         assert_eq!(Sequential::new(1e-4, 0.05, 0.9, 0.5), None);
     }
 

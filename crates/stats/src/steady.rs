@@ -68,9 +68,7 @@ mod tests {
 
     #[test]
     fn only_the_last_five_count_and_fewer_say_nothing() {
-        assert_eq!(Steadiness::of_last(&[1.0; 4]), None);
-        assert_eq!(Steadiness::of_last(&[]), None);
-        assert_eq!(Steadiness::of_last(&[0.0; 5]), None);
+        assert_eq!([[1.0; 4].as_slice(), &[], &[0.0; 5]].map(Steadiness::of_last), [None; 3]);
         assert!(of(&[900.0, 500.0, 100.0, 101.0, 99.0, 100.0, 100.0]).is_steady());
     }
 

@@ -233,8 +233,7 @@ mod tests {
         assert!(near(found.sigma.value, law.sigma, 1e-9) && near(found.kappa.value, law.kappa, 1e-9));
         assert!(found.misfit < 1e-9);
         assert!(near(found.peak_threads().unwrap(), (0.97f64 / 0.0007).sqrt(), 1e-3));
-        let [low, high] = found.sigma.ci95.unwrap();
-        assert!(near(low, high, 1e-9));
+        assert!(found.sigma.ci95.is_some_and(|[low, high]| near(low, high, 1e-9)));
     }
 
     #[test]
@@ -260,19 +259,15 @@ mod tests {
     fn intervals_hold_the_truth_about_95_times_in_100_and_narrow_with_the_noise() {
         let law = LawCoefficients { lambda: 10.0, sigma: 0.1, kappa: 0.002 };
         let fitted = |n: u64, noise: f64| {
-            let loads = loads(n, &[1, 2, 4, 8, 16], &law, noise);
-            let sigma = Usl::fit(&loads, seed()).unwrap().sigma;
+            let sigma = Usl::fit(&loads(n, &[1, 2, 4, 8, 16], &law, noise), seed()).unwrap().sigma;
             let [low, high] = sigma.ci95.unwrap();
-            assert!(low <= sigma.value && sigma.value <= high, "{sigma:?}");
-            [low, high]
+            assert!((low..=high).contains(&sigma.value), "{sigma:?}");
+            low..=high
         };
-        let held = (0..40).filter(|n| {
-            let [low, high] = fitted(*n, 0.01);
-            low <= law.sigma && law.sigma <= high
-        });
+        let held = (0..40).filter(|n| fitted(*n, 0.01).contains(&law.sigma));
         assert!((35..=40).contains(&held.count()));
-        let width = |[low, high]: [f64; 2]| high - low;
-        assert!(width(fitted(0, 0.002)) < width(fitted(0, 0.02)));
+        let [narrow, wide] = [0.002, 0.02].map(|noise| fitted(0, noise));
+        assert!(narrow.end() - narrow.start() < wide.end() - wide.start());
     }
 
     #[test]
