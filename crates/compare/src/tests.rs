@@ -5,6 +5,7 @@ use plimsoll_result::document::RunStatus;
 use plimsoll_result::fixture;
 use plimsoll_stats::Seed;
 use proptest::prelude::*;
+use rand::RngExt;
 
 use super::*;
 use DifferenceVerdict::{Improvement, Inconclusive, Informative, NoChange, Regression};
@@ -40,7 +41,7 @@ fn compare(a: &ComparedSide, b: &ComparedSide, floors: &[Floors], fail_on: Optio
     super::compare(&[a.clone(), b.clone()], floors, &CompareOptions { fail_on, ..CompareOptions::default() })
 }
 
-fn side(runs: Vec<Run>) -> ComparedSide {
+pub(crate) fn side(runs: Vec<Run>) -> ComparedSide {
     ComparedSide { name: "side".to_owned(), runs }
 }
 
@@ -90,11 +91,10 @@ fn a_change_beyond_the_noise_is_real_and_one_within_is_not() {
     assert!((worse.loss() - 0.1).abs() < 0.01);
     assert_eq!(only(9e9, 10e9, 0.004).verdict, Improvement);
     assert_eq!(only(10e9, 10.05e9, 0.004).verdict, NoChange);
-    assert_eq!(only(10e9, 9.3e9, 0.03).verdict, NoChange, "that is within such noise");
-    assert_eq!(only(10e9, 9.15e9, 0.03).verdict, NoChange);
-    for more in [8.95e9, 9.05e9, 11.05e9] {
-        assert_eq!(only(10e9, more, 0.03).verdict, Inconclusive, "more than a tenth is never the same");
-    }
+    let verdict = |b| only(10e9, b, 0.03).verdict;
+    assert_eq!([9.3e9, 9.15e9].map(verdict), [NoChange; 2], "that is within such noise");
+    let more = [8.95e9, 9.05e9, 11.05e9].map(verdict);
+    assert_eq!(more, [Inconclusive; 3], "more than a tenth is never the same");
     let vague = only(10e9, 10.01e9, 0.05);
     assert!(vague.smallest.unwrap() > 0.25 && vague.verdict == Inconclusive, "{vague:?}");
     let hidden = only(10e9, 5e9, 0.5);
@@ -181,8 +181,7 @@ fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
     b.measurements.push(failed);
     let found = compare(&side(vec![a.clone()]), &side(vec![b]), &floors(0.004), Some(0.05));
     assert!(found.compared.is_empty());
-    let kinds: Vec<(UncomparedKind, Option<Status>, Option<Status>)> =
-        found.uncompared.iter().map(|u| (u.kind, u.a.status, u.b.status)).collect();
+    let kinds: Vec<_> = found.uncompared.iter().map(|u| (u.kind, u.a.status, u.b.status)).collect();
     assert_eq!(kinds, [(Lost, Some(Status::Ok), Some(Status::Failed)), (New, None, Some(Status::Ok))]);
     assert_eq!(found.uncompared[0].b.reason.as_deref(), Some("no memory"));
     let whole = a.clone();
@@ -190,8 +189,7 @@ fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
     let mut without = whole.clone();
     without.measurements[0].status = Status::Invalid;
     let found = compare(&side(vec![a]), &side(vec![whole, without]), &floors(0.004), Some(0.05));
-    let kinds: Vec<(UncomparedKind, Option<&str>)> =
-        found.uncompared.iter().map(|u| (u.kind, u.metric.as_deref())).collect();
+    let kinds: Vec<_> = found.uncompared.iter().map(|u| (u.kind, u.metric.as_deref())).collect();
     assert_eq!(kinds, [(Lost, None), (Lost, Some("bus_bandwidth"))]);
     assert_eq!((found.compared.len(), found.uncompared[0].b.ok, found.uncompared[0].b.of), (1, 1, 2));
 }
@@ -386,11 +384,9 @@ fn nothing_is_divided_by_zero() {
         let metric = fixture::metric_of("bandwidth", Unit::BytePerSecond, vec![loss; 5]);
         side(vec![changed(10e9, |made| made.metrics = vec![metric])])
     };
-    let verdict = |a, b| first(&lossy(a), &lossy(b), &floors(0.0)).verdict;
-    assert_eq!(verdict(0.0, 0.0), NoChange);
-    assert_eq!(verdict(0.0, 0.1), Inconclusive);
-    assert_eq!(verdict(1.0, 1.0), NoChange);
-    assert_eq!(verdict(1.0, 2.0), Improvement, "without any noise every change is real");
+    let verdict = |[a, b]: [f64; 2]| first(&lossy(a), &lossy(b), &floors(0.0)).verdict;
+    assert_eq!([[0.0, 0.0], [0.0, 0.1], [1.0, 1.0]].map(verdict), [NoChange, Inconclusive, NoChange]);
+    assert_eq!(verdict([1.0, 2.0]), Improvement, "without any noise every change is real");
 }
 
 /// A drop to zero is a regression; a share that rises from zero is one beyond `--fail-on`.
@@ -413,19 +409,16 @@ fn a_fall_to_zero_is_worse() {
         (one.verdict, failed, (one.loss() * 1000.0).round())
     };
     let rate = |a: &[f64], b: &[f64]| judged("rate", Unit::BytePerSecond, [a, b], Some(0.05));
-    assert_eq!(rate(&[1e9], &[0.0]), (Regression, 1, 1000.0));
-    assert_eq!(rate(&[1e9; 10], &[0.0]), (Regression, 1, 1000.0));
+    assert_eq!([rate(&[1e9], &[0.0]), rate(&[1e9; 10], &[0.0])], [(Regression, 1, 1000.0); 2]);
     assert_eq!(rate(&[1e9], &[1e9, 0.0]), (Regression, 1, 500.0));
-    assert_eq!(rate(&[0.0], &[0.0]).0, NoChange);
-    assert_eq!(rate(&[0.0], &[1e9]).0, Inconclusive);
+    assert_eq!([0.0, 1e9].map(|b| rate(&[0.0], &[b]).0), [NoChange, Inconclusive]);
     // One run of ten at zero does not prevent a verdict.
     let mut ten = [1e9, 1.001e9, 0.999e9, 1e9, 1.002e9, 0.998e9, 1e9, 1.001e9, 0.999e9, 1e9];
     ten[4] = 0.0;
     assert_eq!(rate(&ten, &[0.8e9]).0, Regression);
     let loss = |a: f64, b: f64, share| judged("loss", Unit::One, [&[a], &[b]], share);
     assert_eq!(loss(0.0, 0.06, Some(0.05)), (Regression, 1, 60.0));
-    assert_eq!(loss(0.0, 0.03, Some(0.05)).0, Inconclusive);
-    assert_eq!(loss(0.0, 0.06, None).0, Inconclusive);
+    assert_eq!([loss(0.0, 0.03, Some(0.05)).0, loss(0.0, 0.06, None).0], [Inconclusive; 2]);
     assert_eq!(loss(0.06, 0.0, Some(0.05)), (Improvement, 0, -1000.0));
     assert_eq!(loss(0.0, 0.0, Some(0.05)).0, NoChange);
     // Other work never takes all of a result.
@@ -486,7 +479,6 @@ fn what_a_run_repeats_is_one_run() {
 /// comparisons any of the 40 metrics may differ, and real changes are found.
 #[test]
 fn alike_runs_are_hardly_ever_called_different() {
-    use rand::RngExt;
     const TIMES: usize = 500;
     const METRICS: usize = 40;
     let mut random = Seed::new(7, "compare", "alike").generator();
@@ -533,7 +525,6 @@ fn alike_runs_are_hardly_ever_called_different() {
 /// noise.
 #[test]
 fn ten_alike_runs_in_a_row_differ_in_nothing_and_a_tenth_less_is_found() {
-    use rand::RngExt;
     let like = run(10e9).measurements.remove(0);
     let case = |n| Measurement { case: like.case.clone().with_count("threads", n), ..like.clone() };
     let whole = fixture::run_of((1..=12).map(case).collect());
@@ -601,10 +592,6 @@ fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
         assert_eq!((found.uncompared[0].kind, found.decided.interrupted), (Lost, 0));
     }
     assert_eq!(kinds(&compare(&busy(10), &second, &floors(0.004), Some(0.1))), [Neither]);
-}
-
-#[test]
-fn a_side_of_several_runs_has_lost_nothing_that_other_work_took_on_both() {
     let taken = side(vec![run(10e9), interrupted(10e9, 0.95)]);
     assert_eq!(kinds(&compare(&taken, &taken, &floors(0.004), Some(0.1))), [Partly]);
     assert_eq!(kinds(&compare(&several(&[10.0; 2]), &taken, &floors(0.004), Some(0.1))), [Lost]);

@@ -9,7 +9,7 @@ use plimsoll_stats::Seed;
 use rand::RngExt;
 
 use super::*;
-use crate::tests::floors;
+use crate::tests::{floors, side};
 use crate::{CompareOptions, ComparedSide, Comparison, NoiseOrigin, compare};
 
 const CASES: [(&str, &str, Unit); 3] = [
@@ -34,24 +34,18 @@ fn run(values: [f64; 3]) -> Run {
     run
 }
 
-fn side(name: &str, runs: Vec<Run>) -> ComparedSide {
-    ComparedSide { name: name.to_owned(), runs }
-}
-
 /// Returns a side of `runs` runs per true value, with normal noise of this deviation between runs.
 fn noisy(truth: &[f64], runs: usize, deviation: f64, seed: u64) -> Vec<ComparedSide> {
     let mut generator = Seed::new(seed, "rank", "noise").generator();
     let mut normal = move || {
-        let (u, v): (f64, f64) =
-            (generator.random_range(f64::EPSILON..1.0), generator.random_range(0.0..1.0));
+        let [u, v]: [f64; 2] = [f64::EPSILON, 0.0].map(|least| generator.random_range(least..1.0));
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     };
-    let mut one = |index: usize, truth: f64| {
+    let one = |truth: &f64| {
         let mut figure = |scale: f64| scale * (deviation * normal()).exp();
-        let made = (0..runs).map(|_| run([figure(truth), figure(truth), figure(1e-9 / truth)]));
-        side(&format!("s{index}"), made.collect())
+        side((0..runs).map(|_| run([figure(*truth), figure(*truth), figure(1e-9 / truth)])).collect())
     };
-    truth.iter().enumerate().map(|(index, truth)| one(index, *truth)).collect()
+    truth.iter().map(one).collect()
 }
 
 /// Counts pairs in the wrong order, and pairs that differ by more than 5 % and are in no order.
@@ -124,8 +118,7 @@ fn with_a_noise_of_doctor_the_interval_is_that_of_the_noise() {
 fn ranks_are_those_that_the_noise_leaves_possible() {
     let sides = noisy(&[10e9, 10.01e9, 20e9], 6, 0.01, 3);
     let ranking = compare(&sides, &[], &CompareOptions::default());
-    let ranks: Vec<(usize, [usize; 2])> =
-        ranking.ranked[0].places.iter().map(|place| (place.side, place.ranks)).collect();
+    let ranks: Vec<_> = ranking.ranked[0].places.iter().map(|place| (place.side, place.ranks)).collect();
     assert_eq!(ranks[0], (2, [1, 1]));
     assert!(ranks[1..].iter().all(|(_, ranks)| *ranks == [2, 3]), "{ranks:?}");
     assert_eq!(ranking.compared[0].noise, Some(NoiseOrigin::Runs));
@@ -181,8 +174,8 @@ fn of(cpus: &str, cases: &[&str]) -> Run {
 }
 
 fn ranked(sides: &[&[Run]]) -> Comparison {
-    let made = |(index, runs): (usize, &&[Run])| side(&format!("s{index}"), runs.to_vec());
-    compare(&sides.iter().enumerate().map(made).collect::<Vec<_>>(), &[], &CompareOptions::default())
+    let sides: Vec<ComparedSide> = sides.iter().map(|runs| side(runs.to_vec())).collect();
+    compare(&sides, &[], &CompareOptions::default())
 }
 
 #[test]
@@ -242,8 +235,7 @@ fn a_side_of_unlike_machines_is_not_ranked_against_itself() {
 
 #[test]
 fn what_is_not_ordered_or_has_no_ratio_is_in_no_score_and_named() {
-    let weights: BTreeMap<String, f64> =
-        [("memory.bandwidth".to_owned(), 1.0), ("memory.latency".to_owned(), 1.0)].into();
+    let weights = [("memory.bandwidth".to_owned(), 1.0), ("memory.latency".to_owned(), 1.0)].into();
     let wanted = CompareOptions { weights, ..CompareOptions::default() };
     let mut sides = noisy(&[10e9, 20e9], 6, 0.003, 7);
     for run in &mut sides[0].runs {
