@@ -230,6 +230,13 @@ mod tests {
         assert_eq!(found.st_ino, fs::metadata(path).unwrap().ino(), "{path:?}");
     }
 
+    fn errno<T: std::fmt::Debug>(found: Result<T, LinkError>) -> Errno {
+        match found {
+            Err(LinkError::Failed(error)) => Errno::from_io_error(&error).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn paths_lead_where_the_kernel_leads_them() {
         let dir = tempfile::tempdir().unwrap();
@@ -254,14 +261,8 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         fs::write(at("file"), "").unwrap();
         symlink("loop", at("loop")).unwrap();
-        let errno = |path: &str| match locate(&at(path)) {
-            Err(LinkError::Failed(e)) => Errno::from_io_error(&e),
-            other => panic!("{path}: {other:?}"),
-        };
-        assert_eq!(errno("loop"), Some(Errno::LOOP));
-        assert_eq!(errno("file/under"), Some(Errno::NOTDIR));
-        assert_eq!(errno("none/under"), Some(Errno::NOENT));
-        assert_eq!(errno("/"), Some(Errno::ISDIR));
+        let found = ["loop", "file/under", "none/under", "/"].map(|path| errno(locate(&at(path))));
+        assert_eq!(found, [Errno::LOOP, Errno::NOTDIR, Errno::NOENT, Errno::ISDIR]);
         assert!(matches!(locate(&at("..")).unwrap().found, FoundName::Something(_)));
         symlink("none", at("dangling")).unwrap();
         assert!(matches!(locate(&at("dangling")).unwrap().found, FoundName::Nothing));
@@ -294,13 +295,8 @@ mod tests {
         assert_eq!(directory(Path::new("/")).unwrap(), Path::new("/"));
         assert_eq!(directory(Path::new(".")).unwrap(), std::env::current_dir().unwrap());
         assert_eq!(directory(Path::new("/proc/self/cwd")).unwrap(), std::env::current_dir().unwrap());
-        for (path, errno) in [("file", Errno::NOTDIR), ("none", Errno::NOENT), ("file/under", Errno::NOTDIR)]
-        {
-            match directory(&real.join(path)) {
-                Err(LinkError::Failed(e)) => assert_eq!(Errno::from_io_error(&e), Some(errno), "{path}"),
-                other => panic!("{path}: {other:?}"),
-            }
-        }
+        let found = ["file", "none", "file/under"].map(|path| errno(directory(&real.join(path))));
+        assert_eq!(found, [Errno::NOTDIR, Errno::NOENT, Errno::NOTDIR]);
     }
 
     #[test]

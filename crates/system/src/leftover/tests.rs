@@ -28,6 +28,14 @@ impl Place {
         killed(self.made())
     }
 
+    fn unrecorded(&self) -> PathBuf {
+        let name = new_name(DIRECTORY);
+        let _entry = self.registry.enter(&self.parent, &name).unwrap();
+        let path = self.parent.join(name);
+        DirBuilder::new().mode(0o700).create(&path).unwrap();
+        path
+    }
+
     fn entries(&self) -> usize {
         fs::read_dir(&self.registry.directories[0]).unwrap().count()
     }
@@ -131,15 +139,8 @@ fn entries_that_say_nothing_are_left_alone_while_they_are_young() {
 #[test]
 fn killed_between_entry_and_directory_nothing_or_an_empty_one_goes() {
     let place = place();
-    for made in [false, true] {
-        let name = new_name(DIRECTORY);
-        let entry = place.registry.enter(&place.parent, &name).unwrap();
-        DirBuilder::new().mode(0o700).create(place.parent.join(&name)).unwrap();
-        drop(entry);
-        if !made {
-            fs::remove_dir(place.parent.join(&name)).unwrap();
-        }
-    }
+    fs::remove_dir(place.unrecorded()).unwrap();
+    place.unrecorded();
     let reaped = place.registry.remove_abandoned();
     assert_eq!((reaped.removed.len(), reaped.left.len(), place.entries()), (1, 0, 0));
     assert_eq!(fs::read_dir(&place.parent).unwrap().count(), 0);
@@ -148,12 +149,8 @@ fn killed_between_entry_and_directory_nothing_or_an_empty_one_goes() {
 #[test]
 fn a_directory_that_was_not_recorded_goes_only_while_it_is_empty() {
     let place = place();
-    let name = new_name(DIRECTORY);
-    let entry = place.registry.enter(&place.parent, &name).unwrap();
-    let path = place.parent.join(&name);
-    DirBuilder::new().mode(0o700).create(&path).unwrap();
+    let path = place.unrecorded();
     fs::write(path.join("data"), "x").unwrap();
-    drop(entry);
     assert_eq!(place.registry.remove_abandoned().left.len(), 1);
     assert!(path.join("data").exists());
 }
@@ -185,8 +182,7 @@ fn an_entry_is_made_in_the_first_directory_that_takes_it() {
 #[test]
 fn the_usual_place_follows_the_xdg_rules() {
     let usual = |state: Option<&str>, home: Option<&str>| {
-        let temporary = PathBuf::from("/tmp");
-        Registry::new(state.map(Into::into), home.map(Into::into), temporary).directories
+        Registry::new(state.map(Into::into), home.map(Into::into), "/tmp".into()).directories
     };
     let home = tempfile::tempdir().unwrap();
     let home = home.path().to_str().unwrap();
