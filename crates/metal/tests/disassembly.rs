@@ -112,6 +112,18 @@ fn worth(mnemonic: &str, kernel: &ComputeKernel) -> u32 {
     }
 }
 
+fn vector_registers(isa: Isa) -> &'static str {
+    match isa {
+        Isa::Sse2 => "%xmm",
+        Isa::Avx2 => "%ymm",
+        Isa::Avx512 => "%zmm",
+        Isa::Amx => "%tmm",
+        Isa::Neon | Isa::Mmla => "v",
+        Isa::Sve => "z",
+        other => panic!("no rule for {other}"),
+    }
+}
+
 fn count(kernel: &ComputeKernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
     let arrangements = match kernel.isa {
         Isa::Sve => [(8, ".d"), (4, ".s"), (2, ".h"), (1, ".b")],
@@ -123,13 +135,8 @@ fn count(kernel: &ComputeKernel, body: &[&Instruction]) -> BTreeMap<String, u32>
         _ if kernel.is_general() => ("general", ["", ""]),
         Isa::Avx2 if kernel.vector_bits() <= 128 => ("%xmm", ["", ""]),
         Isa::Neon if kernel.is_scalar() => (if kernel.vector_bits() == 64 { "d" } else { "s" }, ["", ""]),
-        Isa::Sse2 => ("%xmm", ["", ""]),
-        Isa::Avx2 => ("%ymm", ["", ""]),
-        Isa::Avx512 => ("%zmm", ["", ""]),
-        Isa::Amx => ("%tmm", ["", ""]),
-        Isa::Neon | Isa::Mmla => ("v", [wide, narrow]),
-        Isa::Sve => ("z", [wide, narrow]),
-        other => panic!("no rule to count {other}"),
+        Isa::Neon | Isa::Mmla | Isa::Sve => (vector_registers(kernel.isa), [wide, narrow]),
+        _ => (vector_registers(kernel.isa), ["", ""]),
     };
     let mut found = BTreeMap::new();
     for instruction in body {
@@ -258,15 +265,7 @@ fn chains_have_the_links_and_the_vector_work_that_their_rows_declare() {
         assert_eq!(links.len() as u64, row.links, "{}: links", row.name);
         // Each link is the same instruction with its own result as source, so links are dependent.
         assert!(links.iter().all(|link| link.operands == links[0].operands), "{}", row.name);
-        let registers = match row.isa {
-            None => "none",
-            Some(Isa::Sse2) => "%xmm",
-            Some(Isa::Avx2) => "%ymm",
-            Some(Isa::Avx512) => "%zmm",
-            Some(Isa::Neon) => "v",
-            Some(Isa::Sve) => "z",
-            Some(other) => panic!("no rule for {other}"),
-        };
+        let registers = row.isa.map_or("none", vector_registers);
         let wide = body.iter().filter(|i| i.operands.starts_with(registers));
         assert_eq!(wide.count() as u64, row.vectors, "{}: vector work", row.name);
         assert_eq!(body.len() as u64, row.links + row.vectors + 2, "{}: its loop's control", row.name);
@@ -356,14 +355,11 @@ fn width(instruction: &Instruction) -> Option<u32> {
     {
         return None;
     }
-    match mnemonic {
-        "movzbl" => return Some(1),
-        "movzwl" => return Some(2),
-        _ => {}
-    }
     let outside = operands.split(['(', ')']).step_by(2).collect::<String>();
     let register = outside.split(',').find(|part| part.starts_with('%')).unwrap_or_default();
-    let bytes = match register.trim_start_matches('%') {
+    Some(match register.trim_start_matches('%') {
+        _ if mnemonic == "movzbl" => 1,
+        _ if mnemonic == "movzwl" => 2,
         name if name.starts_with("xmm") || name.starts_with("ymm") || name.starts_with("zmm") => 64,
         name if name.starts_with('r') => match name.chars().last() {
             Some('b') => 1,
@@ -375,8 +371,7 @@ fn width(instruction: &Instruction) -> Option<u32> {
         name if name.ends_with('l') => 1,
         name if name.len() == 2 => 2,
         _ => panic!("{mnemonic} {operands}: what width is it?"),
-    };
-    Some(bytes)
+    })
 }
 
 #[test]
