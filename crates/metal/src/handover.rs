@@ -252,9 +252,8 @@ mod tests {
         let Some(cpus) = two_cpus("two_cpus_hand_the_line_over_both_ways") else { return };
         let mut pair = ThreadPair::new(cpus).unwrap();
         assert_eq!(pair.cpus, cpus);
-        for exchange in
-            [HandoverMethod::CompareAndSwap, HandoverMethod::Store, HandoverMethod::CompareAndSwap]
-        {
+        let swap = HandoverMethod::CompareAndSwap;
+        for exchange in [swap, HandoverMethod::Store, swap] {
             let one_way = pair.bounce(exchange, Duration::from_millis(20)).unwrap();
             assert!((1..=MOST_BURSTS).contains(&one_way.len()));
             // No signal is faster than light across a chip.
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_alone_gives_up() {
+    fn whoever_waits_alone_gives_up_and_whoever_is_left_behind_at_once() {
         fn alone<const SWAP: bool>() {
             let table = SharedLines::default();
             let mut leader = Player::<SWAP>::new(&table, 0, SHORT);
@@ -288,19 +287,12 @@ mod tests {
             assert_eq!(leader.lead(SHORT), Err(GivenUp));
             assert_eq!(leader.turns(), 1);
             assert!(table.given_up.0.load(Ordering::Relaxed));
+            assert_eq!(Player::<SWAP>::new(&table, 1, Duration::MAX).follow(), Err(GivenUp), "at once");
             let table = SharedLines::default();
             assert_eq!(Player::<SWAP>::new(&table, 1, SHORT).follow(), Err(GivenUp));
         }
         alone::<true>();
         alone::<false>();
-    }
-
-    #[test]
-    fn whoever_is_left_behind_gives_up_at_once() {
-        let table = SharedLines::default();
-        table.given_up.0.store(true, Ordering::Relaxed);
-        let mut follower = Player::<false>::new(&table, 1, Duration::MAX);
-        assert_eq!(follower.follow(), Err(GivenUp));
     }
 
     #[test]

@@ -47,10 +47,7 @@ fn reference(fresh: &Region, places: &[u64]) -> (Vec<u8>, u64) {
 }
 
 fn any_block() -> impl Strategy<Value = usize> {
-    prop_oneof![
-        prop::sample::select(vec![1_usize, 2, 4, 8]),
-        (1_usize..30).prop_map(|lines| lines * LINE_BYTES)
-    ]
+    prop_oneof![prop::sample::select(vec![1_usize, 2, 4, 8]), (1_usize..30).prop_map(|n| n * LINE_BYTES)]
 }
 
 proptest! {
@@ -164,15 +161,13 @@ fn blocks_that_no_kernel_takes_and_regions_too_small_are_refused() {
 
 #[test]
 fn bytes_count_both_ways_and_leave_the_rest_over() {
-    let shape = BlockShape {
-        bytes: 2 * 4096 + 200,
-        ..shape(BlockOp::ReadWrite, BlockTraversal::Sequential, 4096, 1)
+    let of = |op, bytes| {
+        let shape = BlockShape { bytes, ..shape(op, BlockTraversal::Sequential, 4096, 1) };
+        let region = Region::new(shape).unwrap();
+        (region.count, region.bytes_per_block(), region.bytes())
     };
-    let region = Region::new(shape).unwrap();
-    assert_eq!((region.count, region.bytes_per_block(), region.bytes()), (1, 8192, 8192));
-    let shape = BlockShape { bytes: 3 * 4096 + 200, op: BlockOp::Write, ..shape };
-    let region = Region::new(shape).unwrap();
-    assert_eq!((region.count, region.bytes_per_block(), region.bytes()), (3, 4096, 12288));
+    assert_eq!(of(BlockOp::ReadWrite, 2 * 4096 + 200), (1, 8192, 8192));
+    assert_eq!(of(BlockOp::Write, 3 * 4096 + 200), (3, 4096, 12288));
 }
 
 #[test]

@@ -185,22 +185,17 @@ mod tests {
 
     #[test]
     fn only_whole_numbers_of_cycles_are_sound() {
-        for ratio in [2.0, 3.0, 2.99, 3.01, 5.0] {
-            assert_eq!(cycles_per_multiply(1.0, ratio), Ok(ratio.round()), "{ratio}");
-        }
-        for ratio in [0.0, 1.0, 2.5, 2.6, 3.05, 12.0, f64::NAN, f64::INFINITY] {
-            assert!(cycles_per_multiply(1.0, ratio).is_err(), "{ratio}");
-        }
+        let cycles = |ratio| cycles_per_multiply(1.0, ratio);
+        assert_eq!([2.0, 3.0, 2.99, 3.01, 5.0].map(cycles), [2.0, 3.0, 3.0, 3.0, 5.0].map(Ok));
+        let unsound = [0.0, 1.0, 2.5, 2.6, 3.05, 12.0, f64::NAN, f64::INFINITY].map(cycles);
+        assert!(unsound.iter().all(Result::is_err), "{unsound:?}");
     }
 
     #[test]
     fn beside_a_sibling_multiplications_count_the_cycles() {
-        for ratio in [2.9, 2.948, 2.99] {
-            assert_eq!(cycles_with_sibling(1.0, ratio), Some(3.0), "{ratio}");
-        }
-        for ratio in [0.0, 0.99, 2.5, 2.8, 3.01, 8.99, f64::NAN, f64::INFINITY] {
-            assert_eq!(cycles_with_sibling(1.0, ratio), None, "{ratio}");
-        }
+        let cycles = |ratio| cycles_with_sibling(1.0, ratio);
+        assert_eq!([2.9, 2.948, 2.99].map(cycles), [Some(3.0); 3]);
+        assert_eq!([0.0, 0.99, 2.5, 2.8, 3.01, 8.99, f64::NAN, f64::INFINITY].map(cycles), [None; 8]);
     }
 
     #[test]

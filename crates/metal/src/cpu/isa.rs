@@ -165,11 +165,9 @@ mod tests {
     #[test]
     fn features_are_those_that_the_kernel_lists() {
         let Ok(cpuinfo) = std::fs::read_to_string("/proc/cpuinfo") else { return };
-        let Some(list) = cpuinfo.lines().find_map(|line| line.strip_prefix("flags")) else { return };
+        let list = cpuinfo.lines().find_map(|line| line.strip_prefix("flags"));
+        let Some(list) = list.filter(|_| Isa::Neon.available().is_err()) else { return };
         let flags: Vec<&str> = list.split_whitespace().collect();
-        if Isa::Neon.available().is_ok() {
-            return;
-        }
         for feature in kernels().chain(chained()).filter_map(|kernel| kernel.needs) {
             assert_eq!((feature.present)(), flags.contains(&feature.name), "{feature:?}");
         }

@@ -27,22 +27,6 @@ struct Problem {
     seed: u64,
 }
 
-fn problems() -> impl Strategy<Value = Problem> {
-    let sizes = (0_usize..150, 0_usize..60, 0_usize..300);
-    let update = prop_oneof![Just(Update::Set), Just(Update::Add), Just(Update::Subtract)];
-    let caches = prop_oneof![Just(TINY), Just(CoreCaches::default())];
-    (sizes, [0_usize..9, 0_usize..9, 0_usize..9], update, 1_usize..=4, caches, any::<u64>()).prop_map(
-        |((rows, columns, depth), gaps, update, threads, caches, seed)| Problem {
-            shape: ProductShape { rows, columns, depth },
-            gaps,
-            update,
-            threads,
-            caches,
-            seed,
-        },
-    )
-}
-
 fn check<T: Real>(isa: Isa, problem: &Problem) {
     let ProductShape { rows, columns, depth } = problem.shape;
     let [gap_a, gap_b, gap_c] = problem.gaps;
@@ -65,16 +49,13 @@ fn check<T: Real>(isa: Isa, problem: &Problem) {
         for row in 0..stride_c {
             let place = column * stride_c + row;
             let old = before[place].to_f64();
-            let sum: f64 = if row < rows {
-                (0..depth).map(|k| a[k * stride_a + row].to_f64() * b[column * stride_b + k].to_f64()).sum()
-            } else {
-                0.0
-            };
+            let product = |k: usize| a[k * stride_a + row].to_f64() * b[column * stride_b + k].to_f64();
+            let sum = || (0..depth).map(product).sum::<f64>();
             let wanted = match problem.update {
                 _ if row >= rows => old,
-                Update::Set => sum,
-                Update::Add => old + sum,
-                Update::Subtract => old - sum,
+                Update::Set => sum(),
+                Update::Add => old + sum(),
+                Update::Subtract => old - sum(),
             };
             assert_eq!(c[place].to_f64(), wanted, "{isa}: row {row}, column {column} of {problem:?}");
         }
@@ -92,8 +73,14 @@ proptest! {
     #![proptest_config(effort::cases(64))]
 
     #[test]
-    fn every_instruction_set_computes_the_product(problem in problems()) {
-        check_all(&problem);
+    fn every_instruction_set_computes_the_product(
+        rows in 0_usize..150, columns in 0_usize..60, depth in 0_usize..300,
+        gaps in [0_usize..9, 0_usize..9, 0_usize..9], threads in 1_usize..=4,
+        update in prop_oneof![Just(Update::Set), Just(Update::Add), Just(Update::Subtract)],
+        caches in prop_oneof![Just(TINY), Just(CoreCaches::default())], seed: u64,
+    ) {
+        let shape = ProductShape { rows, columns, depth };
+        check_all(&Problem { shape, gaps, update, threads, caches, seed });
     }
 }
 
@@ -104,11 +91,9 @@ fn whole_tiles_and_one_more_or_less_are_exact() {
         let tile = tile_for::<f64>(isa).unwrap();
         for (more_rows, more_columns) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
             for fewer in 0..2 {
-                let shape = ProductShape {
-                    rows: 2 * tile.rows + more_rows - fewer,
-                    columns: 3 * tile.columns + more_columns - fewer,
-                    depth,
-                };
+                let rows = 2 * tile.rows + more_rows - fewer;
+                let columns = 3 * tile.columns + more_columns - fewer;
+                let shape = ProductShape { rows, columns, depth };
                 let update = Update::Subtract;
                 let problem = Problem { shape, gaps: [1, 2, 3], update, threads: 2, caches: TINY, seed: 7 };
                 check::<f64>(isa, &problem);

@@ -255,8 +255,7 @@ mod tests {
         assert_eq!(waited(&mut aio, 1)[0].outcome, Ok(0));
         for slot in 0..4 {
             aio.buffer_mut(slot).expect("idle").fill(0);
-            let offset = (3 - slot) as u64 * 4096;
-            aio.push(read(slot, offset, 4096)).expect("push");
+            aio.push(read(slot, (3 - slot) as u64 * 4096, 4096)).expect("push");
         }
         waited(&mut aio, 4);
         for slot in 0..4 {

@@ -14,14 +14,3 @@ pub fn discard(device: impl AsFd, offset: u64, bytes: u64) -> io::Result<()> {
     let answer = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), BLKDISCARD, range.as_ptr()) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_no_device() {
-        let file = tempfile::tempfile().expect("temporary file");
-        assert_eq!(discard(&file, 0, 4096).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
-    }
-}

@@ -122,8 +122,7 @@ mod tests {
         assert_eq!(mapped.write(10_000, &[1]), 0);
         assert_eq!(mapped.read(usize::MAX, &mut buffer), 0);
         mapped.release();
-        let mut again = [0; 100];
-        assert_eq!((mapped.read(5_000, &mut again), again), (100, [7; 100]));
+        assert_eq!((mapped.read(5_000, &mut buffer), buffer), (100, [7; 100]));
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub fn smart_log(device: impl AsFd) -> io::Result<[u8; SMART_BYTES]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backing::read_backing;
+    use crate::discard::discard;
 
     #[test]
     fn the_command_is_as_the_kernel_has_it() {
@@ -72,8 +74,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_no_controller() {
+    fn a_file_is_no_controller_no_loop_device_and_nothing_to_discard_from() {
         let file = tempfile::tempfile().expect("temporary file");
         assert_eq!(smart_log(&file).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
+        assert_eq!(discard(&file, 0, 4096).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
+        assert!(read_backing(&file).is_err());
     }
 }

@@ -8,26 +8,25 @@ use crate::effort;
 
 /// Returns the kernels that this processor can run; prints the remaining ones in any case.
 fn runnable() -> Vec<LoadedKernel> {
-    let mut loaded = Vec::new();
-    for kernel in kernels() {
-        match kernel.load() {
-            Ok(kernel) => loaded.push(kernel),
-            Err(absence) => {
-                writeln!(std::io::stderr(), "skipped {}: {absence}", kernel.name).unwrap();
-            }
-        }
-    }
-    loaded
+    let load = |kernel: &'static ComputeKernel| {
+        let skip = |why: &Absence| writeln!(std::io::stderr(), "skipped {}: {why}", kernel.name).unwrap();
+        kernel.load().inspect_err(skip).ok()
+    };
+    kernels().filter_map(load).collect()
 }
 
 proptest! {
     #![proptest_config(effort::cases(24))]
 
     #[test]
-    fn every_kernel_equals_the_reference_bit_by_bit(turns in prop_oneof![0_u64..40, 0_u64..800]) {
+    fn every_kernel_equals_the_reference_bit_by_bit_and_a_turn_too_few_or_too_many_is_found(
+        turns in prop_oneof![0_u64..40, 0_u64..800],
+    ) {
         for mut kernel in runnable() {
             kernel.run(turns);
             prop_assert_eq!(kernel.verify(&kernel.snapshot(), turns), Ok(()));
+            prop_assert!(turns == 0 || kernel.verify(&kernel.snapshot(), turns - 1).is_err());
+            prop_assert!(kernel.verify(&kernel.snapshot(), turns + 1).is_err());
         }
     }
 
@@ -44,15 +43,6 @@ proptest! {
             prop_assert!(comes_back || kernel.equals(&there) == (first + second == 0));
             kernel.run(first + second);
             prop_assert!(kernel.equals(&there));
-        }
-    }
-
-    #[test]
-    fn a_turn_too_few_or_too_many_is_found(turns in 1_u64..500) {
-        for mut kernel in runnable() {
-            kernel.run(turns);
-            prop_assert!(kernel.verify(&kernel.snapshot(), turns - 1).is_err());
-            prop_assert!(kernel.verify(&kernel.snapshot(), turns + 1).is_err());
         }
     }
 }
@@ -93,12 +83,10 @@ fn chains_are_there_for_each_operation_in_each_width_from_one_on() {
         assert!(numbers.last() >= Some(&most), "{}: {numbers:?}", kernel.name);
         let step = if kernel.op == Op::MIX { 2 } else { 1 };
         assert!(numbers.iter().eq((1..=numbers.len() as u32).map(|n| n * step).collect::<Vec<_>>().iter()));
-        let same = chained().filter(alike);
         let each = |k: &ComputeKernel| k.parts.iter().map(|part| part.operations).max();
-        for other in same {
+        for other in chained().filter(alike) {
             assert_eq!(each(other), each(kernel), "{}", other.name);
-            let counted = other.parts.iter().filter(|part| part.operations > 0);
-            let counted: u32 = counted.map(|part| part.count).sum();
+            let counted: u32 = other.parts.iter().filter(|p| p.operations > 0).map(|p| p.count).sum();
             let twice = kernel.op == Op::FMA && kernel.isa == Isa::Sse2;
             let steps = other.accumulators * other.steps;
             assert_eq!(counted, if twice { 2 * steps } else { steps }, "{}", other.name);
@@ -126,10 +114,6 @@ struct Moving {
 }
 
 impl Moving {
-    fn new(kernel: &'static ComputeKernel) -> Self {
-        Self { kernel, loaded: kernel.load().ok(), vectors: Vectors::seeded(kernel) }
-    }
-
     fn run(&mut self, turns: u64) {
         match &mut self.loaded {
             Some(loaded) => {
@@ -142,15 +126,13 @@ impl Moving {
 
     fn many(&self) -> u64 {
         let steps = u64::from(self.kernel.steps);
-        effort::of(match &self.loaded {
-            None => BY_REFERENCE / steps,
-            Some(_) if self.kernel.recurrence == Recurrence::Tile => MORE_THAN_A_SLICE_OF_TILES / steps,
-            Some(_) if self.kernel.chains => match self.kernel.recurrence {
-                // Multiplications and additions take at least four cycles.
-                Recurrence::FusedScale | Recurrence::RoundedScale => MORE_STEPS_THAN_A_SLICE / 2 / steps,
-                _ => MORE_STEPS_THAN_A_SLICE / steps,
-            },
-            Some(_) => MORE_THAN_A_SLICE,
+        effort::of(match self.kernel.recurrence {
+            _ if self.loaded.is_none() => BY_REFERENCE / steps,
+            Recurrence::Tile => MORE_THAN_A_SLICE_OF_TILES / steps,
+            _ if !self.kernel.chains => MORE_THAN_A_SLICE,
+            // Multiplications and additions take at least four cycles.
+            Recurrence::FusedScale | Recurrence::RoundedScale => MORE_STEPS_THAN_A_SLICE / 2 / steps,
+            _ => MORE_STEPS_THAN_A_SLICE / steps,
         })
     }
 
@@ -166,7 +148,7 @@ impl Moving {
 fn numbers_stay_alive_distinct_and_ordinary_for_longer_than_a_slice() {
     // One chain makes the most steps in a slice.
     for kernel in kernels().chain(chained().filter(|kernel| [1, 2].contains(&kernel.accumulators))) {
-        let mut moving = Moving::new(kernel);
+        let mut moving = Moving { kernel, loaded: kernel.load().ok(), vectors: Vectors::seeded(kernel) };
         let (name, element) = (kernel.name, kernel.result());
         let start = moving.numbers();
         let distinct: HashSet<u64> = start.iter().map(|x| x.bits()).collect();
@@ -207,6 +189,14 @@ fn a_wrong_number_is_named() {
 }
 
 #[test]
+fn fma_has_a_portable_kernel_and_one_for_the_best_instruction_set() {
+    for element in [Element::F64, Element::F32] {
+        assert!(find(Op::FMA, element, Isa::Portable).is_some());
+        assert!(find(Op::FMA, element, Isa::best()).is_some());
+    }
+}
+
+#[test]
 fn rows_are_whole() {
     for kernel in kernels() {
         let name = kernel.name;
@@ -219,11 +209,10 @@ fn rows_are_whole() {
         let most = |kernel: &ComputeKernel| kernel.parts.iter().map(|part| part.operations).max();
         assert_eq!((kernel.lanes, most(kernel)), (first.lanes, most(first)), "{name}");
         assert!(kernel.parts.iter().all(|part| part.count > 0), "{name}");
-        let counted =
-            kernel.parts.iter().filter(|part| part.operations > 0).map(|part| part.count).sum::<u32>();
+        let counted = kernel.parts.iter().filter(|part| part.operations > 0).map(|part| part.count);
         let apart = kernel.recurrence == Recurrence::RoundedScale && kernel.parts.len() == 2;
         let each = if apart { 2 } else { 1 };
-        assert_eq!(counted, kernel.accumulators * kernel.steps * each, "{name}");
+        assert_eq!(counted.sum::<u32>(), kernel.accumulators * kernel.steps * each, "{name}");
         let bits = match kernel.isa {
             _ if kernel.is_general() => 8 * kernel.element.bytes() as u32,
             Isa::Sse2 | Isa::Neon | Isa::Mmla => 128,
@@ -234,14 +223,6 @@ fn rows_are_whole() {
             Isa::Portable => 8 * kernel.element.bytes() as u32,
         };
         assert_eq!(kernel.vector_bits(), bits, "{name}");
-    }
-}
-
-#[test]
-fn fma_has_a_portable_kernel_and_one_for_the_best_instruction_set() {
-    for element in [Element::F64, Element::F32] {
-        assert!(find(Op::FMA, element, Isa::Portable).is_some());
-        assert!(find(Op::FMA, element, Isa::best()).is_some());
     }
 }
 

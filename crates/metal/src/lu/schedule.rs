@@ -168,7 +168,6 @@ mod tests {
         factored: Vec<usize>,
         applied: Vec<Vec<usize>>,
         running: Vec<RunningTask>,
-        helping: usize,
         helpers: BTreeMap<u64, usize>,
     }
 
@@ -195,7 +194,7 @@ mod tests {
 
         fn end(&mut self, which: usize) -> RunningTask {
             let running = self.running.swap_remove(which);
-            self.helping -= self.helpers.remove(&running.number).unwrap_or(0);
+            self.helpers.remove(&running.number);
             match running.task {
                 BlockTask::Factor { panel } => self.factored.push(panel),
                 BlockTask::Apply { panel, block } => self.applied[block].push(panel),
@@ -208,7 +207,6 @@ mod tests {
             let helpers = self.helpers.entry(running.number).or_default();
             assert_eq!(*helpers, before);
             *helpers += 1;
-            self.helping += 1;
         }
     }
 
@@ -223,7 +221,7 @@ mod tests {
             let mut witness = Witness { applied: vec![Vec::new(); blocks], ..Witness::default() };
             let mut order = order.into_iter().cycle();
             loop {
-                let busy = witness.running.len() + witness.helping;
+                let busy = witness.running.len() + witness.helpers.values().sum::<usize>();
                 let next = if busy < threads { schedule.next(busy) } else { NextWork::Wait };
                 match next {
                     NextWork::Run(running) => witness.start(running),

@@ -303,8 +303,7 @@ mod tests {
         assert_eq!(arrived.receive(&b).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert_eq!(arrived.datagrams().count(), 0);
         let batch = SendBatch::new(1, Segmentation::None);
-        assert_eq!(batch.send(&a, 0..0).unwrap(), 0);
-        assert_eq!(batch.send(&a, 5000..6000).unwrap(), 0);
+        assert_eq!([0..0, 5000..6000].map(|none| batch.send(&a, none).unwrap()), [0; 2]);
     }
 
     #[test]
@@ -327,10 +326,7 @@ mod tests {
         behind[0] = 20;
         behind.extend(&good);
         assert_eq!(segment_of(&behind), Some(1024));
-        for cut in 0..good.len() {
-            assert_eq!(segment_of(&good[..cut]), None);
-        }
-        assert_eq!(segment_of(&[0xff; CONTROL]), None);
-        assert_eq!(segment_of(&[0; CONTROL]), None);
+        assert!((0..good.len()).all(|cut| segment_of(&good[..cut]).is_none()));
+        assert_eq!([0xff, 0].map(|byte| segment_of(&[byte; CONTROL])), [None; 2]);
     }
 }

@@ -10,6 +10,10 @@ fn kernel_load() -> KernelLoad {
     KernelLoad::new(find(Op::FMA, Element::F64, Isa::best()).unwrap().load().unwrap())
 }
 
+fn spin(turns: u64) {
+    (0..turns).for_each(|turn| _ = std::hint::black_box(turn));
+}
+
 #[derive(Debug, Default)]
 struct Tally {
     turns: u64,
@@ -18,9 +22,7 @@ struct Tally {
 
 impl SlicedLoad for Tally {
     fn run(&mut self, turns: u64) {
-        for turn in 0..turns {
-            std::hint::black_box(turn);
-        }
+        spin(turns);
         self.turns += turns;
     }
 
@@ -76,9 +78,8 @@ fn threads_on_one_cpu_are_one_rate_and_more_threads_are_not_more_cpus() {
 #[test]
 fn slices_are_as_short_as_timer_and_load_allow() {
     // Timers: nanoseconds, Arm's 24 MHz, one read by a system call, one of a microsecond.
-    for (uncertainty, wanted) in
-        [(26e-9, 25e-6), (42e-9 + 20e-9, 31e-6), (300e-9, 150e-6), (1.28e-6, LONGEST_SECONDS)]
-    {
+    let timers = [(26e-9, 25e-6), (42e-9 + 20e-9, 31e-6), (300e-9, 150e-6), (1.28e-6, LONGEST_SECONDS)];
+    for (uncertainty, wanted) in timers {
         let slice = slice_seconds(0.05, uncertainty);
         assert!((slice / wanted - 1.0).abs() < 1e-9, "{uncertainty}: {slice}");
     }
@@ -108,9 +109,7 @@ fn a_panicking_load_is_an_error_and_nobody_waits_for_it() {
     }
     impl SlicedLoad for Fuse {
         fn run(&mut self, turns: u64) {
-            (0..turns).for_each(|turn| {
-                std::hint::black_box(turn);
-            });
+            spin(turns);
             self.repeats = if turns == self.length { self.repeats + 1 } else { 0 };
             self.length = turns;
             assert!(!self.lit || self.repeats < 20, "burnt");

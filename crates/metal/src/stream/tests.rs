@@ -27,21 +27,13 @@ impl Field {
     }
 
     fn arrays(&mut self) -> [&mut [f64]; 3] {
-        let (starts, length) = (self.starts, self.length);
-        let mut rest = self.buffer.elements_mut::<f64>();
-        let mut at = 0;
-        starts.map(|start| {
-            let (array, behind) = std::mem::take(&mut rest)[start - at..].split_at_mut(length);
-            rest = behind;
-            at = start + length;
-            array
-        })
+        let ranges = self.starts.map(|start| start..start + self.length);
+        self.buffer.elements_mut::<f64>().get_disjoint_mut(ranges).unwrap()
     }
 }
 
 fn equals_reference(kernel: &LoadedStream, length: usize, offsets: [usize; 3], passes: u64) {
-    let mut fields = [Field::new(length, offsets), Field::new(length, offsets)];
-    let [got, wanted] = &mut fields;
+    let [mut got, mut wanted] = [0, 1].map(|_| Field::new(length, offsets));
     let op = kernel.kernel().op;
     let s = op.scalar();
     let [a, b, c] = got.arrays();
@@ -72,8 +64,8 @@ proptest! {
         let mut memory = vec![0.0; elements];
         let bounds = memory.as_ptr_range();
         let arrays = Arrays::divide(op, &mut memory);
-        let used: Vec<&[f64]> =
-            [&*arrays.a, &*arrays.b, &*arrays.c].into_iter().filter(|array| !array.is_empty()).collect();
+        let all = [&*arrays.a, &*arrays.b, &*arrays.c];
+        let used: Vec<&[f64]> = all.into_iter().filter(|array| !array.is_empty()).collect();
         let length = arrays.elements();
         prop_assert_eq!(length % ARRAY_BLOCK, 0);
         prop_assert_eq!(used.len(), if length == 0 { 0 } else { op.arrays() as usize });

@@ -83,10 +83,8 @@ fn dear_slices_of_two_clocks_belong_to_the_second_cost() {
     // At the second cost, halfway, and above it.
     let slices = [steady.clone(), vec![two(1.42), two(1.2), two(1.9)]].concat();
     let excluded = ledger(&slices).excluded();
-    assert!((excluded.second / ONE - (20.0 * 1.4 + 1.42)).abs() < 1e-6, "{excluded:?}");
-    assert!((excluded.other / ONE - 3.1).abs() < 1e-6 && excluded.clock.abs() < 1e-12, "{excluded:?}");
-    let longer = 3.1 - 2.0 / 0.98;
-    assert!((excluded.taken / ONE - longer).abs() < 1e-6, "{excluded:?} {longer}");
+    assert!(is(excluded.second, 20.0 * 1.4 + 1.42) && excluded.clock.abs() < 1e-12, "{excluded:?}");
+    assert!(is(excluded.other, 3.1) && is(excluded.taken, 3.1 - 2.0 / 0.98), "{excluded:?}");
     assert!((excluded.second_cost.unwrap() - 1.4).abs() < 1e-9, "{excluded:?}");
     assert!((excluded.second_work - 21.0 / 83.0).abs() < 1e-9, "{excluded:?}");
     let few = ledger(&[vec![slice(1.0); 60], vec![slice(1.4); 3], vec![two(1.2); 10]].concat()).excluded();
@@ -114,17 +112,15 @@ fn a_slice_with_two_clocks_is_kept_if_the_level_lies_between_its_costs() {
     let low = Slice { after: Some(HZ * 0.96), ..sure };
     let lower = Slice { before: Some(HZ * 0.8), ..sure };
     // The clock really fell to 0.96 halfway, and at once.
-    let half = Slice { after: Some(HZ * 0.96), ..slice(1.0 / 0.98) };
-    let whole = Slice { after: Some(HZ * 0.96), ..slice(1.0 / 0.96) };
+    let [half, whole] = [0.98, 0.96].map(|mean| Slice { after: Some(HZ * 0.96), ..slice(1.0 / mean) });
     let books = ledger(&[sure, sure, sure, low, lower, half, whole]);
     assert_eq!((books.all().slices, books.kept().slices), (7, 7));
     let kept = books.kept();
     assert!((cost(kept) / COST - 1.0).abs() < 1e-9);
     // Five at one clock, one at both, one at the lower clock.
     assert!((kept.cycles / kept.seconds / HZ - 7.0 / (5.0 + 1.0 / 0.98 + 1.0 / 0.96)).abs() < 1e-9);
-    let excluded = books.excluded();
-    assert!(excluded.clock.abs() < 1e-12 && excluded.other.abs() < 1e-12, "{excluded:?}");
-    assert!(excluded.taken.abs() < 1e-12, "{excluded:?}");
+    let ExcludedTime { clock, other, taken, .. } = books.excluded();
+    assert!([clock, other, taken].iter().all(|part| part.abs() < 1e-12), "{clock} {other} {taken}");
     // Alone they confirm nothing.
     assert_eq!(ledger(&[low; 9]).kept(), SliceSum::default());
     let mut both = ledger(&[sure, low]);
@@ -169,7 +165,8 @@ fn restless(clocks: [f64; 2], held: &[f64], stretches: usize) -> (Vec<Slice>, f6
     (slices, cycles / seconds)
 }
 
-fn random_times() -> Vec<f64> {
+#[test]
+fn a_clock_that_changes_1400_times_a_second_excludes_less_than_a_hundredth() {
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = || {
         state ^= state << 13;
@@ -177,12 +174,8 @@ fn random_times() -> Vec<f64> {
         state ^= state << 17;
         (state >> 11) as f64 / (1_u64 << 53) as f64
     };
-    (0..20_000).map(|_| -(1.0 - random()).ln() / 1400.0).collect()
-}
-
-#[test]
-fn a_clock_that_changes_1400_times_a_second_excludes_less_than_a_hundredth() {
-    let (slices, _) = restless([HZ, HZ * 0.964], &random_times(), 60_000);
+    let held: Vec<f64> = (0..20_000).map(|_| -(1.0 - random()).ln() / 1400.0).collect();
+    let (slices, _) = restless([HZ, HZ * 0.964], &held, 60_000);
     let books = ledger(&slices);
     let excluded = 1.0 - books.kept().seconds / books.all().seconds;
     assert!(excluded < 0.009, "{excluded}");
