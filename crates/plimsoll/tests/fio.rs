@@ -9,12 +9,8 @@ use serde_json::Value;
 use crate::docs;
 use crate::support::{document, done, ended, json, list, lossy, plimsoll, scratch, skip, text};
 
-/// Words in examples that need another engine or special hardware.
-const SPECIAL: &[(&str, &str)] = &[
-    ("numa_cpu_nodes", "two NUMA nodes"),
-    ("cmdprio", "a disk with priorities"),
-    ("zonemode=zbd", "a zoned disk"),
-];
+/// Words in examples that need two NUMA nodes, a disk with priorities, or a zoned disk.
+const SPECIAL: &[&str] = &["numa_cpu_nodes", "cmdprio", "zonemode=zbd"];
 
 /// Engines of fio that transfer to files and block devices by the kernel's own calls.
 const OF_FILES: &[&str] =
@@ -29,41 +25,29 @@ fn examples() -> Option<Vec<PathBuf>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// Why an example needs an engine or hardware of its own.
-fn special(text: &str) -> Option<String> {
-    let lines = text.lines().map(|line| line.split([';', '#']).next().unwrap_or_default().trim());
-    let lines: Vec<&str> = lines.collect();
-    let mut engines = lines.iter().filter_map(|line| line.strip_prefix("ioengine=")).map(str::trim);
-    let engine = engines.find(|engine| !OF_FILES.contains(engine)).map(|engine| format!("engine {engine}"));
-    let hardware = SPECIAL.iter().find(|(word, _)| lines.iter().any(|line| line.starts_with(word)));
-    let xnvme = text.contains("xnvme").then(|| "engine xnvme".to_owned());
-    engine.or(hardware.map(|(_, what)| (*what).to_owned())).or(xnvme)
+/// Whether an example needs an engine or hardware of its own.
+fn is_special(text: &str) -> bool {
+    let mut lines = text.lines().map(|line| line.split([';', '#']).next().unwrap_or_default().trim());
+    let needs = |line: &str| match line.strip_prefix("ioengine=") {
+        Some(engine) => !OF_FILES.contains(&engine.trim()),
+        None => SPECIAL.iter().any(|word| line.starts_with(word)),
+    };
+    text.contains("xnvme") || lines.any(needs)
 }
 
 /// Option names as one code span.
-fn code(names: &[&str]) -> String {
+fn code<S: std::borrow::Borrow<str>>(names: &[S]) -> String {
     format!("`{}`", names.join(" "))
 }
 
 /// The table of options that become parameters.
 fn options() -> String {
-    let taken = || {
-        OPTIONS.iter().filter_map(|row| match row.means {
-            OptionMeaning::Taken(here) => Some((here, row)),
-            _ => None,
-        })
-    };
-    let mut parameters: Vec<&str> = Vec::new();
-    for (here, _) in taken() {
-        if !parameters.contains(&here) {
-            parameters.push(here);
-        }
-    }
     let mut text = "| options | become |\n| --- | --- |\n".to_owned();
-    for here in parameters {
-        let rows = taken().filter(|(parameter, _)| *parameter == here);
-        let names = rows.flat_map(|(_, row)| [row.name].into_iter().chain(row.aliases.iter().copied()));
-        text += &format!("| {} | {here} |\n", code(&names.collect::<Vec<_>>()));
+    for rows in OPTIONS.chunk_by(|a, b| a.means == b.means) {
+        if let OptionMeaning::Taken(here) = rows[0].means {
+            let names = rows.iter().flat_map(|row| [row.name].into_iter().chain(row.aliases.iter().copied()));
+            text += &format!("| {} | {here} |\n", code(&names.collect::<Vec<_>>()));
+        }
     }
     text
 }
@@ -87,41 +71,33 @@ fn docs_list_what_becomes_of_each_option() {
 /// Every example is a plan or is refused by line; most without special needs are plans.
 #[test]
 fn docs_list_which_of_fios_examples_run() {
-    let Some(examples) = examples() else {
-        return skip(
-            "apt-get install fio-examples, or PLIMSOLL_FIO_EXAMPLES=DIR where documents are not installed",
-        );
-    };
+    let Some(examples) = examples() else { return skip("needs fio-examples or PLIMSOLL_FIO_EXAMPLES=DIR") };
     let dir = scratch();
     let (mut ordinary, mut refused) = (0, Vec::new());
     for path in &examples {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         fs::copy(path, dir.path().join("job.fio")).unwrap();
-        let special = special(&fs::read_to_string(path).unwrap());
         let output = plimsoll(dir.path()).args(["plan", "check", "job.fio"]).output().unwrap();
         let runs = output.status.success();
         let reported = lossy(&output.stderr);
-        let all: Vec<&str> = reported.lines().collect();
         assert!(runs || output.status.code() == Some(2), "{name}: {reported}");
-        assert!(runs || all.iter().all(|line| line.starts_with("plimsoll: job.fio:")), "{name}: {reported}");
-        match special {
-            Some(what) => assert!(!runs, "{name} needs {what}"),
-            None => {
-                ordinary += 1;
-                refused.extend((!runs).then_some(name));
-            }
+        assert!(runs || reported.lines().all(|l| l.starts_with("plimsoll: job.fio:")), "{name}: {reported}");
+        if is_special(&fs::read_to_string(path).unwrap()) {
+            assert!(!runs, "{name} needs an engine or hardware of its own");
+        } else {
+            ordinary += 1;
+            refused.extend((!runs).then_some(name));
         }
     }
     let run = ordinary - refused.len();
     assert!(run * 100 >= ordinary * 60, "{run} of {ordinary}");
-    let names: Vec<&str> = refused.iter().map(String::as_str).collect();
     let text = format!(
         "fio 3.33 has {} examples (Debian's package `fio-examples`); {} need an engine or hardware that plimsoll does not have. \
          {run} of the other {ordinary} run ({:.0} %). These are refused: {}\n",
         examples.len(),
         examples.len() - ordinary,
         100.0 * run as f64 / ordinary as f64,
-        code(&names),
+        code(&refused),
     );
     is_current_part(EXAMPLES_BEGIN, None, &text);
 }
@@ -145,13 +121,11 @@ fn a_job_file_is_run_and_its_document_says_what_was_left_out() {
     ));
     let document = measured(dir.path(), "--ignore-unsupported --samples 2");
     let cases: Vec<&str> = list(&document["measurements"]).iter().map(|m| text(&m["case"]["id"])).collect();
-    assert_eq!(
-        cases,
-        [
-            "disk.io/op=read/pattern=random/block=4K/depth=8/size=16M/threads=1/engine=libaio/cache=direct",
-            "disk.io/op=write/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=libaio/cache=direct/volume=16M",
-        ]
-    );
+    let wanted = [
+        "disk.io/op=read/pattern=random/block=4K/depth=8/size=16M/threads=1/engine=libaio/cache=direct",
+        "disk.io/op=write/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=libaio/cache=direct/volume=16M",
+    ];
+    assert_eq!(cases, wanted);
     let ignored = "a: job.fio:9: ignored: option thinktime=5 has no counterpart: transfers follow each other without pauses, or at --rate";
     assert_eq!(document["plan"]["notes"], serde_json::json!(["a fio job file: job.fio", ignored]));
     let left: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
@@ -192,14 +166,12 @@ fn what_the_environment_holds_is_not_in_the_document() {
 /// fio drops a mapped file from the page cache before each pass.
 #[test]
 fn a_mapping_is_read_cold() {
-    let dir = with_job("[a]\nioengine=mmap\nrw=randread\nbs=4k\nsize=16m\n");
-    let document = measured(dir.path(), "--samples 2");
-    let measured = &document["measurements"][0];
+    let job = with_job("[a]\nioengine=mmap\nrw=randread\nbs=4k\nsize=16m\n");
+    let measured = &measured(job.path(), "--samples 2")["measurements"][0];
     assert!(text(&measured["case"]["id"]).ends_with("engine=mmap/cache=cold/volume=16M"), "{measured}");
     assert_eq!(measured["status"], "ok", "{measured}");
 }
 
-/// A file named by a job is never changed; a wrong value is reported with its line.
 #[test]
 fn a_file_that_a_job_names_is_not_touched() {
     let dir = scratch();

@@ -21,22 +21,10 @@ use plimsoll_units::quantity::Unit;
 use crate::replays::replay;
 use crate::support::{done, lossy, plimsoll, repository, scratch};
 
-const ITEMS: &str = include_str!("items.tsv");
-
-struct Item<'a> {
-    report: &'a str,
-    kind: &'a str,
-    name: &'a str,
-    answer: &'a str,
-}
-
-fn items() -> Vec<Item<'static>> {
-    let item = |line: &'static str| {
-        let columns: Vec<&str> = line.split('\t').collect();
-        let [report, kind, name, answer] = *columns.as_slice() else { panic!("{line}") };
-        Item { report, kind, name, answer }
-    };
-    ITEMS.lines().skip(1).map(item).collect()
+/// The report, kind, name and answer of each item.
+fn items() -> impl Iterator<Item = [&'static str; 4]> {
+    let rows = include_str!("items.tsv").lines().skip(1);
+    rows.map(|row| row.split('\t').collect::<Vec<_>>().try_into().unwrap())
 }
 
 /// A replay of a report: cases of its plan, and its document with figures, limits and tools.
@@ -55,10 +43,8 @@ impl Replayed {
         let cases: Vec<Case> = ids.filter_map(|id| id.parse().ok()).collect();
         let mut run = replay(&baseline);
         run.plan.text = built_in::find(name).unwrap().text.to_owned();
-        let is_timed = |case: &&Case| {
-            case.get("scaling").is_none()
-                && ["cpu.peak", "network.tcp", "network.udp"].contains(&case.benchmark())
-        };
+        let timed = ["cpu.peak", "network.tcp", "network.udp"];
+        let is_timed = |case: &&Case| case.get("scaling").is_none() && timed.contains(&case.benchmark());
         for case in cases.iter().filter(is_timed) {
             let mut timed = fixture::measured(case.id().as_str(), "rate", Unit::OpPerSecond, 1e10);
             timed.metrics[0].samples = vec![1e10; 40];
@@ -78,14 +64,14 @@ impl Replayed {
         rest.split("<section").next().unwrap_or_default()
     }
 
-    /// Why the row does not lead to the item; `None` if it does.
-    fn lacks(&self, item: &Item<'_>) -> Option<String> {
-        let (place, rest) = item.answer.split_once(' ').unwrap_or((item.answer, ""));
+    /// Why the answer does not lead to the item of this name; `None` if it does.
+    fn lacks(&self, name: &str, answer: &str) -> Option<String> {
+        let (place, rest) = answer.split_once(' ').unwrap_or((answer, ""));
         let (number, words) = rest.split_once(' ').unwrap_or((rest, ""));
         let section = self.section(number);
         let is_there = match place {
-            "table" => section.contains(&format!(": {}", item.name)) && section.contains("<table"),
-            "chart" => section.contains("data-chart") && caption(section, item.name),
+            "table" => section.contains(&format!(": {name}")) && section.contains("<table"),
+            "chart" => section.contains("data-chart") && caption(section, name),
             "series" => {
                 self.page.contains(&format!("<strong>{rest} ")) && self.page.contains(" over time</strong>")
             }
@@ -100,17 +86,11 @@ impl Replayed {
             }
             "page" => self.page.contains(rest),
             "open" => {
-                let point = self.baseline.open_points().into_iter().find(|point| point.open == item.name);
-                return match point {
-                    None => Some("not among what the report leaves open".to_owned()),
-                    Some(point) if !self.page.contains(&point.to_string()) => {
-                        Some("not in the document".to_owned())
-                    }
-                    Some(point) if point.command.is_empty() => None,
-                    Some(point) => {
-                        has_heading(point.document, point.heading).or_else(|| refused(point.command))
-                    }
-                };
+                let point = self.baseline.open_points().into_iter().find(|point| point.open == name);
+                let shown = point.filter(|point| self.page.contains(&point.to_string()));
+                let Some(point) = shown else { return Some("not open in the document".to_owned()) };
+                let lacks = || has_heading(point.document, point.heading).or_else(|| refused(point.command));
+                return if point.command.is_empty() { None } else { lacks() };
             }
             "case" => {
                 let pattern = Pattern::parse(rest).unwrap();
@@ -156,8 +136,7 @@ fn refused(arguments: &str) -> Option<String> {
 fn uninstallable(name: &str) -> Option<String> {
     let Some(tool) = plimsoll_reference::find(name) else { return Some("no reference tool".to_owned()) };
     let how = plimsoll_reference::how_to_get(tool.package);
-    let is_command =
-        ["apt-get install ", "curl -L", "git clone "].iter().any(|command| how.starts_with(command));
+    let is_command = ["apt-get install ", "curl -L", "git clone "].iter().any(|lead| how.starts_with(lead));
     (!is_command).then(|| format!("no command that installs it: {how}"))
 }
 
@@ -166,16 +145,14 @@ fn each_item_of_the_reports_is_where_its_row_puts_it() {
     let mut missing = Vec::new();
     for name in names() {
         let replayed = Replayed::new(name);
-        let all: Vec<Item<'_>> = items().into_iter().filter(|item| item.report == name).collect();
-        for item in &all {
-            let why = replayed.lacks(item);
-            missing.extend(
-                why.map(|why| format!("{name} {}, {}: {}: {why}", item.kind, item.name, item.answer)),
-            );
+        let own = || items().filter(move |[report, ..]| *report == name);
+        for [_, kind, item, answer] in own() {
+            let why = replayed.lacks(item, answer);
+            missing.extend(why.map(|why| format!("{name} {kind}, {item}: {answer}: {why}")));
         }
         // Tables in the order of the list, and no further ones.
         let ids = replayed.page.split("id=\"d0-table-").skip(1).filter_map(|rest| rest.split('"').next());
-        let tables = all.iter().filter_map(|item| item.answer.strip_prefix("table "));
+        let tables = own().filter_map(|[.., answer]| answer.strip_prefix("table "));
         assert_eq!(ids.collect::<Vec<_>>(), tables.collect::<Vec<_>>(), "{name}");
     }
     assert!(missing.is_empty(), "{}:\n{}", missing.len(), missing.join("\n"));
@@ -183,29 +160,26 @@ fn each_item_of_the_reports_is_where_its_row_puts_it() {
 
 #[test]
 fn the_list_counts_what_the_reports_have() {
-    let count = |kind: &str| items().iter().filter(|item| item.kind == kind).count();
+    let count = |kind: &str| items().filter(|[_, of, ..]| *of == kind).count();
     let kinds = ["table", "figure", "theory", "efficiency", "tool", "feature", "wish"];
     assert_eq!(kinds.map(count), [84, 82, 16, 25, 18, 31, 14]);
     let open: usize = names().iter().map(|name| find(name).unwrap().open_points().len()).sum();
     assert_eq!(open, 14 + 3 * 4, "three of them are open in all five reports");
 }
 
-/// The check finds what is taken away.
 #[test]
 fn an_item_that_is_taken_away_is_missed() {
     let mut replayed = Replayed::new("chameleon-kvm");
-    let all = items();
-    let item = |answer: &str| {
-        all.iter().find(|item| item.report == "chameleon-kvm" && item.answer.starts_with(answer)).unwrap()
-    };
-    let answers = ["table 5", "chart 5", "formula 5", "share 1", "open", "page", "series", "case"];
-    for answer in answers {
-        assert_eq!(replayed.lacks(item(answer)), None, "{answer}");
+    let own: Vec<_> = items().filter(|[report, ..]| *report == "chameleon-kvm").collect();
+    let places = ["table 5", "chart 5", "formula 5", "share 1", "open", "page", "series", "case"];
+    let answers = places.map(|place| own.iter().find(|[.., answer]| answer.starts_with(place)).unwrap());
+    for [.., name, answer] in answers {
+        assert_eq!(replayed.lacks(name, answer), None, "{answer}");
     }
     replayed.page = String::new();
     replayed.cases.clear();
-    for answer in answers {
-        assert!(replayed.lacks(item(answer)).is_some(), "{answer}");
+    for [.., name, answer] in answers {
+        assert!(replayed.lacks(name, answer).is_some(), "{answer}");
     }
     assert!(refused("cpu --no-such-option").is_some() && uninstallable("no-such-tool").is_some());
     assert!(has_heading("method.md", "no such heading").is_some());
