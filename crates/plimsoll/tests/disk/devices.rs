@@ -1,11 +1,10 @@
 //! Block devices as targets: refusals change no byte, permitted operations work.
 
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::{
-    Loop, Mounted, TRANSFERS, consent, destroying, holding, in_own_mounts, measurements, mounted_elsewhere,
-    on_device, one_line, run, set_free,
+    Loop, Mounted, TRANSFERS, claimed, consent, destroying, holding, in_own_mounts, made_ext4, measurements,
+    mounted_elsewhere, on_device, one_line, run, set_free,
 };
 use crate::support::{
     command, list, median, possible, reason, short_of_cpu, skip, skipped, text, until, with_code,
@@ -13,7 +12,6 @@ use crate::support::{
 
 pub(super) const SIZE: u64 = 32 << 20;
 
-/// Asserts that all cases of a run on a device have figures.
 #[track_caller]
 fn all_ok(line: &str) {
     for measurement in measurements(&on_device(line), 0) {
@@ -24,8 +22,7 @@ fn all_ok(line: &str) {
 #[test]
 fn a_mounted_device_is_refused_by_its_mount_point_and_stays_as_it_is() {
     let Some(device) = Loop::new(SIZE, &[]) else { return };
-    // The kernel writes nothing later by itself.
-    assert!(run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device.device]));
+    assert!(made_ext4(&device.device));
     let mounted = Mounted::new(&device.device, device.dir());
     std::fs::write(mounted.0.join("file"), "precious").unwrap();
     assert!(run("sync", &["-f", mounted.0.to_str().unwrap()]));
@@ -58,13 +55,8 @@ fn a_device_mounted_in_another_namespace_is_refused_by_its_mount_point_also_thro
     holder.0.wait().unwrap();
     // An exclusive open sees any other claim. A namespace outlives its last process while its mount
     // table is being read, such as by another test.
-    let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let mut claim = None;
-    until("the end of a mount", || {
-        let opened = std::fs::File::options().read(true).custom_flags(exclusive).open(&device.device);
-        claim = opened.ok();
-        claim.is_some()
-    });
+    until("the end of a mount", || claimed(&device.device).map(|file| claim = Some(file)).is_ok());
     assert!(run("wipefs", &["-a", "-f", &device.device]));
     device.refused(&["EBUSY", "namespace"]);
     drop(claim);
@@ -151,10 +143,7 @@ fn each_mark_and_user_of_a_device_is_named() {
     } else {
         skipped("a device with partitions", "no sfdisk");
     }
-    skipped(
-        "a device held by device mapper or RAID",
-        "tested on saved trees; this needs a kernel with dm or md",
-    );
+    skipped("a device held by device mapper or RAID", "tested on saved trees; needs a kernel with dm or md");
 }
 
 /// Without blkid unknown data is refused, and a device that is empty at both ends is not.
@@ -242,8 +231,7 @@ fn times_of_a_request(device: &Loop) -> Option<[f64; 3]> {
 fn the_time_of_a_request_is_what_the_counters_of_the_device_say() {
     let Some(device) = Loop::new(SIZE, &[]) else { return };
     // The device also counts the warm-up, and other load makes samples differ.
-    let agree =
-        |&[each, whole, latency]: &[f64; 3]| (0.3..3.0).contains(&(each / whole)) && each < latency * 1.1;
+    let agree = |&[each, whole, time]: &[f64; 3]| (0.3..3.0).contains(&(each / whole)) && each < time * 1.1;
     let mut taken: Vec<[f64; 3]> = Vec::new();
     for _ in 0..15 {
         taken.extend(times_of_a_request(&device));
@@ -263,8 +251,7 @@ fn the_time_of_a_request_is_what_the_counters_of_the_device_say() {
 #[test]
 fn sectors_of_4_kib_refuse_smaller_blocks_by_name() {
     let Some(device) = Loop::new(SIZE, &["--sector-size", "4096"]) else { return };
-    let output = on_device(&format!("{} --op write --block 512,4K", consent(&device.device)));
-    let all = measurements(&output, 0);
+    let all = measurements(&on_device(&format!("{} --op write --block 512,4K", consent(&device.device))), 0);
     assert_eq!(all[0]["status"], "skipped");
     insta::assert_snapshot!(reason(&all[0]).replace(&device.device, "DEVICE"));
     assert_eq!(all[1]["status"], "ok", "{}", all[1]["reason"]);

@@ -30,11 +30,10 @@ fn a_run_leaves_no_file_and_every_case_is_measured_or_says_why_not() {
 #[test]
 fn a_full_file_system_is_told_before_anything_is_written() {
     let Some(()) = possible(&["unshare", "mkfs.ext4"]) else { return };
-    let dir = scratch();
     let script = "truncate -s 256M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; \
                   before=$(stat -f -c %f mnt); status=0; \"$1\" disk --dir mnt --store none --quiet || status=$?; \
                   [ \"$before\" = \"$(stat -f -c %f mnt)\" ]; [ \"$(ls mnt)\" = lost+found ]; exit $status";
-    let output = in_own_mounts(dir.path(), script);
+    let output = in_own_mounts(scratch().path(), script);
     one_line(&output, 4, &["needs 64 MiB", "only 0 B", "/mnt", "1 GiB stay free"]);
 }
 
@@ -103,13 +102,12 @@ fn memory_is_not_taken_for_a_disk() {
 #[test]
 fn a_device_that_fills_up_beneath_its_file_system_fails_the_case_with_its_place() {
     let Some(()) = possible(&["unshare", "mkfs.ext4"]) else { return };
-    let dir = scratch();
     // The image is larger than its memory file system: writing fails in the middle.
     let script = "mkdir thin mnt; mount -t tmpfs -o size=24M none thin; truncate -s 1300M thin/image; \
                   mkfs.ext4 -q -O ^has_journal -E lazy_itable_init=1 thin/image; mount -o loop thin/image mnt; \
                   exec \"$1\" disk --dir mnt --op read --pattern random --block 4K --depth 4 --size 64M --samples 2 \
                   --store none --quiet --json -";
-    let all = measurements(&in_own_mounts(dir.path(), script), 4);
+    let all = measurements(&in_own_mounts(scratch().path(), script), 4);
     assert_eq!(all[0]["status"], "failed");
     assert_eq!(list(&all[0]["metrics"]).len(), 0);
     let reason = reason(&all[0]);

@@ -14,11 +14,8 @@ fn killed_in_mid_run_nothing_stays_behind() {
 
 fn killed(cache: &str) {
     let dir = scratch();
-    let line = format!(
-        "disk --op write --pattern random --block 4K --depth 4 --size 8M --cache {cache} --quiet \
-         --samples 1000 --sample-time 20ms"
-    );
-    let mut run = Running::start(&mut command(&line), dir.path());
+    let how = "--pattern random --block 4K --depth 4 --size 8M --quiet --samples 1000 --sample-time 20ms";
+    let mut run = Running::start(&mut command(&format!("disk --op write --cache {cache} {how}")), dir.path());
     let mut sampled = 0;
     while sampled < 3 {
         let event = run.next_event().expect("the run ended before it was sampled three times");
@@ -47,7 +44,6 @@ fn killed(cache: &str) {
 #[test]
 fn killed_at_any_moment_neither_a_name_nor_space_stays() {
     let Some(()) = possible(&["unshare", "mkfs.ext4", "strace"]) else { return };
-    let dir = scratch();
     let script = "truncate -s 1300M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; sync -f mnt; \
         free() { sync -f mnt; stat -f -c %f mnt; }; before=$(free); kills=0; \
         run() { \"$@\" \"$PLIMSOLL\" disk --dir mnt --op read,write --pattern random --block 4K --depth 4 --size 8M \
@@ -63,6 +59,6 @@ fn killed_at_any_moment_neither_a_name_nor_space_stays() {
             [ $((now + 64)) -ge $before ] || { echo \"$call left $((before - now)) blocks\" >&2; exit 79; }; \
         done; [ $kills -ge 8 ] || { echo \"only $kills of them hit\" >&2; exit 78; }; run env";
     let script = format!("PLIMSOLL=$1; {script}");
-    let (out, err) = with_code(&in_own_mounts(dir.path(), &script), 0);
+    let (out, err) = with_code(&in_own_mounts(scratch().path(), &script), 0);
     assert_eq!((out.as_str(), err.as_str()), ("", ""));
 }

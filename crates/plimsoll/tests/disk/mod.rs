@@ -16,6 +16,7 @@ mod target;
 mod verify;
 
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -41,15 +42,9 @@ pub(crate) fn in_own_mounts(dir: &Path, script: &str) -> Output {
 /// thread may hold an open file, and a loop device ends after it.
 #[track_caller]
 pub(crate) fn set_free(run: impl Fn() -> Output) {
-    let mut last = run();
-    until("the users of a device are gone", || {
-        let refused = last.status.code() == Some(3);
-        if refused {
-            last = run();
-        }
-        !refused
-    });
-    with_code(&last, 0);
+    let mut last = None;
+    until("the users of a device are gone", || last.insert(run()).status.code() != Some(3));
+    with_code(&last.unwrap(), 0);
 }
 
 /// One line on stderr that holds all of `says`, nothing on stdout.
@@ -107,6 +102,17 @@ fn run(program: &str, arguments: &[&str]) -> bool {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
     let ran = Command::new(program).args(arguments).env("PATH", path).output();
     ran.is_ok_and(|ran| ran.status.success())
+}
+
+/// Completes the file system, as later changes by the kernel would spoil the comparison.
+fn made_ext4(device: &str) -> bool {
+    run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device])
+}
+
+/// Opens a device as a mount does: any other claim refuses it.
+fn claimed(device: &str) -> std::io::Result<std::fs::File> {
+    let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    std::fs::File::options().read(true).custom_flags(exclusive).open(device)
 }
 
 /// A process that has a file open, and the words that name it.
@@ -173,14 +179,12 @@ fn mounted_elsewhere(device: &str, place: &Path) -> (Owned, String) {
 /// second device.
 static DEVICES: RwLock<()> = RwLock::new(());
 
-type DevicesInUse = RwLockReadGuard<'static, ()>;
-
 /// A loop device on a file of its own, taken down again whatever happens.
 pub(crate) struct Loop {
     pub(crate) device: String,
     pub(crate) image: PathBuf,
     dir: Option<tempfile::TempDir>,
-    _in_use: Option<DevicesInUse>,
+    _in_use: Option<RwLockReadGuard<'static, ()>>,
 }
 
 impl Loop {
@@ -198,15 +202,15 @@ impl Loop {
 
     #[track_caller]
     pub(crate) fn on(image: &Path, options: &[&str]) -> Option<Loop> {
-        Loop::attached(image, options, Some(DEVICES.read().unwrap_or_else(PoisonError::into_inner)))
+        Loop::attach(image, options, Some(DEVICES.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Without a part in the devices for a test that has all of them.
     #[track_caller]
-    fn attached(image: &Path, options: &[&str], in_use: Option<DevicesInUse>) -> Option<Loop> {
+    fn attach(image: &Path, options: &[&str], in_use: Option<RwLockReadGuard<'static, ()>>) -> Option<Loop> {
         possible(&["losetup"])?;
-        let made =
-            Command::new("losetup").args(["--find", "--show"]).args(options).arg(image).output().unwrap();
+        let mut command = Command::new("losetup");
+        let made = command.args(["--find", "--show"]).args(options).arg(image).output().unwrap();
         if !made.status.success() {
             return skip(&format!("no loop device: {}", lossy(&made.stderr).trim()));
         }

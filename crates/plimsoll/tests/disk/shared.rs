@@ -1,21 +1,16 @@
 //! Devices whose bytes are in use elsewhere: by loop devices, mounts, processes, on the file or
 //! device behind them. Each is refused and left unchanged.
 
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::devices::SIZE;
 use super::{
-    DEVICES, Loop, Mounted, bytes_of, destroying, followed, holding, one_line, refused, run, set_free,
+    DEVICES, Loop, Mounted, bytes_of, claimed, destroying, followed, holding, made_ext4, one_line, refused,
+    run, set_free,
 };
-use crate::support::{list, possible, reason, scratch, skip};
+use crate::support::{list, made, possible, reason, scratch, skip};
 
 const MIB: u64 = 1 << 20;
-
-/// Completes the file system, as later changes by the kernel would spoil the comparison.
-fn made_ext4(device: &str) -> bool {
-    run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device])
-}
 
 #[test]
 fn another_loop_device_on_a_file_that_is_mounted_is_refused_by_the_mount() {
@@ -47,28 +42,21 @@ fn another_loop_device_on_a_file_that_is_mounted_is_refused_by_the_mount() {
 
 #[test]
 fn loop_devices_on_parts_of_one_file_are_users_of_each_other_also_apart_and_deleted() {
-    let dir = scratch();
-    let image = dir.path().join("image");
-    std::fs::File::create(&image).unwrap().set_len(SIZE).unwrap();
-    let on = |options: &[&str]| Loop::on(&image, options);
-    let Some(first) = on(&["--sizelimit", "16M"]) else { return };
-    let Some(second) = on(&["--offset", "16M"]) else { return };
+    let Some(first) = Loop::new(SIZE, &["--sizelimit", "16M"]) else { return };
+    let Some(second) = Loop::on(&first.image, &["--offset", "16M"]) else { return };
     let name = first.name();
-    refused(&second.device, &image, &["image", &format!("is what {name} reads from")]);
+    refused(&second.device, &first.image, &["image", &format!("is what {name} reads from")]);
     // Neither name nor path is needed to know the file.
-    let held = std::fs::File::open(&image).unwrap();
-    std::fs::remove_file(&image).unwrap();
+    let held = std::fs::File::open(&first.image).unwrap();
+    std::fs::remove_file(&first.image).unwrap();
     one_line(&destroying(&second.device), 3, &[&format!("is what {name} reads from"), "nothing was written"]);
     drop(held);
 }
 
 #[test]
 fn a_mark_on_the_file_outside_the_part_that_a_device_shows_is_found() {
-    let dir = scratch();
-    let image = dir.path().join("image");
-    std::fs::File::create(&image).unwrap().set_len(SIZE).unwrap();
-    let Some(whole) = Loop::on(&image, &[]) else { return };
-    let name = whole.device.clone();
+    let Some(mut whole) = Loop::new(SIZE, &[]) else { return };
+    let (_dir, image, name) = (whole.dir.take(), whole.image.clone(), whole.device.clone());
     assert!(run("mkswap", &[&name]));
     // Through the device, then through the file alone.
     let Some(part) = Loop::on(Path::new(&name), &["--offset", "16M"]) else { return };
@@ -94,8 +82,7 @@ fn a_device_behind_the_device_is_claimed_too() {
     let Some(lower) = Loop::new(SIZE, &[]) else { return };
     let Some(upper) = Loop::on(Path::new(&lower.device), &["--offset", "16M"]) else { return };
     set_free(|| destroying(&upper.device));
-    let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
-    let claim = std::fs::File::options().read(true).custom_flags(exclusive).open(&lower.device).unwrap();
+    let claim = claimed(&lower.device).unwrap();
     let name = lower.name();
     refused(&upper.device, &lower.image, &[&format!("reads from {name}, which is in use"), "EBUSY"]);
     drop(claim);
@@ -122,8 +109,7 @@ fn a_user_that_comes_between_two_cases_ends_the_writing() {
 fn a_file_that_an_overlay_copied_up_is_the_file_in_its_upper_layer() {
     let dir = scratch();
     let Some(()) = possible(&["losetup", "mkfs.ext4"]) else { return };
-    ["lo", "up", "wk", "mg"].iter().for_each(|name| std::fs::create_dir(dir.path().join(name)).unwrap());
-    let [lower, upper, work, merged] = ["lo", "up", "wk", "mg"].map(|name| dir.path().join(name));
+    let [lower, upper, work, merged] = ["l", "u", "w", "m"].map(|name| made(dir.path().join(name), 0o755));
     std::fs::File::create(lower.join("f")).unwrap().set_len(SIZE).unwrap();
     let [lower, over, work] = [&lower, &upper, &work].map(|path| path.display());
     let options = format!("lowerdir={lower},upperdir={over},workdir={work}");
@@ -204,8 +190,7 @@ fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_rename
             Err(_) => std::thread::park_timeout(std::time::Duration::from_millis(2)),
         }
     };
-    let (source, place) = (dir.path().join("source"), dir.path().join("mnt"));
-    [&source, &place].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+    let [source, place] = ["source", "mnt"].map(|name| made(dir.path().join(name), 0o755));
     std::fs::write(source.join("file"), "precious").unwrap();
     let (image, file) = (dir.path().join("image"), dir.path().join("file"));
     assert!(run("mkfs.erofs", &[image.to_str().unwrap(), source.to_str().unwrap()]));
@@ -222,7 +207,7 @@ fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_rename
     let mounted = Mounted(place);
     let renamed = dir.path().join("renamed");
     std::fs::rename(&file, &renamed).unwrap();
-    let Some(other) = Loop::attached(&renamed, &["--offset", "16MiB"], None) else { return };
+    let Some(other) = Loop::attach(&renamed, &["--offset", "16MiB"], None) else { return };
     refused(&other.device, &renamed, &["may be a file from which an erofs is mounted on", "/mnt"]);
     drop(mounted);
     set_free(|| destroying(&other.device));

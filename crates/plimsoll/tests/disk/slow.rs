@@ -2,14 +2,13 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::calls::{injected, traced};
-use super::{Loop, consent, followed, in_own_mounts, measurements, names};
+use super::{Loop, consent, followed, in_own_mounts, measurements, names, on_device, run};
 use crate::support::{
-    Owned, children, command, interrupt, json, list, lossy, possible, reason, scratch, signal, skip, skipped,
-    start, text, until, warns, with_code, without_numbers,
+    Owned, children, interrupt, json, list, lossy, possible, reason, scratch, signal, skip, skipped, start,
+    text, until, warns, with_code, without_numbers,
 };
 
 /// A compressed RAM disk that fails above a size; removed on drop.
@@ -18,19 +17,16 @@ pub(super) struct Zram(u32);
 impl Zram {
     pub(super) fn new(size: &str, limit: &str) -> Option<Zram> {
         possible(&[])?;
-        let Ok(number) = std::fs::read_to_string("/sys/class/zram-control/hot_add") else {
-            return skip("this kernel has no zram");
-        };
+        let added = std::fs::read_to_string("/sys/class/zram-control/hot_add");
+        let Ok(number) = added else { return skip("this kernel has no zram") };
         let zram = Zram(number.trim().parse().unwrap());
-        let set = |file: &str, value: &str| std::fs::write(zram.file(file), value);
-        set("disksize", size).unwrap();
-        set("mem_limit", limit).unwrap();
+        std::fs::write(zram.file("disksize"), size).unwrap();
+        std::fs::write(zram.file("mem_limit"), limit).unwrap();
         // Without a device manager the node is made by hand.
         let number = std::fs::read_to_string(zram.file("dev")).unwrap();
         if !Path::new(&zram.device()).exists() {
             let (major, minor) = number.trim().split_once(':').unwrap();
-            let made = Command::new("mknod").args([&zram.device(), "b", major, minor]).status().unwrap();
-            assert!(made.success());
+            assert!(run("mknod", &[&zram.device(), "b", major, minor]));
         }
         Some(zram)
     }
@@ -62,12 +58,8 @@ impl Drop for Zram {
 #[test]
 fn a_device_that_fails_in_the_middle_fails_the_case_with_its_offset() {
     let Some(zram) = Zram::new("64M", "16M") else { return };
-    let line = format!(
-        "disk --op write --pattern random --block 4K --depth 8 --samples 2 --sample-time 20ms --store none --quiet \
-         --json - --size 48M {}",
-        consent(&zram.device())
-    );
-    let measurement = &measurements(&command(&line).output().unwrap(), 4)[0];
+    let how = "--op write --pattern random --block 4K --depth 8 --size 48M";
+    let measurement = &measurements(&on_device(&format!("{how} {}", consent(&zram.device()))), 4)[0];
     assert_eq!((&measurement["status"], list(&measurement["metrics"]).len()), (&"failed".into(), 0));
     let reason = reason(measurement);
     assert!(reason.contains("write of 1 MiB at offset"), "{reason}");
@@ -92,7 +84,6 @@ fn a_file_beneath_the_device_that_is_cut_while_it_runs_fails_the_case() {
 fn small_ext4_xfs_and_btrfs_are_measured_and_left_as_they_were() {
     for maker in ["mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"] {
         let Some(()) = possible(&["unshare", "losetup"]) else { return };
-        let dir = scratch();
         let script = format!(
             "export PATH=$PATH:/usr/sbin:/sbin; command -v {maker} >/dev/null || exit 77; \
              truncate -s 1500M image; {maker} -q image >/dev/null 2>&1; mkdir mnt; mount -o loop image mnt || exit 78; \
@@ -103,7 +94,7 @@ fn small_ext4_xfs_and_btrfs_are_measured_and_left_as_they_were() {
              [ \"$before\" -le \"$(($(stat -f -c %f mnt) + 256))\" ] || {{ echo before: $before >&2; stat -f mnt >&2; exit 79; }}; \
              [ -z \"$(ls mnt | grep -v lost+found)\" ] || exit 80; exit $status"
         );
-        let output = in_own_mounts(dir.path(), &script);
+        let output = in_own_mounts(scratch().path(), &script);
         match output.status.code() {
             Some(77) => skipped(&format!("{maker} on a loop device"), "its maker is not installed"),
             Some(78) => skipped(&format!("{maker} on a loop device"), "the kernel cannot mount it"),
@@ -167,7 +158,6 @@ fn a_loop_device_on_a_file_in_memory_is_called_memory() {
 #[test]
 fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back() {
     let Some(()) = possible(&["unshare", "mkfs.ext4"]) else { return };
-    let dir = scratch();
     // Appending allocates space; the other writer fills the rest after the first sample.
     let script = "truncate -s 1300M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; mkfifo events; \
                   (grep -m1 -q sampled; fallocate -l 1100M mnt/other; dd if=/dev/zero of=mnt/more bs=1M 2>/dev/null; cat >/dev/null) \
@@ -176,7 +166,7 @@ fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back(
                   --store none --quiet --json - --events events || status=$?; \
                   wait; rm -f mnt/other mnt/more; [ \"$(ls mnt)\" = lost+found ] || exit 80; \
                   [ \"$(stat -f -c %f mnt)\" -ge 290000 ] || { stat -f mnt >&2; exit 79; }; exit $status";
-    let measurement = &measurements(&in_own_mounts(dir.path(), script), 4)[0];
+    let measurement = &measurements(&in_own_mounts(scratch().path(), script), 4)[0];
     assert_eq!(measurement["status"], "failed");
     let reason = reason(measurement);
     // Seen between two samples, or by a write that finds no space.
@@ -200,7 +190,6 @@ fn a_budget_ends_the_filling_of_a_file_on_a_slow_device() {
     assert_eq!(names(dir.path()), 0);
 }
 
-/// Runs plimsoll with every data call delayed, and interrupts it.
 #[test]
 fn a_device_that_hangs_does_not_hold_an_interrupt() {
     let Some(()) = possible(&["strace"]) else { return };
@@ -211,12 +200,9 @@ fn a_device_that_hangs_does_not_hold_an_interrupt() {
     let mut strace = traced(dir.path(), "/dev/null", "pread64,io_uring_setup", &delayed, line);
     let mut child = Owned(start(&mut strace));
     // strace starts plimsoll, plimsoll its worker; the load's thread is the one that is held.
-    let mut plimsoll = None;
-    until("a worker of plimsoll's", || {
-        plimsoll = children(child.0.id()).into_iter().find(|pid| !children(*pid).is_empty());
-        plimsoll.is_some()
-    });
-    signal(plimsoll.unwrap(), interrupt());
+    let parents = || children(child.0.id()).into_iter().filter(|pid| !children(*pid).is_empty());
+    until("a worker of plimsoll's", || parents().next().is_some());
+    signal(parents().next().unwrap(), interrupt());
     let mut out = String::new();
     child.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(130), "{out}");

@@ -36,8 +36,7 @@ fn the_figure_is_that_of_the_last_five_rounds_and_all_of_them_are_kept() {
 /// After a pass, append truncates its files; there must be time to read the clock.
 #[test]
 fn a_pass_with_fewer_blocks_than_the_queue_is_deep_ends() {
-    let append =
-        "disk --only disk.io --op append --block 1M --depth 4 --threads 4 --size 8M --cache buffered";
-    let run = run_of(&format!("{append} --samples 2 --sample-time 20ms"));
+    let line = "disk --only disk.io --op append --block 1M --depth 4 --threads 4 --size 8M --cache buffered";
+    let run = run_of(&format!("{line} --samples 2 --sample-time 20ms"));
     assert_eq!(run["measurements"][0]["status"], "ok", "{run}");
 }

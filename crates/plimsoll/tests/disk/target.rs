@@ -7,11 +7,9 @@ use crate::support::{done, json_of, scratch, warns};
 /// The table and the one measurement of a search up to depth 4 of a small file in the page cache.
 fn searched(target: &str) -> (String, Value) {
     let dir = scratch();
-    let line = format!(
-        "disk --op read --pattern random --block 4K --depth 4 --size 1M --cache buffered --samples 2 \
-         --sample-time 20ms --store none --latency-target {target} --json run.json"
-    );
-    let (table, _) = done(dir.path(), &line, 0);
+    let small = "disk --op read --pattern random --block 4K --depth 4 --size 1M --cache buffered";
+    let line = format!("{small} --samples 2 --sample-time 20ms --latency-target {target} --json run.json");
+    let (table, _) = done(dir.path(), &format!("{line} --store none"), 0);
     (table, json_of(dir.path(), "run.json")["measurements"][0].clone())
 }
 

@@ -3,18 +3,16 @@
 
 use std::os::unix::fs::FileExt;
 
-use super::{Loop, consent, followed, measurements};
-use crate::support::{command, document, list, place_for_programs, reason, scratch, script, text, warns};
+use super::{Loop, consent, followed, measurements, on_device};
+use crate::support::{document, list, place_for_programs, reason, scratch, script, text, warns};
 
 #[test]
 fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure() {
     const SIZE: u64 = 16 << 20;
     for op in ["read", "write"] {
         let Some(device) = Loop::new(SIZE, &[]) else { return };
-        let line = format!(
-            "disk --op {op} --pattern random --block 4K --depth 4 --verify --samples 200 --sample-time 20ms"
-        );
-        let mut run = followed(&line, &device.device, device.dir());
+        let how = "--pattern random --block 4K --depth 4 --verify --samples 200 --sample-time 20ms";
+        let mut run = followed(&format!("disk --op {op} {how}"), &device.device, device.dir());
         run.until("sampled");
         // A process with the file open would be a user of the device.
         let image = std::fs::File::options().write(true).open(&device.image).unwrap();
@@ -52,8 +50,7 @@ fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure(
 #[test]
 fn a_device_that_may_only_be_read_cannot_be_verified() {
     let Some(device) = Loop::new(16 << 20, &[]) else { return };
-    let line = "disk --op read --block 4K --verify --store none --quiet --json - --target";
-    let output = command(line).arg(&device.device).output().unwrap();
+    let output = on_device(&format!("--op read --block 4K --verify --target {}", device.device));
     // Nothing is measured.
     insta::assert_snapshot!(reason(&measurements(&output, 4)[0]));
 }
@@ -76,8 +73,7 @@ side='{"bw_bytes": 1e6, "iops": 500, "total_ios": 10, "io_bytes": 20000, "runtim
 echo "{\"jobs\": [{\"error\": 0, \"read\": $side, \"write\": $side, \"iodepth_level\": {\"8\": 100}}]}"
 "#;
 
-/// Runs cases with that fio. Figures stand, and the tool was heard; whether it had to share the
-/// place.
+/// Runs cases with that fio: figures stand, also if it has to share the place.
 #[track_caller]
 fn stand_beside_a_tool_that_overwrites(place: &str, shares: bool) {
     let (dir, programs) = (scratch(), place_for_programs());
