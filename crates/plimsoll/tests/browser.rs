@@ -15,11 +15,10 @@ pub(crate) struct Browser {
     _child: Owned,
     orders: ChildStdin,
     received: Receiver<Value>,
-    /// Events from the page.
     events: Vec<Value>,
     session: Option<String>,
     number: u64,
-    _profile: tempfile::TempDir,
+    _dir: tempfile::TempDir,
 }
 
 impl Browser {
@@ -29,7 +28,6 @@ impl Browser {
         Self::open_at(&format!("file://{}", page.display()), width)
     }
 
-    /// Opens the report of some documents.
     #[track_caller]
     pub(crate) fn report(documents: &[&Value], width: u32) -> Option<Self> {
         Self::open(&page_of(scratch().path(), "report", documents), width)
@@ -37,15 +35,12 @@ impl Browser {
 
     #[track_caller]
     pub(crate) fn open_at(address: &str, width: u32) -> Option<Self> {
-        let mut browser = match Self::start() {
-            Ok(browser) => browser,
-            Err(e) => return skip(&format!("needs chromium: {e}")),
-        };
+        let mut browser = Self::start();
         let made = browser.try_order("Target.createTarget", json!({ "url": "about:blank" }));
-        let Some(made) = made else { return skip("chromium ends at once") };
-        let attached =
-            browser.order("Target.attachToTarget", json!({ "targetId": made["targetId"], "flatten": true }));
-        browser.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
+        let Some(made) = made else { return skip("needs chromium, which ends at once") };
+        let target = json!({ "targetId": made["targetId"], "flatten": true });
+        let attached = browser.order("Target.attachToTarget", target);
+        browser.session = Some(text(&attached["sessionId"]).to_owned());
         for domain in ["Page", "Runtime", "Log", "Network"] {
             browser.order(&format!("{domain}.enable"), json!({}));
         }
@@ -64,13 +59,12 @@ impl Browser {
         // The empty page before it is loaded too.
         let loaded = |e: &Value| e["params"]["name"] == "load" && e["params"]["loaderId"] == loader;
         while !self.events.iter().any(loaded) {
-            let event = self.next();
-            self.events.push(event.expect("the page was not loaded within two minutes"));
+            self.events.push(self.next().expect("the page was not loaded within two minutes"));
         }
     }
 
-    fn start() -> std::io::Result<Self> {
-        let profile = tempfile::tempdir()?;
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
         // The browser reads orders on descriptor 3 and answers on 4, which a shell can arrange.
         const ARRANGED: &str = "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
         const FLAGS: &str = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
@@ -78,25 +72,17 @@ impl Browser {
                              --disable-extensions --remote-debugging-pipe";
         let mut command = Command::new("sh");
         command.args(["-c", ARRANGED, "sh"]).args(FLAGS.split_whitespace());
-        command.arg(format!("--user-data-dir={}", profile.path().display()));
+        command.arg(format!("--user-data-dir={}", dir.path().display()));
         // Chromium leaves directories there.
-        command.env("TMPDIR", profile.path());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        command.env("TMPDIR", dir.path());
+        let mut child = Owned(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+        let (orders, answers) = (child.0.stdin.take().unwrap(), child.0.stdout.take().unwrap());
         let (tell, received) = channel();
         std::thread::spawn(move || {
             let parts = BufReader::new(answers).split(0);
             parts.map_while(Result::ok).all(|part| tell.send(serde_json::from_slice(&part).unwrap()).is_ok())
         });
-        Ok(Self {
-            _child: Owned(child),
-            orders,
-            received,
-            events: Vec::new(),
-            session: None,
-            number: 0,
-            _profile: profile,
-        })
+        Self { _child: child, orders, received, events: Vec::new(), session: None, number: 0, _dir: dir }
     }
 
     fn next(&self) -> Option<Value> {
@@ -158,14 +144,8 @@ impl Browser {
 
     /// Presses a key: its name, as `KeyboardEvent.key` has it.
     pub(crate) fn press(&mut self, key: &str) {
-        let code = match key {
-            "Tab" => 9,
-            "Escape" => 27,
-            " " => 32,
-            "ArrowLeft" => 37,
-            "ArrowRight" => 39,
-            _ => 0,
-        };
+        let codes = [("Tab", 9), ("Escape", 27), (" ", 32), ("ArrowLeft", 37), ("ArrowRight", 39)];
+        let code = codes.iter().find(|(name, _)| *name == key).map_or(0, |(_, code)| *code);
         let mut down = json!({ "type": "keyDown", "key": key, "windowsVirtualKeyCode": code });
         if key.chars().count() == 1 {
             down["text"] = key.into();
