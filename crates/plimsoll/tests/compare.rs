@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{NULL, done, json, json_of, list, scale_metric, scratch, text, without_numbers};
 
@@ -80,7 +80,6 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     assert_eq!(without_numbers(&err), "plimsoll: not met: null latency > # s: null: # ns\n");
 }
 
-/// A requirement uses earlier runs as baseline, and the ones left out are named as by compare.
 #[test]
 fn a_requirement_names_what_its_baseline_leaves_out() {
     let dir = scratch();
@@ -93,62 +92,46 @@ fn a_requirement_names_what_its_baseline_leaves_out() {
     let left_out = "baseline:last10: earlier runs of the plan that it leaves out: 1 imported";
     assert_eq!(measured(0).trim_end(), format!("plimsoll: {left_out}"));
     let document = json(&done(dir.path(), "compare baseline:last10 last --store new --format json", 0).0);
-    assert_eq!(document["notes"], serde_json::json!([left_out]));
+    assert_eq!(document["notes"], json!([left_out]));
 }
 
-/// A lost figure fails the gate and the requirement in every format, unless it is ignored.
 #[test]
 fn what_was_lost_is_named_and_fails_the_gate() {
     let dir = scratch();
     done(dir.path(), "doctor --rounds=3 --only null --quiet --store history", 0);
-    run(dir.path(), "1.json");
-    let whole = json_of(dir.path(), "1.json");
-    let with = |name: &str, end: &dyn Fn(&mut Value)| {
-        let mut run = whole.clone();
-        let mut other = run["measurements"][0].clone();
-        other["case"] =
-            serde_json::json!({ "id": "null/threads=2", "benchmark": "null", "params": { "threads": 2 } });
-        run["measurements"].as_array_mut().unwrap().push(other);
-        end(&mut run["measurements"][1]);
-        fs::write(dir.path().join(name), run.to_string()).unwrap();
-    };
-    let stop = |status: &'static str, reason: &'static str| {
-        move |m: &mut Value| {
-            (m["status"], m["reason"]) = (status.into(), reason.into());
-            if status != "invalid" {
-                m["metrics"] = serde_json::json!([]);
-            }
+    run(dir.path(), "missing.json");
+    let mut run = json_of(dir.path(), "missing.json");
+    let mut other = run["measurements"][0].clone();
+    other["case"] = json!({ "id": "null/threads=2", "benchmark": "null", "params": { "threads": 2 } });
+    let ends = [("invalid", "past its limit"), ("failed", "no space"), ("skipped", "not here")];
+    for (status, reason) in [("ok", "")].into_iter().chain(ends) {
+        if status != "ok" {
+            (other["status"], other["reason"]) = (status.into(), reason.into());
         }
-    };
-    with("a.json", &|_| {});
-    with("invalid.json", &stop("invalid", "past its limit"));
-    with("failed.json", &stop("failed", "no space"));
-    with("skipped.json", &stop("skipped", "not here"));
+        if ["failed", "skipped"].contains(&status) {
+            other["metrics"] = json!([]);
+        }
+        run["measurements"] = json!([run["measurements"][0], other]);
+        fs::write(dir.path().join(format!("{status}.json")), run.to_string()).unwrap();
+    }
     let uncompared = |a: &str, b: &str, more: &str, code| {
         let (document, err) = compared(dir.path(), &format!("{a} {b} {more}"), code);
         let one = &document["uncompared"][0];
         assert_eq!(one["case"]["id"], "null/threads=2");
-        let side = |side: &str| {
-            let side = &one[side];
-            [&side["status"], &side["reason"]].map(|word| word.as_str().unwrap_or_default().to_owned())
-        };
+        let side = |side: &str| ["status", "reason"].map(|key| one[side][key].as_str().unwrap_or_default());
         (format!("{}: {:?}, {:?}", one["kind"], side("a"), side("b")), document, err)
     };
     let gate = "--fail-on 99%";
-    for (b, status, reason) in [
-        ("./invalid.json", "invalid", "past its limit"),
-        ("./failed.json", "failed", "no space"),
-        ("./skipped.json", "skipped", "not here"),
-        ("./1.json", "missing", "its plan lacks it"),
-    ] {
-        let (lost, document, err) = uncompared("./a.json", b, &format!("{gate} --html page.html"), 1);
+    for (status, reason) in ends.into_iter().chain([("missing", "its plan lacks it")]) {
+        let b = format!("./{status}.json");
+        let (lost, document, err) = uncompared("./ok.json", &b, &format!("{gate} --html page.html"), 1);
         assert_eq!(lost, format!("\"lost\": [\"ok\", \"\"], [\"{status}\", \"{reason}\"]"));
         assert_eq!(document["decided"]["lost"], 1);
-        let (required, _) = compared(dir.path(), &format!("./a.json {b} --require 'null latency < 1 s'"), 1);
+        let (required, _) = compared(dir.path(), &format!("./ok.json {b} --require 'null latency < 1 s'"), 1);
         assert_eq!(required["requirements"][1]["met"], false);
         let line = format!("plimsoll: null threads 2 is lost: {status} in B ({reason}) [");
         assert_eq!(err.lines().filter(|stated| stated.starts_with(&line)).count(), 1, "{err}");
-        uncompared("./a.json", b, &format!("{gate} --missing ignore"), 0);
+        uncompared("./ok.json", &b, &format!("{gate} --missing ignore"), 0);
         // On a quiet machine the other case may be "no change".
         let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
         let items = page.split("<li").skip(1).filter_map(|item| item.split("</li>").next());
@@ -158,7 +141,7 @@ fn what_was_lost_is_named_and_fails_the_gate() {
     // New cases, and cases without a figure on either side, are named but fail nothing.
     let failed = r#"["failed", "no space"]"#;
     for (a, b, wanted) in [
-        ("./1.json", "./a.json", r#""new": ["missing", "its plan lacks it"], ["ok", ""]"#.to_owned()),
+        ("./missing.json", "./ok.json", r#""new": ["missing", "its plan lacks it"], ["ok", ""]"#.to_owned()),
         ("./failed.json", "./invalid.json", format!(r#""neither": {failed}, ["invalid", "past its limit"]"#)),
         ("./failed.json", "./failed.json", format!(r#""neither": {failed}, {failed}"#)),
     ] {
@@ -166,14 +149,12 @@ fn what_was_lost_is_named_and_fails_the_gate() {
     }
 }
 
-/// Three documents whose figures differ by known shares.
 #[test]
 fn several_runs_are_ranked_with_prices_and_on_a_page() {
     let dir = scratch();
     done(dir.path(), &format!("{NULL} --store none --json a.json"), 0);
-    let text = fs::read_to_string(dir.path().join("a.json")).unwrap();
     for name in ["b.json", "c.json"] {
-        fs::write(dir.path().join(name), &text).unwrap();
+        fs::copy(dir.path().join("a.json"), dir.path().join(name)).unwrap();
     }
     let names = ["./a.json", "./b.json", "./c.json"];
     let price = "--price=./a.json=$1/h,./b.json=$2/h,./c.json=$4/h";
@@ -182,17 +163,16 @@ fn several_runs_are_ranked_with_prices_and_on_a_page() {
     assert!(fs::read_to_string(dir.path().join("page.html")).unwrap().ends_with("</html>"));
     let document = json(&compare(&format!("{price} --format json"), 0).0);
     assert_eq!(document["schema"], "plimsoll.comparison/1");
-    assert_eq!(document["prices"], serde_json::json!({ "values": [1.0, 2.0, 4.0], "unit": "$/h" }));
+    assert_eq!(document["prices"], json!({ "values": [1.0, 2.0, 4.0], "unit": "$/h" }));
     let places = list(&document["ranked"][0]["places"]);
     assert_eq!(places.len(), 3);
-    let is_alike = |place: &Value| place["ranks"] == serde_json::json!([1, 3]);
+    let is_alike = |place: &Value| place["ranks"] == json!([1, 3]);
     assert!(places.iter().all(is_alike), "alike: in no order: {places:?}");
     let (out, _) = compare("--format csv", 0);
     assert_eq!(out.lines().count(), 1 + 3 * list(&document["ranked"]).len(), "{out}");
     assert!(names.iter().all(|name| out.contains(&format!(",{name},"))), "{out}");
-    for (format, begins) in
-        [("markdown", "### A = ./a.json, "), ("html", "<!DOCTYPE html>"), ("text", "A  ./a.json")]
-    {
+    let formats = [("markdown", "### A = ./a.json, "), ("html", "<!DOCTYPE html>"), ("text", "A  ./a.json")];
+    for (format, begins) in formats {
         assert!(compare(&format!("--format {format}"), 0).0.starts_with(begins), "{format}");
     }
     insta::assert_snapshot!(compare("--fail-on 5% --strict", 1).1);

@@ -39,7 +39,6 @@ fn tags_name_runs_and_can_be_taken_away() {
     assert_eq!(shown("").matches("kernel").count(), 0);
 }
 
-/// Five nights at one level, then slower ones: each of those fails until the loss is accepted.
 #[test]
 fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
     let dir = scratch();
@@ -60,10 +59,9 @@ fn a_lasting_loss_fails_each_night_until_it_is_accepted() {
         metric["summary"]["ci95"] = serde_json::json!([figure, figure]);
         // As a run of this machine: an imported one is no baseline.
         let one: Run = serde_json::from_value(one).unwrap();
-        let mut history =
-            Store::open(&Location::Named(dir.path().join("nights")), Default::default()).unwrap();
-        history.begin(&one).unwrap();
-        history.finish(&one).unwrap();
+        let mut store = Store::open(&Location::Named(dir.path().join("nights")), Default::default()).unwrap();
+        store.begin(&one).unwrap();
+        store.finish(&one).unwrap();
     };
     let against = |side: &str, code| {
         let line = format!("compare {side} last --fail-on 10% --store nights --format json");
