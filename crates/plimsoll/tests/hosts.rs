@@ -56,30 +56,25 @@ impl Machines {
         let dir = scratch();
         let path = |name: &str| dir.path().join(name).display().to_string();
         for key in ["host", "user", "other"] {
-            let made =
-                Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path(key)]).status();
-            assert!(made.unwrap().success());
+            let mut make = Command::new("ssh-keygen");
+            assert!(make.args(["-qt", "ed25519", "-N", "", "-f", &path(key)]).status().unwrap().success());
         }
-        let known = fs::read_to_string(path("host.pub")).unwrap();
-        let known: String = (1..=count).map(|n| format!("198.18.9.{n} {known}")).collect();
-        fs::write(path("known"), known).unwrap();
+        let [host, user, known] = ["host", "user", "known"].map(path);
+        let key = fs::read_to_string(path("host.pub")).unwrap();
+        let keys: String = (1..=count).map(|n| format!("198.18.9.{n} {key}")).collect();
+        fs::write(&known, keys).unwrap();
         let sshd = format!(
-            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nPidFile none\nPermitRootLogin yes\nMaxStartups 99\n",
-            path("host"),
-            path("user.pub"),
+            "HostKey {host}\nAuthorizedKeysFile {user}.pub\nStrictModes no\nPidFile none\n\
+             PermitRootLogin yes\nMaxStartups 99\n"
         );
         fs::write(path("sshd"), sshd).unwrap();
         let names: String = (1..=count).map(|n| format!("Host n{n}\nHostName 198.18.9.{n}\n")).collect();
         let config = format!(
-            "{names}Host *\nUser root\nIdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\n\
-             GlobalKnownHostsFile /dev/null\nStrictHostKeyChecking yes\n",
-            path("user"),
-            path("known"),
+            "{names}Host *\nUser root\nIdentityFile {user}\nIdentitiesOnly yes\nUserKnownHostsFile {known}\n\
+             GlobalKnownHostsFile /dev/null\nStrictHostKeyChecking yes\n"
         );
         fs::write(path("config"), config).unwrap();
-        let Some(bridge) = Namespace::new(&[], "cat") else {
-            return skip("needs the right to make network namespaces");
-        };
+        let Some(bridge) = Namespace::new(&[], "cat") else { return skip("may not make network namespaces") };
         bridge
             .must("ip link add br0 type bridge; ip link set br0 up; ip address add 198.18.9.100/24 dev br0");
         let mut made = Self { dir, bridge, hosts: Vec::new() };
@@ -118,10 +113,9 @@ impl Machines {
 
     /// A null run of `samples` samples on nodes.
     fn run(&self, hosts: &str, samples: u32, more: &str) -> Command {
-        let line =
-            format!("run quick --only null --sample-time 20ms --samples {samples} --json fleet.json {more}");
+        let line = format!("run quick --only null --sample-time 20ms --samples {samples} {more}");
         let store = if more.contains("--store") { "" } else { "--store none" };
-        self.plimsoll(hosts, &format!("{line} {store}"))
+        self.plimsoll(hosts, &format!("{line} {store} --json fleet.json"))
     }
 
     fn plimsoll(&self, hosts: &str, line: &str) -> Command {
@@ -169,25 +163,20 @@ impl Machines {
 
     fn measuring(&self, number: usize) -> Option<u32> {
         let files = self.files(number).display().to_string();
-        let is_own =
-            |words: &str| words.starts_with(&files) && words.split('\0').any(|word| word == "hosted");
+        let is_own = |words: &str| words.starts_with(&files) && words.split('\0').any(|one| one == "hosted");
         processes().find(|(_, words)| is_own(words)).map(|(pid, _)| pid)
     }
 
     /// Waits until a node measures, and returns the process.
     fn until_it_measures(&self, number: usize) -> u32 {
-        let mut found = None;
-        until(&format!("n{number} measures"), || {
-            found = self.measuring(number);
-            found.is_some()
-        });
-        found.unwrap()
+        let mut pid = 0;
+        until(&format!("n{number} measures"), || self.measuring(number).inspect(|own| pid = *own).is_some());
+        pid
     }
 
     /// Waits until nothing of a run is left on any node.
     fn nothing_is_left(&self) {
-        (1..=self.hosts.len())
-            .for_each(|number| until(&format!("n{number} is as it was"), || self.is_clean(number)));
+        (1..=self.hosts.len()).for_each(|n| until(&format!("n{n} is as it was"), || self.is_clean(n)));
     }
 
     fn nothing_was_left(&self) {
@@ -225,9 +214,7 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     let (_, err) = ends(start(&mut machines.run("@all.txt", 5, "--html fleet.html")), 0);
     assert!(err.lines().any(|line| line.ends_with("(3 of 3 machines ended)")), "{err}");
     let run = machines.document();
-    let mut all = names(&run);
-    all.sort_unstable();
-    assert_eq!((all, &run["status"]), (vec!["n1", "n2", "n3"], &"complete".into()));
+    assert_eq!((names(&run), &run["status"]), (vec!["n1", "n2", "n3"], &"complete".into()));
     assert!(fs::read_to_string(machines.dir.path().join("fleet.html")).unwrap().ends_with("</html>"));
     // Requirements on all nodes are checked here; on one machine each rate is that of all.
     let mut required = machines.run("n1,n2", 5, "--quiet");
@@ -325,8 +312,6 @@ fn what_machines_say_of_themselves_is_printed_by_machine() {
     machines.nothing_was_left();
 }
 
-/// Whichever process is killed, the rest ends and nothing is left. A node that becomes unreachable
-/// is named as well.
 #[test]
 fn a_killed_shell_a_killed_plimsoll_and_a_lost_link_leave_nothing_behind() {
     let Some(machines) = Machines::new(2, &[]) else { return };
@@ -379,8 +364,7 @@ fn machines_measure_to_each_other_in_both_directions() {
 fn factor_between_others(run: &Value, name: &str) -> f64 {
     let of_others = list(&run["measurements"]).iter().filter(|m| m["node"] != name);
     let medians = of_others.filter_map(|m| m["metrics"][0]["summary"]["median"].as_f64());
-    let (low, high) =
-        medians.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    let (low, high) = medians.fold((f64::INFINITY, 0.0_f64), |(low, high), m| (low.min(m), high.max(m)));
     if low < high { high / low } else { f64::INFINITY }
 }
 
