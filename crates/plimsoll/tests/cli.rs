@@ -47,11 +47,8 @@ fn a_dry_run_and_a_list_measure_nothing_and_list_what_is_asked_for() {
     let dir = scratch();
     let (list, _) = done(dir.path(), "run --list", 0);
     assert!(list.lines().all(|l| l.contains('/')), "{list}");
-    for part in
-        ["cpu.peak/", "memory.bandwidth/", "memory.latency/", "disk.io/", "disk.fsync/", "network.tcp/"]
-    {
-        assert!(list.contains(part), "{part} is not in:\n{list}");
-    }
+    let mut named = "cpu.peak memory.bandwidth memory.latency disk.io disk.fsync network.tcp".split(' ');
+    assert!(named.all(|name| list.contains(&format!("{name}/"))), "{list}");
     let (dry, _) = done(dir.path(), "run --dry-run --seed 7", 0);
     // A large cache is measured by both runs, so sizes may differ.
     let without_sizes = |text: &str| -> Vec<String> {
@@ -107,9 +104,8 @@ const NOTE: &str = "plimsoll: each of the 2 processes measures alone; for one ru
 #[test]
 fn each_process_of_a_launcher_measures_alone_and_the_first_says_so() {
     let quick = "run --only null --samples=2 --sample-time=1ms --store=none";
-    for (rank, size) in
-        [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "SLURM_STEP_NUM_TASKS")]
-    {
+    let set = [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "SLURM_STEP_NUM_TASKS")];
+    for (rank, size) in set {
         for (number, processes, noted) in [("0", "1", false), ("0", "2", true), ("1", "2", false)] {
             let dir = scratch();
             let mut command = plimsoll(dir.path());

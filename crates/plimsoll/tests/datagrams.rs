@@ -26,9 +26,8 @@ fn the_loss_of_a_lossy_path_is_the_loss_that_is_reported() {
         end.must(LOSE_A_TENTH);
         // A rate at which the sender makes no batches: a batch is one packet for the rule.
         for (size, rate) in [("1", "50k"), ("1000", "2M")] {
-            let more =
-                format!("{UDP} --message {size} --direction {direction} --rate {rate} --sample-time 400ms");
-            let seen = link.measured(&server, &more, 0);
+            let how = format!("--message {size} --direction {direction} --rate {rate} --sample-time 400ms");
+            let seen = link.measured(&server, &format!("{UDP} {how}"), 0);
             let loss = median(&seen, "loss");
             assert!((loss - 0.1).abs() < 0.02, "{direction}, {size} bytes: {loss}");
             assert_eq!(seen["conditions"]["duplicates"], 0.0, "{seen}");
@@ -51,9 +50,8 @@ fn the_loss_of_a_lossy_path_is_the_loss_that_is_reported() {
 #[test]
 fn few_datagrams_are_no_more_than_the_rate_asked_for() {
     for (rate, most) in [("1", 1.0), ("20k", 20e3)] {
-        let line =
-            format!("network --only network.udp --rate {rate} --message 1K --samples=2 --sample-time=50ms");
-        let seen = &run_of(&line)["measurements"][0];
+        let how = format!("--rate {rate} --message 1K --samples=2 --sample-time=50ms");
+        let seen = &run_of(&format!("network --only network.udp {how}"))["measurements"][0];
         let (goodput, offered) = (median(seen, "goodput"), seen["conditions"]["offered"].as_f64().unwrap());
         assert!(goodput > 0.0 && goodput <= most * 1.000_001, "{rate}: {goodput}");
         assert!(offered <= most * 1.000_001, "{rate}: {offered}");

@@ -22,10 +22,7 @@ pub(crate) fn is_current(name: &str, made: &str) {
     }
     let written = fs::read_to_string(repository(name)).unwrap_or_default();
     let line = made.lines().zip(written.lines()).find(|(made, written)| made != written);
-    assert!(
-        made == written,
-        "{name} is stale: the same test with PLIMSOLL_WRITE_DOCS=1 writes it; first: {line:?}"
-    );
+    assert!(made == written, "{name} is stale: the test with PLIMSOLL_WRITE_DOCS=1 writes it: {line:?}");
 }
 
 const HEAD: &str = "# Benchmarks, parameters and metrics
@@ -66,8 +63,7 @@ fn described(mut schema: String) -> String {
     for key in KEYS.iter().filter(|key| key.name != SERVER) {
         let lead = format!("        \"{}\": {{\n          \"description\": \"", key.name);
         let group = schema.find("    \"group\": {\n      \"type\": \"object\"").expect("group");
-        let start =
-            group + schema[group..].find(&lead).unwrap_or_else(|| panic!("{}", key.name)) + lead.len();
+        let start = group + schema[group..].find(&lead).expect(key.name) + lead.len();
         let end = start + schema[start..].find("\",\n").unwrap();
         schema.replace_range(start..end, key.help);
     }
@@ -155,9 +151,8 @@ fn every_command_line_parses() {
         let text = text(&page);
         let code = lines(&text).filter(|(block, _)| block.is_some()).map(|(_, line)| line.trim());
         for line in code.filter(|line| line.starts_with("plimsoll ")) {
-            let command = [" | ", " > ", " && ", " #", "  "]
-                .iter()
-                .fold(line, |line, end| line.split(end).next().unwrap());
+            let ends = [" | ", " > ", " && ", " #", "  "];
+            let command = ends.iter().fold(line, |line, end| line.split(end).next().unwrap());
             let mut words = words(command);
             // Words after `--` belong to another program.
             let end = words.iter().position(|word| word == "--").unwrap_or(words.len());

@@ -40,11 +40,9 @@ fn pods((name, place): (&str, &str)) -> (Value, Value) {
     (pod, container)
 }
 
-/// Each example is short and named in a page; those of a command use options that exist.
 #[test]
 fn each_is_short_and_named_in_the_docs_and_uses_options_that_exist() {
-    let dir = scratch();
-    let help = |command: &str| done(dir.path(), &format!("{command} --help-all"), 0).0;
+    let help = |command: &str| done(scratch().path(), &format!("{command} --help-all"), 0).0;
     let fleet = "kubernetes/plimsoll-job.yaml kubernetes/plimsoll-daemonset.yaml slurm/plimsoll-gather.sbatch \
                  ansible/plimsoll.yml nomad/plimsoll.nomad.hcl cloud-init/plimsoll.yaml";
     let gate = "slurm/plimsoll-health-check.sh slurm/plimsoll-prolog.sh slurm/plimsoll-epilog.sh \
@@ -86,8 +84,7 @@ fn a_sick_node_is_drained_with_its_cause_and_no_other() {
     let line = "sick: CPU quota of 0.50 CPUs, throttled 49 % of the time";
     for (code, state) in [(1, "IDLE"), (1, "IDLE+DRAIN"), (0, "IDLE"), (6, "IDLE"), (137, "IDLE")] {
         let drains = (code, state) == (1, "IDLE");
-        let gate = format!("printf '%s\\033\"\\n' '{line}'; exit {code}");
-        let gate = script(dir.path(), "plimsoll", &gate);
+        let gate = script(dir.path(), "plimsoll", &format!("printf '%s\\033\"\\n' '{line}'; exit {code}"));
         let scontrol = format!(
             "case $1 in show) echo '   State={state} ThreadsPerCore=1';; *) printf '%s\\n' \"$@\" > \"$0.said\";; esac"
         );
@@ -189,18 +186,15 @@ fn nodes_of_an_allocation_are_joined_and_one_that_fails_is_named() {
 fn the_other_examples_run_commands_that_plimsoll_takes() {
     let dir = scratch();
     let taken = |words: Vec<String>| {
-        let replaced =
-            words.into_iter().map(|word| if word.contains("{{") { "quick".to_owned() } else { word });
+        let replaced = words.into_iter().map(|one| if one.contains("{{") { "quick".to_owned() } else { one });
         // The program itself is the first word of some.
         let words: Vec<String> = replaced.filter(|word| word != "./plimsoll").collect();
         let text = if words[0] == "gather" { "--help" } else { "--dry-run" };
         ended(plimsoll(dir.path()).args(words).arg(text), 0)
     };
     let tasks = yaml("ansible/plimsoll.yml");
-    let measure = &tasks[0]["tasks"][1]["block"][1]["ansible.builtin.command"]["argv"];
-    let gather = &tasks[1]["tasks"][0]["ansible.builtin.command"]["argv"];
-    taken(words(measure));
-    taken(words(gather));
+    taken(words(&tasks[0]["tasks"][1]["block"][1]["ansible.builtin.command"]["argv"]));
+    taken(words(&tasks[1]["tasks"][0]["ansible.builtin.command"]["argv"]));
     let job = content("nomad/plimsoll.nomad.hcl");
     let args = job.split("args    = ").nth(1).unwrap().lines().next().unwrap();
     fs::create_dir(dir.path().join("local")).unwrap();
@@ -249,7 +243,6 @@ fn the_dashboard_shows_metrics_that_are_exported() {
     }
 }
 
-/// The limits of a rented machine apply to its disk and its link only.
 #[test]
 fn the_limits_of_a_rented_machine_are_taken_for_its_disk_and_link() {
     use plimsoll_model::case::Case;

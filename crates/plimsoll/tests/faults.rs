@@ -143,12 +143,9 @@ fn a_program_that_is_replaced_or_deleted_in_the_course_of_a_run_ends_it_well() {
 
 #[test]
 fn a_step_of_the_wall_clock_changes_no_duration_and_is_told() {
-    let library = fs::read_dir("/usr/lib").unwrap().filter_map(|entry| {
-        Some(entry.ok()?.path().join("faketime/libfaketime.so.1")).filter(|file| file.is_file())
-    });
-    let Some(library) = library.into_iter().next() else {
-        return skip("faketime is not installed");
-    };
+    let folders = fs::read_dir("/usr/lib").unwrap().flatten();
+    let mut files = folders.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
+    let Some(library) = files.find(|file| file.is_file()) else { return skip("faketime is not installed") };
     let dir = scratch();
     let set = |to: &str| {
         // Read while it is written otherwise.
@@ -173,9 +170,8 @@ fn a_step_of_the_wall_clock_changes_no_duration_and_is_told() {
 #[test]
 fn a_system_without_random_bytes_is_told_in_a_line() {
     let Some(()) = has(&["strace"]) else { return };
-    let dir = scratch();
     let run = |error: &str, line: &str| {
-        let output = injected(dir.path(), "getrandom", &[&format!("getrandom:error={error}")], line);
+        let output = injected(scratch().path(), "getrandom", &[&format!("getrandom:error={error}")], line);
         (output.status.code(), lossy(&output.stderr))
     };
     for (line, snapshot) in [

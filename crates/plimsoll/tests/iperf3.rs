@@ -19,9 +19,8 @@ impl Server {
         has(&["iperf3"])?;
         // A free port: no other program searches this range.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("iperf3");
-        let mut child =
-            start(command.args(["-s", "--forceflush", "-B", "127.0.0.1", "-p", &port.to_string()]));
+        let line = format!("-s --forceflush -B 127.0.0.1 -p {port}");
+        let mut child = start(Command::new("iperf3").args(line.split(' ')));
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().contains("listening")), "iperf3 does not listen");
         // It goes on writing, and must not be stopped by a full pipe.
