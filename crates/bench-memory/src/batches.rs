@@ -9,7 +9,6 @@ use plimsoll_metal::block::{
 use plimsoll_metal::buffer::Resident;
 use plimsoll_metal::clock::{WorkClocks, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Team, TeamMember};
-use serde::{Deserialize, Serialize};
 
 use super::affinity;
 use super::choose::{self, BEST_VARIANT, Chosen};
@@ -21,9 +20,9 @@ use super::window::ThreadSpan;
 use super::{LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, answers, note_caches, note_nodes, seed};
 use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::distances::NeighbourDistances;
-use plimsoll_bench_api::fixed::{Scaling, thread_amount};
+use plimsoll_bench_api::fixed::thread_amount;
 use plimsoll_bench_api::note_threads;
-use plimsoll_model::job::MemorySite;
+use plimsoll_model::job::BlockJob;
 use plimsoll_model::sample::ExcludedBy;
 use plimsoll_model::warning::Note;
 
@@ -33,30 +32,12 @@ const ROUND_SECONDS: f64 = 0.2;
 const MOST_BATCHES: u64 = 4096;
 const MAX_SAMPLE_TIME: Duration = Duration::from_secs(60);
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct FixedBlocks {
-    pub(super) blocks: u64,
-    /// Whether `blocks` is per thread (weak) or in total (strong).
-    pub(super) scaling: Scaling,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct BlockJob {
-    pub(super) op: BlockOp,
-    pub(super) order: BlockTraversal,
-    pub(super) block: u64,
-    pub(super) variant: String,
-    pub(super) fixed: Option<FixedBlocks>,
-    pub(super) site: MemorySite,
-}
-
 pub(super) struct Batches {
     team: Team,
     arrays: Vec<ThreadRegion>,
     kernel: Option<Chosen<BlockKernel>>,
-    random: bool,
+    job: BlockJob,
     bytes_per_block: u64,
-    fixed: Option<FixedBlocks>,
     alone: bool,
     /// Seconds that reading the clock adds to each batch.
     overhead: f64,
@@ -124,7 +105,7 @@ fn blocks_in(seconds: f64, block_seconds: f64) -> u64 {
 impl Batches {
     /// Allocates and fills a region per thread, by default on its NUMA node, and chooses a kernel.
     pub(super) fn new(job: &BlockJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let &BlockJob { op, order, block, fixed, ref variant, ref site } = job;
+        let &BlockJob { op, order, block, ref variant, ref site, .. } = job;
         let block = usize::try_from(block).unwrap_or(usize::MAX);
         let (pages, node, seed) = (site.pages, site.node, seed(cx, case));
         let shape = BlockShape { op, order, block, bytes: affinity::bytes_per_thread(site), pages, seed };
@@ -156,8 +137,7 @@ impl Batches {
             team,
             arrays,
             kernel: None,
-            random: order == BlockTraversal::Random,
-            fixed,
+            job: job.clone(),
             alone,
             overhead: timer_overhead(),
             longest: MAX_SAMPLE_TIME,
@@ -210,7 +190,7 @@ impl Batches {
     }
 
     fn per_batch(&self, wanted: u64) -> u64 {
-        if self.random { wanted.clamp(1, MOST_DRAWN) } else { wanted.max(1) }
+        if self.job.order == BlockTraversal::Random { wanted.clamp(1, MOST_DRAWN) } else { wanted.max(1) }
     }
 
     /// Runs up to `batches` batches of `per_batch` blocks; reduces `left`, the blocks per thread.
@@ -244,10 +224,10 @@ impl Batches {
 
     fn shares(&self, amount: SampleAmount, block_seconds: f64) -> Vec<u64> {
         let threads = self.arrays.len() as u64;
-        match (amount, self.fixed) {
+        match (amount, self.job.fixed_blocks()) {
             (SampleAmount::Seconds(seconds), _) => vec![blocks_in(seconds, block_seconds); self.arrays.len()],
-            (SampleAmount::Work(_), Some(FixedBlocks { blocks, scaling })) => {
-                (0..threads).map(|index| thread_amount(scaling, blocks, threads, index)).collect()
+            (SampleAmount::Work(_), Some(blocks)) => {
+                (0..threads).map(|index| thread_amount(self.job.scaling, blocks, threads, index)).collect()
             }
             (SampleAmount::Work(bytes), None) => {
                 let each = bytes as f64 / (self.bytes_per_block * threads.max(1)) as f64;
@@ -316,7 +296,7 @@ impl Prepared for Batches {
         checked.into_iter().collect::<Result<(), CannotMeasure>>()?;
         let mut facts = self.facts.clone();
         facts.warnings.extend(self.distances.warning().map(Note::from));
-        if self.random && self.drawn.1 > 0 {
+        if self.job.order == BlockTraversal::Random && self.drawn.1 > 0 {
             let each = self.drawn.0 / self.drawn.1 as f64;
             facts.achieved.set(&DRAW_SECONDS_PER_BLOCK, each);
         }
@@ -354,10 +334,9 @@ mod tests {
 
     #[test]
     fn a_sample_that_takes_too_long_is_cut_and_said() {
-        let case = Case::of("memory.block").with_size("block", 64).with_size("size", 1 << 20);
-        let fixed = Some(FixedBlocks { blocks: 1 << 40, scaling: Scaling::Strong });
-        let job =
-            BlockJob { op: BlockOp::Write, order: BlockTraversal::Random, fixed, ..BlockJob::of(&case) };
+        let id = "memory.block/op=write/pattern=random/block=64/size=1M/count=1099511627776/scaling=strong";
+        let case: Case = id.parse().unwrap();
+        let job = BlockJob::of(&case).unwrap();
         let mut batches = in_context(&this_machine(), |cx| Batches::new(&job, &case, cx)).unwrap();
         assert_eq!(batches.cut, None);
         batches.longest = Duration::ZERO;

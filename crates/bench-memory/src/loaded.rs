@@ -10,12 +10,12 @@ use plimsoll_metal::block::{BlockKernel, BlockOp, BlockShape, BlockTraversal, Re
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
-use super::block::BLOCK_OPS;
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::{self, Chasing};
 use super::{BANDWIDTH_METRIC, HUGE_PAGE, LATENCY_METRIC, are_here, fits, pages, seed, sizes, working_set};
 use plimsoll_model::job::MemorySite;
+use plimsoll_model::job::memory::BLOCK_OPS;
 use plimsoll_units::quantity::{self, format_duration};
 
 const BURST: usize = 4096;

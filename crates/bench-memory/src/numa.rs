@@ -9,7 +9,6 @@ use plimsoll_metal::block::{BlockKernel, BlockOp, BlockShape, BlockTraversal, Re
 use plimsoll_metal::chase::{Chase, ChaseShape as Cycle};
 use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::team::{Team, TeamMember};
-use serde::{Deserialize, Serialize};
 
 use super::affinity::{self, note_elsewhere, pages_by_node};
 use super::fact::{CPU_NODES, MEMORY_NODES};
@@ -17,13 +16,12 @@ use super::lap::{Lap, OFF_CPU};
 use super::window::ThreadSpan;
 use super::{BANDWIDTH_METRIC, LATENCY_METRIC, are_here, fits, pages, seed, working_set};
 use plimsoll_machine::memory::NumaNode;
-use plimsoll_model::job::MemorySite;
+use plimsoll_model::job::NumaJob;
+use plimsoll_model::job::memory::NUMA_OPS;
 use plimsoll_model::sample::Cell;
 use plimsoll_stats::median;
 use plimsoll_units::text::format_count;
 
-/// Whether dependent loads are timed instead of reads.
-const NUMA_OPS: &[(&str, bool)] = &[("latency", true), ("read", false)];
 /// Bytes per node and per group of the chase, as in `memory.latency`.
 const STRIDE: u64 = 256;
 const GROUP: u64 = 64 * 4096;
@@ -63,7 +61,7 @@ impl Benchmark for Numa {
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        let name = if case.word("op") == Some("latency") { LATENCY_METRIC } else { BANDWIDTH_METRIC };
+        let name = if NumaJob::of(case).latency { LATENCY_METRIC } else { BANDWIDTH_METRIC };
         Some(row).filter(|row| row.name == name)
     }
 
@@ -85,7 +83,7 @@ impl Benchmark for Numa {
                     let feasible = enough(machine)
                         .and_then(|()| are_here(machine, pages))
                         .and_then(|()| fits(machine, nodes, size, pages.pages));
-                    let job = NumaJob { latency, site: MemorySite::of(&case) };
+                    let job = NumaJob::of(&case);
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
@@ -106,12 +104,6 @@ impl Benchmark for Numa {
         enough(cx.machine)?;
         Ok(Box::new(NodePairs::new(&parsed.read()?, case, cx)?))
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct NumaJob {
-    latency: bool,
-    site: MemorySite,
 }
 
 pub(super) fn with_memory(machine: &Machine) -> Vec<usize> {
@@ -397,9 +389,9 @@ mod tests {
             writeln!(std::io::stderr(), "SKIPPED the pairs of NUMA nodes: the kernel shows none").unwrap();
             return;
         }
-        for (op, latency) in NUMA_OPS {
+        for (op, _) in NUMA_OPS {
             let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
-            let job = NumaJob { latency: *latency, site: MemorySite::of(&case) };
+            let job = NumaJob::of(&case);
             let mut between = in_context(&machine, |cx| NodePairs::new(&job, &case, cx)).unwrap();
             let sample = between.sample(SampleAmount::Seconds(0.0)).unwrap();
             let (rows, columns) = (between.rows.len(), between.columns.len());

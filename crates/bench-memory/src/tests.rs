@@ -6,7 +6,7 @@ use plimsoll_bench_api::buffer::{PAGES, record_pages, reserve};
 use plimsoll_bench_api::{Benchmark, Candidate, Parsed, PreparedCase};
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_metal::buffer::Resident;
-use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
+use plimsoll_model::job::{BlockJob, MemorySite, MemoryStream, PointerChase};
 use plimsoll_model::sample::{FailureCause, SampleAmount};
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn parsed(case: &Case) -> Parsed {
     let candidate = Candidate::new(case.clone(), Ok(()));
     let candidate = match case.benchmark() {
         "memory.bandwidth" => candidate.parsed(&MemoryStream::of(case).unwrap()),
-        "memory.block" => candidate.parsed(&batches::BlockJob::of(case)),
+        "memory.block" => candidate.parsed(&BlockJob::of(case).unwrap()),
         _ => candidate.parsed(&PointerChase::of(case).unwrap()),
     };
     candidate.parsed

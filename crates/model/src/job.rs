@@ -3,7 +3,7 @@
 pub mod disk;
 pub mod memory;
 
-pub use memory::{ArrayLayout, MemorySite, MemoryStream, PointerChase};
+pub use memory::{ArrayLayout, BlockJob, MemorySite, MemoryStream, NumaJob, PointerChase};
 
 use serde::{Deserialize, Serialize};
 

@@ -21,6 +21,7 @@ const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("output/report/html/machines.rs", "taken"),
     ("output/report/html/single.rs", "time"),
     ("output/report/html/single.rs", "latency"),
+    ("model/job/memory.rs", "latency"),
 ];
 
 /// File below `src` with its crate's name → numbers of names of benchmarks and of metrics in it.

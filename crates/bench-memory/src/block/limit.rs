@@ -1,6 +1,7 @@
-use super::SMALL;
 use crate::{LATENCY_PER_BYTE, THROUGHPUT_METRIC, working_set};
 use plimsoll_bench_api::prelude::*;
+use plimsoll_metal::block::{BlockOp, BlockTraversal};
+use plimsoll_model::job::BlockJob;
 use plimsoll_model::limit::channels;
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::microarchitecture::Core;
@@ -8,35 +9,30 @@ use plimsoll_model::limit::microarchitecture::Core;
 const LINE_BYTES: f64 = 64.0;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let Ok(job) = BlockJob::of(question.case) else { return Vec::new() };
     let each = |found: Result<Vec<Limit>, String>| match found {
         Ok(limits) => limits.into_iter().map(Ok).collect(),
         Err(why) => vec![Err(why)],
     };
-    let ceilings =
-        [limits_by_core_sharing(question, port_limit), channels(question)].into_iter().flat_map(each);
+    let ports = limits_by_core_sharing(question, |question| port_limit(question, &job));
+    let ceilings = [ports, channels(question, &job)].into_iter().flat_map(each);
     let as_asked = |limit: Result<Limit, String>| match (limit, question.metric) {
         (Ok(limit), THROUGHPUT_METRIC) => limit,
-        (Ok(limit), metric) => floor(question, limit, metric == LATENCY_PER_BYTE),
+        (Ok(limit), metric) => floor(&job, limit, metric == LATENCY_PER_BYTE),
         (Err(why), THROUGHPUT_METRIC) => Limit::unknown(LimitKind::Ceiling, why),
         (Err(why), _) => Limit::unknown(LimitKind::Floor, why),
     };
     ceilings.map(as_asked).collect()
 }
 
-/// Returns 2 for a copy, which has a source and a target, else 1.
-fn regions(question: &Question<'_>) -> f64 {
-    if question.case.word("op") == Some("read-write") { 2.0 } else { 1.0 }
-}
-
-fn block_bytes(question: &Question<'_>) -> Result<u64, String> {
-    question.case.number("block").filter(|block| *block > 0).ok_or("the case names no block".to_owned())
+fn block_bytes(job: &BlockJob) -> Result<u64, String> {
+    Some(job.block).filter(|block| *block > 0).ok_or("the case names no block".to_owned())
 }
 
 /// Converts `ceiling` (B/s) to the least seconds per block, or per byte of a block if `per_byte`.
-fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
-    let block = question.case.number("block").unwrap_or(1) as f64;
-    let threads = question.case.threads() as f64;
-    let bytes = if per_byte { regions(question) } else { regions(question) * block };
+fn floor(job: &BlockJob, ceiling: Limit, per_byte: bool) -> Limit {
+    let bytes = if per_byte { job.op.regions() as u64 } else { job.bytes_per_block() };
+    let (threads, bytes) = (job.site.threads.count as f64, bytes as f64);
     let time = |rate: f64| threads * bytes / rate;
     let what = if per_byte { "bytes moved for each byte" } else { "bytes of a block" };
     let mut inputs = vec![
@@ -55,18 +51,17 @@ fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
 }
 
 /// Returns the limit, B/s, by the cores' load and store ports at the clock of each sample.
-fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
+fn port_limit(question: &Question<'_>, job: &BlockJob) -> Result<Limit, String> {
     let Question { machine, case, .. } = question;
     let cpus = cpus_of_case(machine, case);
     let core = Core::of_all(machine, &cpus)?;
-    let (name, per_cycle, unit) = per_cycle(question, &core)?;
+    let (name, per_cycle, unit) = per_cycle(job, &core)?;
     let (clocks, clock) = question.clocks()?;
     let cpus: CpuSet = cpus.into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
-    let block = block_bytes(question)?;
-    let (each, counted, counted_in) = match block {
-        block if block <= SMALL => (block as f64 * regions(question), "bytes of a block", "B"),
-        _ => (regions(question), "loads and stores", "1"),
+    let (each, counted, counted_in) = match job.is_small() {
+        true => (job.bytes_per_block() as f64, "bytes of a block", "B"),
+        false => (job.op.regions() as f64, "loads and stores", "1"),
     };
     let formula = format!("{name} × {counted} × clock × cores");
     let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
@@ -83,21 +78,18 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
 }
 
 /// Returns (name, value, unit) of a core's work per cycle: in blocks up to 8 bytes, else in bytes.
-fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64, &'static str), String> {
-    let op = question.case.word("op").unwrap_or_default();
-    let small = block_bytes(question)? <= SMALL;
-    let found = match (op, small) {
-        ("read", true) => ("loads per cycle", core.number("loads"), "1/cycle"),
-        ("write", true) => ("stores per cycle", core.number("stores"), "1/cycle"),
-        (_, true) => {
+fn per_cycle(job: &BlockJob, core: &Core) -> Result<(&'static str, f64, &'static str), String> {
+    block_bytes(job)?;
+    let found = match (job.op, job.is_small()) {
+        (BlockOp::Read, true) => ("loads per cycle", core.number("loads"), "1/cycle"),
+        (BlockOp::Write, true) => ("stores per cycle", core.number("stores"), "1/cycle"),
+        (BlockOp::ReadWrite, true) => {
             let both = core.number("accesses").map(|both| both / 2.0);
             let least =
                 core.number("loads").zip(core.number("stores")).zip(both).map(|((l, s), b)| l.min(s).min(b));
             ("copies per cycle", least, "1/cycle")
         }
-        ("write", false) => {
-            return Err(format!("the store bandwidth of {} is unknown", core.name));
-        }
+        (BlockOp::Write, false) => return Err(format!("the store bandwidth of {} is unknown", core.name)),
         (_, false) => ("bytes loaded per cycle", core.number("l1_load_bytes"), "B/cycle"),
     };
     let (name, number, unit) = found;
@@ -108,9 +100,9 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
 
 /// Returns the limits in B/s of the memory channels. A random block smaller than a cache line costs
 /// a whole line. Fails with the reason if a cache holds the working set, or if caches are unknown.
-fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
+fn channels(question: &Question<'_>, job: &BlockJob) -> Result<Vec<Limit>, String> {
     let Question { machine, case, .. } = question;
-    let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
+    let total = job.site.total();
     let cpus = cpus_of_case(machine, case);
     let shown = machine.cpu.last_level_of(&cpus.iter().copied().collect());
     shown.ok_or("the sizes of the caches are unknown")?;
@@ -121,8 +113,8 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
         );
     }
     let carried = channels::channel_limits(machine, case)?;
-    let block = block_bytes(question)? as f64;
-    if case.word("pattern") != Some("random") || block >= LINE_BYTES {
+    let block = block_bytes(job)? as f64;
+    if job.order != BlockTraversal::Random || block >= LINE_BYTES {
         return Ok(carried);
     }
     // A line that is still cached from a neighbouring block does not cross the bus again.

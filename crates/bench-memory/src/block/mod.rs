@@ -4,29 +4,23 @@
 mod limit;
 
 use plimsoll_bench_api::prelude::*;
-use plimsoll_metal::block::{
-    BlockKernel, BlockOp, BlockTraversal, LINE_BYTES, available, is_block, kernel_names,
-};
+use plimsoll_metal::block::{BlockKernel, BlockOp, LINE_BYTES, available, is_block, kernel_names};
 
-use super::batches::{Batches, BlockJob, FixedBlocks};
+use super::batches::Batches;
 use super::choose::{BEST_VARIANT, variants};
 use super::{
     LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, affinity, answered, are_here, pages, sizes, threads,
     working_set,
 };
-use plimsoll_bench_api::fixed::{self, AveragePace, Scaling};
+use plimsoll_bench_api::fixed::{AveragePace, Scaling};
 use plimsoll_bench_api::{PATTERN, whole_sizes};
-use plimsoll_model::job::MemorySite;
+use plimsoll_model::job::BlockJob;
+use plimsoll_model::job::disk::TransferAmount;
+use plimsoll_model::job::memory::{BLOCK_OPS, BLOCK_ORDERS};
 
-pub(super) const BLOCK_OPS: &[(&str, BlockOp)] =
-    &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
-const PATTERNS: &[(&str, BlockTraversal)] =
-    &[("sequential", BlockTraversal::Sequential), ("random", BlockTraversal::Random)];
 /// Default blocks: one access, and sizes that fit into the first and the third cache.
 const BLOCKS: &[u64] = &[8, 8 << 10, 8 << 20];
 const LEAST_BLOCKS: u64 = 4;
-/// Largest block that is a single access and has a latency per byte, in bytes.
-const SMALL: u64 = 8;
 
 /// Operation with its name, and block size in bytes.
 type BlockWork = (&'static str, BlockOp, u64);
@@ -91,7 +85,7 @@ impl Benchmark for Block {
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        let small = case.number("block").is_some_and(|block| block <= SMALL);
+        let small = BlockJob::of(case).is_ok_and(|job| job.is_small());
         Some(row).filter(|row| small || row.name != LATENCY_PER_BYTE)
     }
 
@@ -101,12 +95,12 @@ impl Benchmark for Block {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let threads = threads(machine, group)?;
-        let patterns = group.values("pattern", PATTERNS)?;
+        let patterns = group.values("pattern", BLOCK_ORDERS)?;
         let (pages, amounts) = (pages(machine, group)?, amounts(group)?);
         let affinities = affinity::affinities(machine, group)?;
         let mut candidates = Vec::new();
         for ((word, op, block), variant) in block_works(group)? {
-            for &(pattern, order) in &patterns {
+            for &(pattern, _) in &patterns {
                 for pages in &pages {
                     for threads in &threads {
                         let blocks = most_blocks(&amounts, op, block, *threads);
@@ -126,16 +120,14 @@ impl Benchmark for Block {
                             for affinity in &affinities {
                                 let case = case.clone().with_params_of(affinity);
                                 let case = case.with_count("threads", *threads);
-                                let site = MemorySite::of(&case);
-                                let feasible = runs_here(op, block, &variant)
-                                    .and_then(|()| are_here(machine, pages))
-                                    .and_then(|()| affinity::check_free_memory(&site, machine));
                                 for amount in &amounts {
                                     let case = case.clone().with_params_of(amount);
-                                    let fixed = fixed_blocks(&case, op, block)?;
-                                    let (variant, site) = (variant.clone(), site.clone());
-                                    let job = BlockJob { op, order, block, variant, fixed, site };
-                                    candidates.push(Candidate::new(case, feasible.clone()).parsed(&job));
+                                    let job = BlockJob::of(&case)?;
+                                    check_amount(&job)?;
+                                    let feasible = runs_here(op, block, &variant)
+                                        .and_then(|()| are_here(machine, pages))
+                                        .and_then(|()| affinity::check_free_memory(&job.site, machine));
+                                    candidates.push(Candidate::new(case, feasible).parsed(&job));
                                 }
                             }
                         }
@@ -152,7 +144,7 @@ impl Benchmark for Block {
 }
 
 fn details(measurement: &Measurement) -> Vec<String> {
-    let is_open = measurement.case.word("variant").is_none();
+    let is_open = BlockJob::of(&measurement.case).is_ok_and(|job| job.variant == BEST_VARIANT);
     let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
     let level = answered::answering_level(measurement).map(|level| format!("region: {level}"));
     let kernel = chosen.map(|kernel| format!("kernel {}", plimsoll_units::text::shown(kernel)));
@@ -190,10 +182,9 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
 /// Returns the most blocks of `block` bytes per thread in `amounts`; `None` if none is fixed.
 fn most_blocks(amounts: &[Case], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
     let each = |asked: &Case| {
-        let of_volume = asked.number("volume").map(|volume| volume / block.max(1) / op.regions() as u64);
-        let blocks = of_volume.or(asked.number("count"))?;
-        let divided = asked.word("scaling") == Some("strong");
-        Some(if divided { blocks.div_ceil(threads.max(1)) } else { blocks })
+        let job = BlockJob { op, block, ..BlockJob::of(asked).ok()? };
+        let blocks = job.fixed_blocks()?;
+        Some(if job.scaling == Scaling::Strong { blocks.div_ceil(threads.max(1)) } else { blocks })
     };
     amounts.iter().filter_map(each).max()
 }
@@ -240,27 +231,18 @@ fn amounts(group: &Group) -> Result<Vec<Case>, String> {
     }
 }
 
-/// Returns the fixed blocks per sample, `None` for a timed case; fails below a block per thread.
-fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<FixedBlocks>, String> {
-    let scaling = fixed::scaling(case)?;
-    let per_block = block.saturating_mul(op.regions() as u64).max(1);
-    let (key, blocks) = match (case.number("volume"), case.number("count")) {
-        (Some(volume), _) => ("volume", volume / per_block),
-        (None, Some(count)) => ("count", count),
-        (None, None) => return Ok(None),
-    };
-    let least = if scaling == Scaling::Strong { case.threads() as u64 } else { 1 };
-    if blocks >= least {
-        return Ok(Some(FixedBlocks { blocks, scaling }));
-    }
-    Err(format!(
-        "{key} must be at least {1}, a block for each thread: {0} is not",
-        case.get(key).map(ToString::to_string).unwrap_or_default(),
-        match key {
-            "volume" => format_size(per_block.saturating_mul(least)),
-            _ => least.to_string(),
+/// Fails if a fixed amount of `job` is less than a block for each thread.
+fn check_amount(job: &BlockJob) -> Result<(), String> {
+    let least = if job.scaling == Scaling::Strong { job.site.threads.count as u64 } else { 1 };
+    let is_less = job.fixed_blocks().is_some_and(|blocks| blocks < least);
+    let (key, given, least) = match job.amount.filter(|_| is_less) {
+        Some(TransferAmount::Bytes(bytes)) => {
+            ("volume", format_size(bytes), format_size(job.bytes_per_block().saturating_mul(least)))
         }
-    ))
+        Some(TransferAmount::Transfers(blocks)) => ("count", blocks.to_string(), least.to_string()),
+        None => return Ok(()),
+    };
+    Err(format!("{key} must be at least {least}, a block for each thread: {given} is not"))
 }
 
 #[cfg(test)]
@@ -269,20 +251,6 @@ mod tests {
     use super::*;
     use crate::fixture::{MIB, in_context, machine, parse_group, this_machine};
     use plimsoll_model::sample::{FailureCause, SampleAmount};
-
-    impl BlockJob {
-        pub(in super::super) fn of(case: &Case) -> Self {
-            fn meant<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> T {
-                let named = known.iter().find(|(name, _)| case.word(key) == Some(name));
-                named.unwrap_or(&known[0]).1
-            }
-            let (op, block) = (meant(case, "op", BLOCK_OPS), case.number("block").unwrap_or(SMALL));
-            let fixed = fixed_blocks(case, op, block).unwrap_or(None);
-            let variant = case.word("variant").unwrap_or(BEST_VARIANT).to_owned();
-            let (order, site) = (meant(case, "pattern", PATTERNS), MemorySite::of(case));
-            Self { op, order, block, variant, fixed, site }
-        }
-    }
 
     fn cases(lists: &str) -> Result<Vec<Candidate>, String> {
         Block.cases(&machine("firecracker-zen4"), &parse_group(lists))
@@ -293,7 +261,7 @@ mod tests {
     }
 
     fn prepared(case: &Case, machine: &Machine) -> PreparedCase {
-        let parsed = Candidate::new(case.clone(), Ok(())).parsed(&BlockJob::of(case)).parsed;
+        let parsed = Candidate::new(case.clone(), Ok(())).parsed(&BlockJob::of(case).unwrap()).parsed;
         in_context(machine, |cx| Block.prepare(case, &parsed, cx))
     }
 
@@ -392,7 +360,7 @@ mod tests {
     fn every_operation_and_order_is_measured_and_verified() {
         let machine = this_machine();
         for (op, _) in BLOCK_OPS {
-            for (pattern, _) in PATTERNS {
+            for (pattern, _) in BLOCK_ORDERS {
                 for (block, threads) in [(1_u64, 1_u64), (8, 2), (64, 1), (1 << 10, 2), (100 << 10, 3)] {
                     let case = format!("op={op}/pattern={pattern}/block={block}/size=1M/threads={threads}");
                     let case: Case = format!("memory.block/{case}").parse().unwrap();

@@ -2,8 +2,9 @@
 //! fixed table, each once for about 1.5 s. It pins nothing, so it is bound from outside.
 
 use crate::tools::prelude::*;
+use plimsoll_metal::block::{BlockOp, BlockTraversal};
 use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
+use plimsoll_model::job::{BlockJob, MemorySite, MemoryStream, PointerChase};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 const ANSWER: &str = "stats.txt";
@@ -45,19 +46,20 @@ fn walk(case: &Case) -> Option<PmbwWalk> {
     if let Some(chase) = PointerChase::of(case) {
         return (chase.chases == 1).then_some(RANDOM);
     }
-    match (case.benchmark(), case.word("op"), case.word("pattern")) {
-        ("memory.block", _, Some("random")) => Some(RANDOM),
-        ("memory.block", Some("write"), _) => Some(WRITE),
-        ("memory.block", ..) => Some(READ),
-        _ => None,
-    }
+    Some(match block_job(case).map(|job| (job.op, job.order))? {
+        (_, BlockTraversal::Random) => RANDOM,
+        (BlockOp::Write, _) => WRITE,
+        _ => READ,
+    })
+}
+
+fn block_job(case: &Case) -> Option<BlockJob> {
+    BlockJob::of(case).ok().filter(|_| case.benchmark() == "memory.block")
 }
 
 /// Returns whether the time of an access is compared; otherwise bytes/s are.
 fn is_time(case: &Case) -> bool {
-    // Larger blocks are no single access.
-    let small = case.number("block").is_some_and(|block| block <= 8);
-    case.benchmark() == "memory.latency" || case.benchmark() == "memory.block" && small
+    case.benchmark() == "memory.latency" || block_job(case).is_some_and(|job| job.is_small())
 }
 
 fn area(case: &Case) -> u64 {
@@ -114,15 +116,15 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
     let walk = walk(case)?;
     let area = Some(area(case)).filter(|bytes| *bytes > 0)?;
     let beyond = area > machine.cpu.last_level_bytes().unwrap_or(u64::MAX);
-    let (metric, definition, note) = match case.word("op") {
-        _ if case.benchmark() == "memory.block" => {
+    let (metric, definition, note) = match MemoryStream::of(case).map(|stream| stream.op) {
+        Ok(StreamOp::Read) => ("bandwidth", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
+        Ok(_) if beyond => ("bandwidth", Match::Related, "its stores do not go past the caches"),
+        Ok(_) => ("bandwidth", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
+        Err(_) if case.benchmark() == "memory.block" => {
             let metric = if is_time(case) { "latency" } else { "throughput" };
             (metric, Match::Related, walk.difference)
         }
-        Some("read") => ("bandwidth", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
-        Some(_) if beyond => ("bandwidth", Match::Related, "its stores do not go past the caches"),
-        Some(_) => ("bandwidth", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
-        None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
+        Err(_) => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
     };
     let seconds = if walk.lead == RANDOM.lead && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
     Some(Pairing::new(metric, definition, note, seconds))
