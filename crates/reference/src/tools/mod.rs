@@ -24,7 +24,9 @@ mod golden;
 
 pub(crate) use memory::{bw_mem, lat_mem_rd, mbw, pmbw, stream};
 
+use plimsoll_metal::buffer::Pages;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::memory::read_pages;
 use plimsoll_model::sample::Offer;
 use plimsoll_units::text::shown_within;
 
@@ -83,7 +85,7 @@ pub const REF_TOOLS: &[&RefTool] = &[
 /// Returns the environment variable for huge pages in malloc (glibc 2.35) if the case has them or
 /// is `disk.io`: without, likwid-bench read memory 20 to 50 % longer, fio lost a third of its rate.
 pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
-    let wanted = case.word("pages") == Some("thp") || case.benchmark() == "disk.io";
+    let wanted = read_pages(case) == Some(Pages::Thp) || case.benchmark() == "disk.io";
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
 }
 

@@ -44,7 +44,7 @@ impl XAxisParameter {
     fn total_size(&self, case: &Case) -> Option<String> {
         let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
         let counts = self.key.name == "threads" && each;
-        let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
+        let bytes = case.size().filter(|_| counts)?.checked_mul(case.threads() as u64)?;
         Some(format!("size {} in all", human(&Value::Size(bytes))))
     }
 
