@@ -6,6 +6,8 @@ use crate::fact::MESSAGE_COUNT;
 use crate::warning::NetworkWarning;
 use plimsoll_bench_api::fixed::{Scaling, scaling};
 use plimsoll_bench_api::prelude::*;
+use plimsoll_model::job::disk::TransferAmount;
+use plimsoll_model::job::network::NetworkStreams;
 use plimsoll_server::traffic::{MAX_FIXED_DURATION, nanos};
 use plimsoll_server::wire::{MAX_MESSAGES, OrderedAmount, Welcome};
 use plimsoll_units::quantity::format_size;
@@ -23,12 +25,12 @@ pub(super) fn check(group: &Group) -> Result<(), String> {
 /// Returns the messages per sample, of all streams, that `volume` or `count` fixes; else `None`.
 pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     let scaling = scaling(case)?;
-    let bytes = case.number("message").unwrap_or(1).max(1);
-    let streams = case.number("streams").unwrap_or(1).max(1);
-    let (key, asked, each) = match (case.number("volume"), case.number("count")) {
-        (Some(volume), _) => ("volume", volume / bytes, bytes),
-        (None, Some(count)) => ("count", count, 1),
-        (None, None) => return Ok(None),
+    let NetworkStreams { message, streams, amount, .. } = NetworkStreams::of(case);
+    let (bytes, streams) = (message.unwrap_or(1).max(1), streams.max(1));
+    let (key, asked, each) = match amount {
+        Some(TransferAmount::Bytes(volume)) => ("volume", volume / bytes, bytes),
+        Some(TransferAmount::Transfers(count)) => ("count", count, 1),
+        None => return Ok(None),
     };
     let (least, all) = match scaling {
         Scaling::Weak => (1, asked.checked_mul(streams)),

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::Tcp;
 use crate::condition::{END_CPU, END_FULLEST_CPU, PATH_LOOPBACK, TCP_BUFFER_LIMITED, TCP_RECEIVER_LIMITED};
 use plimsoll_bench_api::prelude::*;
+use plimsoll_model::job::network::{Flow, NetworkStreams};
 use plimsoll_units::quantity::percent;
 
 const BUSY_THREAD_SHARE: f64 = 0.95;
@@ -28,7 +29,7 @@ fn held_back(measurement: &Measurement) -> Option<PlainFinding> {
     let held = |row: &OwnCondition| reported(row).filter(|share| *share >= HELD);
     let what = if let Some(share) = near.into_iter().chain(far).reduce(f64::max) {
         let end = if near >= far { "near" } else { "far" };
-        let sends = (end == "near") != (measurement.case.word("direction") == Some("down"));
+        let sends = (end == "near") != (NetworkStreams::of(&measurement.case).direction == Flow::Down);
         let role = if sends { "sender" } else { "receiver" };
         let cpu = of(&END_FULLEST_CPU, end).map(|cpu| format!(" {cpu:.0}")).unwrap_or_default();
         format!("the {role}'s CPU{cpu}, {} busy", percent(share.min(1.0), 2))

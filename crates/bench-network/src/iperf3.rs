@@ -39,7 +39,7 @@ const HELLO_ANSWERS: [u32; 3] = [0x3938_3736, HELLO, 987_654_321];
 const MAX_JSON_BYTES: u32 = 256 << 10;
 
 pub(super) fn is_on_iperf3(case: &Case) -> bool {
-    case.word("server").is_some_and(|server| server.starts_with(SCHEME))
+    case.server().is_some_and(|server| server.starts_with(SCHEME))
 }
 
 /// States of a test, as each end sends them.

@@ -8,14 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::amount;
 use crate::server::{ServerAddress, source_address};
 use plimsoll_bench_api::prelude::*;
-use plimsoll_model::case::find_word;
+use plimsoll_model::job::network::{Flow, NetworkStreams, NetworkTrips, TripProtocol};
 use plimsoll_model::place::ThreadOrder;
 use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets, Trip, WaitMode};
-
-const TIMEOUT: Duration = Duration::from_secs(1);
-const PROTOCOLS: [(&str, Option<Trip>); 4] =
-    [("tcp", Some(Trip::Tcp)), ("udp", Some(Trip::Udp)), ("icmp", None), ("connect", Some(Trip::Connect))];
-const MODES: [(&str, WaitMode); 2] = [("block", WaitMode::Block), ("poll", WaitMode::Poll)];
 
 /// A parsed case. Parameters that a benchmark does not have keep their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,52 +39,53 @@ pub struct NetworkJob {
     pub(super) place: Option<ThreadOrder>,
 }
 
-/// Returns the time at the start of each transfer that is left out (`--omit`); 0 without it.
-pub(super) fn omitted(case: &Case) -> Duration {
-    case.time("omit").unwrap_or_default()
-}
-
 impl NetworkJob {
     /// Reads the parameters of a case; `usual` is the default message size in bytes. Fails for an
     /// invalid server, amount, protocol, mode or affinity.
     pub fn of(machine: &Machine, case: &Case, usual: u32) -> Result<Self, String> {
-        let number = |key| case.number(key);
-        let is = |key, word| case.word(key) == Some(word);
-        let message = number("message").map_or(usual, |bytes| u32::try_from(bytes).unwrap_or(MAX_MESSAGE));
+        let server = case.server().map(named).transpose()?;
+        let messages = amount::messages(case)?;
+        let (own, trips) = (NetworkStreams::of(case), NetworkTrips::of(case)?);
+        let message = own.message.map_or(usual, |bytes| u32::try_from(bytes).unwrap_or(MAX_MESSAGE));
         Ok(Self {
-            server: case.word("server").map(named).transpose()?,
-            from: case.word("bind").and_then(source_address),
+            server,
+            from: own.bind.and_then(source_address),
             message: message.clamp(1, MAX_MESSAGE),
-            streams: number("streams").and_then(|n| u16::try_from(n).ok()).unwrap_or(1).max(1),
-            direction: case.word("direction").map_or(Direction::Up, direction),
-            rate: case.rate("rate"),
-            messages: amount::messages(case)?,
+            streams: u16::try_from(own.streams).unwrap_or(1).max(1),
+            direction: direction(own.direction),
+            rate: own.rate,
+            messages,
             sockets: Sockets {
-                nodelay: is("nodelay", "on"),
-                window: number("window").and_then(|n| u32::try_from(n).ok()),
-                congestion: case.word("congestion").map(str::to_owned),
-                mss: number("mss").and_then(|n| u16::try_from(n).ok()),
-                dscp: number("dscp").and_then(|n| u8::try_from(n).ok()),
+                nodelay: own.nodelay,
+                window: own.window.and_then(|n| u32::try_from(n).ok()),
+                congestion: own.congestion.map(str::to_owned),
+                mss: own.mss.and_then(|n| u16::try_from(n).ok()),
+                dscp: own.dscp.and_then(|n| u8::try_from(n).ok()),
             },
-            omit: omitted(case),
-            sending: if is("zerocopy", "on") { Sending::ZeroCopy } else { Sending::Copy },
-            receiving: if is("discard", "on") { Receiving::Discard } else { Receiving::Copy },
-            searches: case.get("search").is_some(),
-            trip: find_word("protocol", case.word("protocol").unwrap_or("tcp"), &PROTOCOLS)?.1,
-            wait: find_word("mode", case.word("mode").unwrap_or("block"), &MODES)?.1,
-            timeout: case.time("timeout").unwrap_or(TIMEOUT),
-            interval: case.time("interval").unwrap_or_default(),
-            load: case.word("load").map(direction),
-            place: case.word("affinity").map(|word| ThreadOrder::read(word, machine)).transpose()?,
+            omit: own.omit,
+            sending: if own.zerocopy { Sending::ZeroCopy } else { Sending::Copy },
+            receiving: if own.discard { Receiving::Discard } else { Receiving::Copy },
+            searches: own.searches,
+            trip: match trips.protocol {
+                None | Some(TripProtocol::Tcp) => Some(Trip::Tcp),
+                Some(TripProtocol::Udp) => Some(Trip::Udp),
+                Some(TripProtocol::Connect) => Some(Trip::Connect),
+                Some(TripProtocol::Icmp) => None,
+            },
+            wait: if trips.polls { WaitMode::Poll } else { WaitMode::Block },
+            timeout: trips.timeout,
+            interval: trips.interval.unwrap_or_default(),
+            load: trips.load.map(direction),
+            place: trips.affinity.map(|word| ThreadOrder::read(word, machine)).transpose()?,
         })
     }
 }
 
-fn direction(word: &str) -> Direction {
-    match word {
-        "down" => Direction::Down,
-        "both" => Direction::Both,
-        _ => Direction::Up,
+const fn direction(flow: Flow) -> Direction {
+    match flow {
+        Flow::Up => Direction::Up,
+        Flow::Down => Direction::Down,
+        Flow::Both => Direction::Both,
     }
 }
 

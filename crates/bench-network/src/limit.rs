@@ -8,6 +8,7 @@ mod held;
 use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
 use crate::{GOODPUT, MESSAGES_METRIC};
 use plimsoll_bench_api::prelude::*;
+use plimsoll_model::job::network::{Flow, NetworkStreams};
 use plimsoll_model::limit::LimitScope;
 use plimsoll_model::limit::device::{Burstable, NetworkPromise};
 use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
@@ -29,7 +30,7 @@ pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> 
         }
     };
     let goodput = || goodput().into_iter().map(|limit| limit.passed_by(PASSED_BY));
-    let bits = question.case.number("message").map(|bytes| bytes as f64 * 8.0);
+    let bits = NetworkStreams::of(question.case).message.map(|bytes| bytes as f64 * 8.0);
     match (question.metric, bits) {
         (GOODPUT, _) => goodput().collect(),
         (MESSAGES_METRIC, Some(bits)) => goodput().map(|limit| per_message(limit, bits)).collect(),
@@ -38,7 +39,7 @@ pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> 
 }
 
 fn directions(question: &Question<'_>) -> f64 {
-    if question.case.word("direction") == Some("both") { 2.0 } else { 1.0 }
+    if NetworkStreams::of(question.case).direction == Flow::Both { 2.0 } else { 1.0 }
 }
 
 fn per_message(mut limit: Limit, bits: f64) -> Limit {
@@ -126,8 +127,8 @@ fn promised_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
 
 /// Returns the limit over loopback: the copy rate of a CPU times the number of sending CPUs.
 fn loopback_limit(question: &Question<'_>) -> Limit {
-    let on = |key| question.case.word(key) == Some("on");
-    if on("zerocopy") && on("discard") {
+    let NetworkStreams { streams, zerocopy, discard, .. } = NetworkStreams::of(question.case);
+    if zerocopy && discard {
         let why = "no physical link, and neither end copies: nothing bounds it";
         return Limit::unknown(LimitKind::Ceiling, why);
     }
@@ -135,7 +136,7 @@ fn loopback_limit(question: &Question<'_>) -> Limit {
         let why = "no physical link; and how fast a CPU copies was not measured";
         return Limit::unknown(LimitKind::Ceiling, why);
     };
-    let streams = question.case.number("streams").unwrap_or(1) as f64 * directions(question);
+    let streams = streams as f64 * directions(question);
     let cpus = question.machine.cpu.allowed.len().max(1) as f64;
     let senders = streams.min(cpus);
     let from = "bytes read and written by a CPU that copies in its caches, in this run";

@@ -5,6 +5,7 @@ use crate::fact::LINK;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::setting::{Setting, SettingKind};
 use plimsoll_bench_api::{Subsystem, spread_cpus};
+use plimsoll_model::job::network::{Flow, NetworkStreams};
 
 /// The network benchmarks.
 pub static SUBSYSTEM: Subsystem = Subsystem {
@@ -62,10 +63,10 @@ fn context(first: &Measurement) -> Vec<String> {
 /// Returns the kernel's rate limit in the case's direction; `None` for none or both directions.
 fn setting(measurement: &Measurement) -> Option<Setting> {
     let unit = measurement.headline()?.unit;
-    let (kind, condition) = match measurement.case.word("direction") {
-        Some("up") | None => (SettingKind::Shaper, SHAPED),
-        Some("down") => (SettingKind::Policer, POLICED),
-        Some(_) => return None,
+    let (kind, condition) = match NetworkStreams::of(&measurement.case).direction {
+        Flow::Up => (SettingKind::Shaper, SHAPED),
+        Flow::Down => (SettingKind::Policer, POLICED),
+        Flow::Both => return None,
     };
     let rate = measurement.conditions.more.get(&condition).filter(|_| unit == Unit::BitPerSecond)?;
     Some(Setting::of_rate(kind, Quantity { value: rate, unit }))

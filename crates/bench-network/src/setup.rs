@@ -11,6 +11,7 @@ use crate::session::ServerLocation;
 use crate::{EndPlacement, NetworkLatency, amount};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{check_range, counts_in_range};
+use plimsoll_model::job::network::{Flow, NetworkStreams};
 use plimsoll_server::wire::{SharedKey, is_congestion_control};
 
 /// Location and affinity of both ends of a case.
@@ -72,14 +73,15 @@ const MIN_IPERF3_DATAGRAM_BYTES: u64 = 16;
 const IPERF3_OPTIONS: &[&str] = &["server", "message", "streams", "direction", "rate", "bind"];
 
 fn check_iperf3(case: &Case) -> Result<(), String> {
+    let NetworkStreams { message, direction, .. } = NetworkStreams::of(case);
     match case.params().iter().find(|(name, _)| !IPERF3_OPTIONS.contains(name)) {
         Some((name, _)) => {
             Err(format!("--{name} is not supported on an iperf3 server: leave it out, or use plimsoll serve"))
         }
-        None if case.word("direction") == Some("both") => {
+        None if direction == Flow::Both => {
             Err("--direction both is not supported on an iperf3 server: use up or down".to_owned())
         }
-        None => match case.number("message") {
+        None => match message {
             Some(bytes) if case.benchmark() == "network.udp" && bytes < MIN_IPERF3_DATAGRAM_BYTES => {
                 Err(format!(
                     "message must be at least {MIN_IPERF3_DATAGRAM_BYTES} with an iperf3 server (its header): {bytes} is not"

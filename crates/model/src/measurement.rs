@@ -3,9 +3,10 @@
 mod matrix;
 mod tool_results;
 
-pub use matrix::{Flow, LabelMedian, Matrix};
+pub use matrix::{LabelMedian, Matrix};
 pub use tool_results::{Availability, ToolResult};
 
+pub use crate::job::network::Flow;
 pub use crate::warning::Note;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,13 +5,15 @@ use super::NetworkLatency;
 use crate::condition::PATH_SPEED;
 use crate::{GOODPUT, RATE_METRIC, RTT};
 use plimsoll_bench_api::prelude::*;
+use plimsoll_model::job::network::{NetworkStreams, NetworkTrips, TripProtocol};
 use plimsoll_model::limit::frame::PASSED_BY;
 use plimsoll_model::sample::Outcome;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let Ok(own) = NetworkTrips::of(question.case) else { return Vec::new() };
     match question.metric {
-        RTT => vec![floor(question)],
-        RATE_METRIC | GOODPUT => vec![ceiling(question)],
+        RTT => vec![floor(question, &own)],
+        RATE_METRIC | GOODPUT => vec![ceiling(question, &own)],
         _ => Vec::new(),
     }
 }
@@ -20,34 +22,34 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 fn fastest_echo(outcome: &Outcome) -> Option<(f64, f64)> {
     let histograms = outcome.samples.iter().flat_map(|sample| &sample.histograms);
     let quickest = histograms.filter_map(|h| h.buckets.first()).map(|(edge, _)| *edge).min()?;
-    Some((quickest as f64 * 1e-9, outcome.case.number("message")? as f64))
+    Some((quickest as f64 * 1e-9, NetworkStreams::of(&outcome.case).message? as f64))
 }
 
-fn floor(question: &Question<'_>) -> Limit {
+fn floor(question: &Question<'_>, own: &NetworkTrips<'_>) -> Limit {
     let unknown = |why: &str| Limit::unknown(LimitKind::Floor, why);
-    if question.case.word("protocol") == Some("icmp") {
+    if own.protocol == Some(TripProtocol::Icmp) {
         return unknown("an ICMP echo is itself the floor that other round trips are held against");
     }
     // Only echoes with the same settings are compared: polling, or a shorter sleep, is faster.
-    let alike = |case: &Case| {
-        ["server", "mode", "interval"].iter().all(|key| case.get(key) == question.case.get(key))
+    let alike = |echo: NetworkTrips<'_>| {
+        echo.protocol == Some(TripProtocol::Icmp) && (echo.polls, echo.interval) == (own.polls, own.interval)
     };
     let echoes = question.evidence.iter().filter(|o| {
         o.ended.is_none()
             && o.case.benchmark() == NetworkLatency.name()
-            && o.case.word("protocol") == Some("icmp")
-            && alike(&o.case)
+            && o.case.server() == question.case.server()
+            && NetworkTrips::of(&o.case).is_ok_and(alike)
     });
     let fastest = echoes.filter_map(fastest_echo).min_by(|a, b| a.0.total_cmp(&b.0));
     let Some((echo_seconds, echo_bytes)) = fastest else {
         return unknown(&format!(
             "the ICMP echo time, which is the limit, was not measured: run plimsoll network --protocol {},icmp (with the same --server, --mode and --interval, if any)",
-            question.case.word("protocol").unwrap_or("tcp")
+            own.protocol.unwrap_or(TripProtocol::Tcp).word()
         ));
     };
-    let bytes = question.case.number("message").unwrap_or(1) as f64;
+    let bytes = NetworkStreams::of(question.case).message.unwrap_or(1) as f64;
     // A new connection takes one round trip before that of the message.
-    let trips = if question.case.word("protocol") == Some("connect") { 2.0 } else { 1.0 };
+    let trips = if own.protocol == Some(TripProtocol::Connect) { 2.0 } else { 1.0 };
     let speed = question.condition(&PATH_SPEED);
     let mut inputs =
         vec![Input::new("echo", echo_seconds, "s", "the quickest ICMP echo of this run to the same server")];
@@ -62,25 +64,24 @@ fn floor(question: &Question<'_>) -> Limit {
         inputs.push(Input::new("speed", speed, "bit/s", from));
     }
     // A polling server is awake, but the kernel that answers echoes may have to be woken.
-    let source =
-        if question.case.word("mode") == Some("poll") { LimitSource::Inferred } else { LimitSource::Derived };
+    let source = if own.polls { LimitSource::Inferred } else { LimitSource::Derived };
     Limit::fixed(LimitKind::Floor, source, value, &formula, inputs)
 }
 
 /// Returns the limit of round trips per second, or of their goodput, from the floor of the latency:
 /// one trip at a time on each stream.
-fn ceiling(question: &Question<'_>) -> Limit {
-    let floor = floor(question);
+fn ceiling(question: &Question<'_>, own: &NetworkTrips<'_>) -> Limit {
+    let floor = floor(question, own);
     let Some(seconds) = floor.value else {
         return Limit { kind: LimitKind::Ceiling, ..floor };
     };
-    let streams = question.case.number("streams").unwrap_or(1) as f64;
-    let bits = question.case.number("message").unwrap_or(1) as f64 * 8.0;
+    let NetworkStreams { streams, message, .. } = NetworkStreams::of(question.case);
+    let bits = message.unwrap_or(1) as f64 * 8.0;
     let (each, formula) = match question.metric {
         GOODPUT => (2.0 * bits, "2 × message × streams"),
         _ => (1.0, "streams"),
     };
-    let value = each * streams / seconds;
+    let value = each * streams as f64 / seconds;
     let formula = format!("{formula} ÷ ({})", floor.formula);
     Limit { kind: LimitKind::Ceiling, value: Some(value), formula, ..floor }.passed_by(PASSED_BY)
 }

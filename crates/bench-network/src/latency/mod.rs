@@ -15,6 +15,7 @@ use crate::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram,
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{OfTransfers, check_affinities};
+use plimsoll_model::job::network::{NetworkStreams, NetworkTrips};
 
 const DEFAULT_MESSAGE_BYTES: u32 = 1;
 
@@ -72,8 +73,9 @@ impl Benchmark for NetworkLatency {
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        let (loaded, has_interval) = (case.get("load").is_some(), case.get("interval").is_some());
-        let streams = case.number("streams").unwrap_or(1) as f64;
+        let given = |trips: NetworkTrips<'_>| (trips.load.is_some(), trips.interval.is_some());
+        let (loaded, has_interval) = NetworkTrips::of(case).map_or((false, false), given);
+        let streams = NetworkStreams::of(case).streams as f64;
         match row.name {
             LOAD if !loaded => None,
             // With pauses between messages, the rate does not follow from the time.
@@ -87,6 +89,7 @@ impl Benchmark for NetworkLatency {
         let sizes = message_sizes(group, DEFAULT_MESSAGE_BYTES)?;
         check_affinities(machine, group)?;
         let protocols = group.words("protocol", &["tcp"]);
+        let has_icmp = protocols.iter().any(|protocol| protocol == "icmp");
         for protocol in &protocols {
             match protocol.as_str() {
                 "udp" => fit_a_datagram(&sizes, "UDP")?,
@@ -101,12 +104,12 @@ impl Benchmark for NetworkLatency {
         let modes = group.words("mode", &["block"]);
         let cases = Case::with_each(cases, "mode", modes.into_iter().map(Value::Word));
         let cases = with_options(cases, group, self.keys())?;
-        if cases.iter().any(|c| c.word("protocol") == Some("icmp") && c.get("load").is_some()) {
+        if has_icmp && group.asked("load") {
             return Err(
                 "--load is not supported with --protocol icmp: no plimsoll server takes part".to_owned()
             );
         }
-        if cases.iter().any(|c| c.get("count").is_some() && c.get("load").is_some()) {
+        if group.asked("count") && group.asked("load") {
             return Err("--load and --count are mutually exclusive: use --sample-time".to_owned());
         }
         candidates(machine, cases, DEFAULT_MESSAGE_BYTES)

@@ -4,6 +4,7 @@ use super::{Framed, directions};
 use crate::GOODPUT;
 use crate::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use plimsoll_bench_api::prelude::*;
+use plimsoll_model::job::network::{Flow, NetworkStreams};
 use plimsoll_model::limit::frame::ETHERNET_HEADER;
 use plimsoll_model::limit::median;
 
@@ -27,10 +28,10 @@ pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
 
 /// Returns `up`, `down` or their sum, by the direction of the case; `None` if that is unknown.
 fn rate_in_direction(question: &Question<'_>, up: &OwnCondition, down: &OwnCondition) -> Option<f64> {
-    match question.case.word("direction") {
-        Some("down") => question.condition(down),
-        Some("both") => Some(question.condition(up)? + question.condition(down)?),
-        _ => question.condition(up),
+    match NetworkStreams::of(question.case).direction {
+        Flow::Up => question.condition(up),
+        Flow::Down => question.condition(down),
+        Flow::Both => Some(question.condition(up)? + question.condition(down)?),
     }
 }
 

@@ -4,7 +4,7 @@ mod limit;
 
 use std::time::{Duration, Instant};
 
-use crate::job::{NetworkJob, omitted};
+use crate::job::NetworkJob;
 use crate::server::ServerAddress;
 use crate::setup::{NetworkSetup, candidates, streaming, with_options};
 use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
@@ -13,6 +13,7 @@ use crate::{STREAM, amount, end_conditions, new_sample};
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
+use plimsoll_model::job::network::NetworkStreams;
 use plimsoll_server::traffic::tcp::TcpOutcome;
 use plimsoll_server::traffic::{Fnv, nanos};
 use plimsoll_server::wire::{self, ReceivingReport, SendingReport};
@@ -77,7 +78,7 @@ impl Benchmark for Tcp {
     }
 
     fn omitted_seconds(&self, case: &Case) -> f64 {
-        omitted(case).as_secs_f64()
+        NetworkStreams::of(case).omit.as_secs_f64()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -3,6 +3,7 @@
 use crate::condition::PATH_MTU;
 use crate::limit::{Framed, headers, ip_header, throughput};
 use plimsoll_bench_api::prelude::*;
+use plimsoll_model::job::network::NetworkStreams;
 use plimsoll_model::limit::frame::{ETHERNET, ETHERNET_HEADER, IPV4_HEADER, MIN_FRAME_BYTES, UDP_HEADER};
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
@@ -11,7 +12,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 
 fn datagrams(question: &Question<'_>) -> Framed {
     let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
-    let (Some(mtu), Some(bytes)) = (question.condition(&PATH_MTU), question.case.number("message")) else {
+    let message = NetworkStreams::of(question.case).message;
+    let (Some(mtu), Some(bytes)) = (question.condition(&PATH_MTU), message) else {
         let share = Err("the largest packet of the interface (MTU) is unknown");
         return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
     };

@@ -25,6 +25,7 @@ use crate::{EndPlacement, JITTER, STREAM, amount, fit_a_datagram, new_sample};
 use plimsoll_bench_api::Curve;
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
+use plimsoll_model::job::network::NetworkStreams;
 use plimsoll_model::sample::Numbers;
 use plimsoll_server::traffic::probe::path::UdpPath;
 use plimsoll_server::traffic::probe::payload::Payload;
@@ -98,7 +99,7 @@ impl Benchmark for Udp {
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
         // Smaller datagrams have no room for a timestamp.
-        let timed = case.number("message").is_none_or(|bytes| bytes >= 16);
+        let timed = NetworkStreams::of(case).message.is_none_or(|bytes| bytes >= 16);
         Some(row).filter(|row| timed || row.name != JITTER)
     }
 

@@ -2,7 +2,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::Case;
 use crate::limit::median;
 use crate::sample::{Cell, Sample};
 
@@ -83,38 +82,6 @@ pub struct LabelMedian {
     pub pairs: usize,
     /// Median of their values.
     pub median: f64,
-}
-
-/// Direction of transfers between machines: rows are clients, columns servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// The client sends.
-    Up,
-    /// The server sends.
-    Down,
-    /// Both send.
-    Both,
-}
-
-impl Flow {
-    /// Returns the case's `direction`; without it, up for a rate (`is_rate`), else both.
-    pub fn of(case: &Case, is_rate: bool) -> Self {
-        match case.word("direction") {
-            Some("down") => Self::Down,
-            Some("up") => Self::Up,
-            None if is_rate => Self::Up,
-            _ => Self::Both,
-        }
-    }
-
-    /// Returns the meaning of rows and columns, such as `row sends to column`.
-    pub const fn orientation(self) -> &'static str {
-        match self {
-            Self::Up => "row sends to column",
-            Self::Down => "row receives from column",
-            Self::Both => "row is the client, column the server",
-        }
-    }
 }
 
 fn count_pairs(cells: impl Iterator<Item = Cell>) -> usize {

@@ -14,6 +14,7 @@ use plimsoll_cluster::between::{
 };
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::{Case, CaseId};
+use plimsoll_model::job::network::NetworkStreams;
 use plimsoll_model::limit::{LimitEvidence, SUMMED_PAIRS, median};
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_model::plan::Sampling;
@@ -51,7 +52,7 @@ const MAX_PAIRS_NAMED: usize = 8;
 pub(in crate::app) fn cases(prepared: &PreparedRun) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
-        let open = case.server().is_none() && case.get("bind").is_none();
+        let open = case.server().is_none() && NetworkStreams::of(case).bind.is_none();
         takes_server(case) && open && planned.candidate.feasible.is_ok()
     };
     let short = |planned: &Planned| {
