@@ -3,25 +3,18 @@
 mod stated;
 
 use crate::tools::prelude::*;
+use plimsoll_model::job::network::{Flow, NetworkStreams};
 use stated::{IperfRow, read, recognises, starts};
 
-#[derive(Clone, Copy, PartialEq)]
-enum IperfTest {
-    Up,
-    Down,
-    Datagrams,
-}
-
-fn test(case: &Case) -> Option<IperfTest> {
-    has_only_parameters(case, "message streams direction rate server").then_some(())?;
-    match (case.benchmark(), case.word("direction")) {
-        ("network.tcp", None | Some("up")) => Some(IperfTest::Up),
-        ("network.tcp", Some("down")) => Some(IperfTest::Down),
-        ("network.udp", None | Some("up")) if case.number("streams").unwrap_or(1) == 1 => {
-            case.rate("rate").map(|_| IperfTest::Datagrams)
-        }
-        _ => None,
-    }
+/// Returns the streams of a case that it can measure, with a rate for datagrams alone.
+fn streams(case: &Case) -> Option<NetworkStreams<'_>> {
+    let own = NetworkStreams::of(case);
+    let is_known = match case.benchmark() {
+        "network.tcp" => own.direction != Flow::Both && own.rate.is_none(),
+        "network.udp" => own.direction == Flow::Up && own.streams == 1 && own.rate.is_some(),
+        _ => false,
+    };
+    (is_known && has_only_parameters(case, "message streams direction rate server")).then_some(own)
 }
 
 pub(super) const IPERF: RefTool = RefTool {
@@ -45,42 +38,39 @@ pub(super) const IPERF: RefTool = RefTool {
 };
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
-    let (definition, note) = match test(case)? {
-        IperfTest::Up => (Match::Related, "as sent: what is on its way at the end counts"),
-        IperfTest::Down => (Match::Exact, "bits per second as received, the same message size and streams"),
-        IperfTest::Datagrams => {
+    let own = streams(case)?;
+    let (definition, note) = match own.direction {
+        _ if own.rate.is_some() => {
             (Match::Exact, "bits per second as its server received them, at the same rate")
         }
+        Flow::Up => (Match::Related, "as sent: what is on its way at the end counts"),
+        _ => (Match::Exact, "bits per second as received, the same message size and streams"),
     };
     Some(Pairing::new("goodput", definition, note, 1.5))
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
-    let test = test(&ask.case).ok_or("it has no such test")?;
-    let message = ask.case.number("message").ok_or("the case has no message size")?.to_string();
-    let streams = ask.case.number("streams").unwrap_or(1).to_string();
+    let own = streams(&ask.case).ok_or("it has no such test")?;
+    let message = own.message.ok_or("the case has no message size")?.to_string();
     let (port, time) = (ask.port.to_string(), ask.seconds.to_string());
     let mut arguments = words(&["-c", &ask.host, "-p", &port, "-t", &time, "-l", &message]);
-    arguments.extend(words(&["-P", &streams, "-f", "b"]));
+    arguments.extend(words(&["-P", &own.streams.to_string(), "-f", "b"]));
     let mut served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
-    match test {
-        IperfTest::Up => {}
-        IperfTest::Down => arguments.push("-R".to_owned()),
-        IperfTest::Datagrams => {
-            let rate = ask.case.rate("rate").ok_or("the case has no rate")?;
-            arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
-            served.push("-u".to_owned());
-        }
+    if own.direction == Flow::Down {
+        arguments.push("-R".to_owned());
     }
-    Ok(client_and_server(ask, [("iperf", arguments), ("iperf", served)], test == IperfTest::Datagrams))
+    if let Some(rate) = own.rate {
+        arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
+        served.push("-u".to_owned());
+    }
+    Ok(client_and_server(ask, [("iperf", arguments), ("iperf", served)], own.rate.is_some()))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    let test = test(case).ok_or("it has no such test")?;
-    let streams = case.number("streams").unwrap_or(1);
+    let NetworkStreams { streams, rate, .. } = streams(case).ok_or("it has no such test")?;
     // The sender's own figure comes before this line.
     let part = match text.split_once("Server Report:") {
-        _ if test != IperfTest::Datagrams => text,
+        _ if rate.is_none() => text,
         found => found.ok_or("its output has no 'Server Report:'")?.1,
     };
     let rows = whole_lines(part).filter_map(IperfRow::of);

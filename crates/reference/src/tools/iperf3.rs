@@ -3,6 +3,7 @@
 mod stated;
 
 use crate::tools::prelude::*;
+use plimsoll_model::job::network::{Flow, NetworkStreams};
 use stated::{IntervalSum, StatedReport};
 
 const TCP: &str = "message streams direction server omit zerocopy nodelay congestion window mss";
@@ -42,11 +43,12 @@ fn declines(case: &Case) -> Option<&'static str> {
 }
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let message = NetworkStreams::of(case).message;
     let note = match case.benchmark() {
         "network.tcp" if has_only_parameters(case, TCP) => {
             "bits per second as received, the same message size and streams"
         }
-        "network.udp" if has_only_parameters(case, UDP) && case.number("message")? >= MIN_DATAGRAM_BYTES => {
+        "network.udp" if has_only_parameters(case, UDP) && message? >= MIN_DATAGRAM_BYTES => {
             "bits per second as received, the same datagrams at the same rate"
         }
         _ => return None,
@@ -57,18 +59,18 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let port = ask.port.to_string();
-    let message = ask.case.number("message").ok_or("the case has no message size")?;
-    let streams = ask.case.number("streams").unwrap_or(1);
+    let NetworkStreams { message, streams, direction, rate, .. } = NetworkStreams::of(&ask.case);
+    let message = message.ok_or("the case has no message size")?;
     let mut arguments = words(&["-c", &ask.host, "-p", &port, "-J", "-t", &whole_seconds(ask)]);
     arguments.extend(words(&["-l", &message.to_string(), "-P", &streams.to_string()]));
-    match ask.case.word("direction") {
-        Some("down") => arguments.push("-R".to_owned()),
-        Some("both") => arguments.push("--bidir".to_owned()),
-        _ => {}
+    match direction {
+        Flow::Up => {}
+        Flow::Down => arguments.push("-R".to_owned()),
+        Flow::Both => arguments.push("--bidir".to_owned()),
     }
     if ask.case.benchmark() == "network.udp" {
         // The case's rate is for all streams, iperf3's for each stream.
-        let rate = ask.case.rate("rate").map_or(0.0, |rate| rate / streams as f64);
+        let rate = rate.map_or(0.0, |rate| rate / streams as f64);
         arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
     }
     arguments.extend(options(&ask.case));
@@ -85,8 +87,8 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let figures = |sum: IntervalSum| Some([sum.bits_per_second?, sum.bytes?, sum.seconds?]);
     let there = report.end.sum_received.and_then(figures).ok_or("its JSON has no end.sum_received")?;
     let back = report.end.sum_received_bidir_reverse.and_then(figures);
-    let back = match case.word("direction") {
-        Some("both") => back.ok_or("its JSON has no end.sum_received_bidir_reverse")?,
+    let back = match NetworkStreams::of(case).direction {
+        Flow::Both => back.ok_or("its JSON has no end.sum_received_bidir_reverse")?,
         _ => [0.0; 3],
     };
     let account = Account::of((there[1] + back[1]) * 8.0, Seconds::of(there[2].max(back[2])));
@@ -104,7 +106,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
 
 /// Returns the warm-up in whole seconds for iperf3's `-O`; 0 without a warm-up.
 fn warm_up_seconds(case: &Case) -> f64 {
-    case.time("omit").unwrap_or_default().as_secs_f64().ceil()
+    NetworkStreams::of(case).omit.as_secs_f64().ceil()
 }
 
 fn options(case: &Case) -> Vec<String> {
@@ -112,12 +114,13 @@ fn options(case: &Case) -> Vec<String> {
     if warm_up_seconds(case) > 0.0 {
         all.extend(words(&["-O", &warm_up_seconds(case).to_string()]));
     }
-    for (key, option) in [("zerocopy", "-Z"), ("nodelay", "-N")] {
-        all.extend((case.word(key) == Some("on")).then(|| option.to_owned()));
+    let own = NetworkStreams::of(case);
+    for (is_on, option) in [(own.zerocopy, "-Z"), (own.nodelay, "-N")] {
+        all.extend(is_on.then(|| option.to_owned()));
     }
-    all.extend(case.word("congestion").into_iter().flat_map(|name| words(&["-C", name])));
-    for (key, option) in [("window", "-w"), ("mss", "-M")] {
-        all.extend(case.number(key).into_iter().flat_map(|n| words(&[option, &n.to_string()])));
+    all.extend(own.congestion.into_iter().flat_map(|name| words(&["-C", name])));
+    for (bytes, option) in [(own.window, "-w"), (own.mss, "-M")] {
+        all.extend(bytes.into_iter().flat_map(|n| words(&[option, &n.to_string()])));
     }
     all
 }

@@ -3,6 +3,7 @@
 
 use crate::tools::prelude::*;
 use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
+use plimsoll_model::job::network::{Flow, NetworkStreams};
 
 const SOURCE: (&str, &str) = ("Loops.java", include_str!("java/Loops.java"));
 const MAX_BLOCK_BYTES: u64 = 16 << 20;
@@ -82,15 +83,15 @@ fn asked(case: &Case) -> Option<JavaArguments> {
         }
         "network.tcp" => {
             has_only_parameters(case, "message streams direction").then_some(())?;
-            case.word("direction").is_none_or(|direction| direction == "up").then_some(())?;
-            let message = case.number("message").filter(|message| (1..=MAX_BLOCK_BYTES).contains(message))?;
+            let NetworkStreams { message, streams, direction, .. } = NetworkStreams::of(case);
+            (direction == Flow::Up).then_some(())?;
+            let message = message.filter(|message| (1..=MAX_BLOCK_BYTES).contains(message))?;
             let other = (!COMMON_MESSAGE_BYTES.contains(&message)).then_some(message);
             let loops: Vec<String> =
                 COMMON_MESSAGE_BYTES.iter().copied().chain(other).map(|m| m.to_string()).collect();
-            let threads = case.number("streams").unwrap_or(1);
-            let words = split(format!("tcp loops={} threads={threads}", loops.join(",")));
+            let words = split(format!("tcp loops={} threads={streams}", loops.join(",")));
             let of_case = message.to_string();
-            Some(JavaArguments { words, of_case, metric: "goodput", threads, file: None })
+            Some(JavaArguments { words, of_case, metric: "goodput", threads: streams, file: None })
         }
         _ => None,
     }

@@ -2,7 +2,9 @@
 
 mod stated;
 
+use super::sockperf;
 use crate::tools::prelude::*;
+use plimsoll_model::job::network::{Flow, NetworkStreams, TripProtocol};
 use stated::{read, recognises, starts};
 
 const STREAM_KEYS: &str = "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,\
@@ -13,18 +15,18 @@ const ROUND_TRIP_KEYS: &str = "RT_LATENCY,MEAN_LATENCY,P50_LATENCY,P99_LATENCY,R
 /// Returns netperf's test for `case`, and the output keys of result, bytes and message size.
 fn test(case: &Case) -> Option<[&'static str; 4]> {
     has_only_parameters(case, "message streams direction protocol mode server affinity").then_some(())?;
-    (case.number("streams").unwrap_or(1) == 1).then_some(())?;
-    let blocking = case.word("mode").is_none_or(|mode| mode == "block");
-    match (case.benchmark(), case.word("direction"), case.word("protocol")) {
-        ("network.tcp", None | Some("up"), _) => {
+    let NetworkStreams { streams, direction, .. } = NetworkStreams::of(case);
+    (streams == 1).then_some(())?;
+    match (case.benchmark(), direction) {
+        ("network.tcp", Flow::Up) => {
             Some(["TCP_STREAM", "REMOTE_RECV_THROUGHPUT", "REMOTE_BYTES_RECVD", "LOCAL_SEND_SIZE"])
         }
         // The server sends.
-        ("network.tcp", Some("down"), _) => {
+        ("network.tcp", Flow::Down) => {
             Some(["TCP_MAERTS", "LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD", "REMOTE_SEND_SIZE"])
         }
-        ("network.latency", _, Some(protocol @ ("tcp" | "udp"))) if blocking => {
-            let name = if protocol == "tcp" { "TCP_RR" } else { "UDP_RR" };
+        ("network.latency", _) => {
+            let name = if sockperf::protocol(case)? == TripProtocol::Tcp { "TCP_RR" } else { "UDP_RR" };
             Some([name, "RT_LATENCY", "LOCAL_BYTES_RECVD", "REQUEST_SIZE"])
         }
         _ => None,
@@ -66,7 +68,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let [name, ..] = test(&ask.case).ok_or("it has no such test")?;
-    let message = ask.case.number("message").ok_or("the case has no message size")?;
+    let message = NetworkStreams::of(&ask.case).message.ok_or("the case has no message size")?;
     let (option, size, keys) = match name {
         "TCP_STREAM" => ("-m", message.to_string(), STREAM_KEYS),
         "TCP_MAERTS" => ("-m", format!(",{message}"), STREAM_KEYS),
@@ -92,7 +94,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let account = Account::of(amount, Seconds::printed(value_of(whole_lines(text), "ELAPSED_TIME")?)?);
     let mut reading = ToolFigure::of(value(text, figure)? * factor, account)?;
     let used = value(text, key)?;
-    let wanted = case.number("message").map_or(used, |wanted| wanted as f64);
+    let wanted = NetworkStreams::of(case).message.map_or(used, |wanted| wanted as f64);
     reading.compare(&fact::MESSAGE_BYTES, used, wanted, 0.0);
     Ok(reading)
 }

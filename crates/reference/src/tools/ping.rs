@@ -3,6 +3,7 @@
 
 use crate::stated::prelude::*;
 use crate::tools::prelude::*;
+use plimsoll_model::job::network::{NetworkStreams, NetworkTrips, TripProtocol};
 
 /// Echoes per reading: a fifth of a second at the interval of 2 ms.
 const ECHOES: &str = "100";
@@ -34,21 +35,23 @@ pub(super) const PING_TOOL: RefTool = RefTool {
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let known = has_only_parameters(case, "protocol message streams mode server affinity");
     (case.benchmark() == "network.latency" && known).then_some(())?;
-    let message = case.number("message").filter(|message| *message <= MAX_PAYLOAD_BYTES)?;
-    let (definition, note) = match case.word("protocol")? {
-        "icmp" if message < MIN_TIMED_PAYLOAD_BYTES => {
+    let NetworkStreams { message, streams, .. } = NetworkStreams::of(case);
+    let message = message.filter(|message| *message <= MAX_PAYLOAD_BYTES)?;
+    let trips = NetworkTrips::of(case).ok()?;
+    let (definition, note) = match trips.protocol? {
+        TripProtocol::Icmp if message < MIN_TIMED_PAYLOAD_BYTES => {
             (Match::Related, "its smallest message with a time has 16 bytes")
         }
-        "icmp" if case.word("mode") == Some("poll") => (Match::Related, "it sleeps until the echo comes"),
-        "icmp" if case.number("streams").unwrap_or(1) == 1 => (Match::Exact, "mean of ICMP echoes"),
-        "icmp" => (Match::Related, "one echo at a time"),
+        TripProtocol::Icmp if trips.polls => (Match::Related, "it sleeps until the echo comes"),
+        TripProtocol::Icmp if streams == 1 => (Match::Exact, "mean of ICMP echoes"),
+        TripProtocol::Icmp => (Match::Related, "one echo at a time"),
         _ => (Match::Related, "the kernel answers an echo, no process does"),
     };
     Some(Pairing::new("rtt", definition, note, 1.0))
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
-    let message = ask.case.number("message").ok_or("the case has no message size")?;
+    let message = NetworkStreams::of(&ask.case).message.ok_or("the case has no message size")?;
     let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
     // iputils allows intervals from 2 ms without privileges.
     let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, &ask.host]);
@@ -86,7 +89,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         reading.differs.push(format!("it lost {} of {sent} packets", sent - received));
     }
     if let Some(bytes) = payload {
-        let wanted = case.number("message").unwrap_or(bytes);
+        let wanted = NetworkStreams::of(case).message.unwrap_or(bytes);
         reading.compare(&fact::MESSAGE_BYTES, bytes as f64, wanted as f64, 0.0);
     }
     Ok(reading)

@@ -3,15 +3,17 @@
 
 use crate::stated::prelude::*;
 use crate::tools::prelude::*;
+use plimsoll_model::job::network::{NetworkStreams, NetworkTrips, TripProtocol};
 
 const HEADER_BYTES: u64 = 14;
 
-fn protocol(case: &Case) -> Option<&'static str> {
+/// Returns the protocol of a case of single blocking round trips by TCP or UDP; else `None`.
+pub(super) fn protocol(case: &Case) -> Option<TripProtocol> {
     let known = has_only_parameters(case, "protocol message streams mode server affinity");
     (case.benchmark() == "network.latency" && known).then_some(())?;
-    (case.word("mode").is_none_or(|m| m == "block") && case.number("streams").unwrap_or(1) == 1)
-        .then_some(())?;
-    ["tcp", "udp"].into_iter().find(|protocol| case.word("protocol") == Some(protocol))
+    let trips = NetworkTrips::of(case).ok()?;
+    (!trips.polls && NetworkStreams::of(case).streams == 1).then_some(())?;
+    trips.protocol.filter(|protocol| matches!(protocol, TripProtocol::Tcp | TripProtocol::Udp))
 }
 
 /// Parses received messages and time in `[Valid Duration] RunTime=0.550 sec; SentMessages=29457;
@@ -44,7 +46,7 @@ pub(super) const SOCKPERF: RefTool = RefTool {
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     protocol(case)?;
-    let (definition, note) = match case.number("message")? {
+    let (definition, note) = match NetworkStreams::of(case).message? {
         ..HEADER_BYTES => (Match::Related, "its smallest message has 14 bytes"),
         _ => (Match::Exact, "mean of whole round trips, the same message"),
     };
@@ -53,16 +55,16 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let protocol = protocol(&ask.case).ok_or("it has no such round trip")?;
-    let message = ask.case.number("message").unwrap_or(HEADER_BYTES).max(HEADER_BYTES);
+    let message = NetworkStreams::of(&ask.case).message.unwrap_or(HEADER_BYTES).max(HEADER_BYTES);
     let port = ask.port.to_string();
-    let tcp: &[&str] = if protocol == "tcp" { &["--tcp"] } else { &[] };
+    let tcp: &[&str] = if protocol == TripProtocol::Tcp { &["--tcp"] } else { &[] };
     let mut arguments =
         words(&["pp", "-i", &ask.host, "-p", &port, "--full-rtt", "-m", &message.to_string()]);
     arguments.extend(words(&["-t", &whole_seconds(ask)]));
     arguments.extend(words(tcp));
     let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
     served.extend(words(tcp));
-    Ok(client_and_server(ask, [("sockperf", arguments), ("sockperf", served)], protocol == "udp"))
+    Ok(client_and_server(ask, [("sockperf", arguments), ("sockperf", served)], protocol == TripProtocol::Udp))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
@@ -77,7 +79,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     {
         reading.differs.push(format!("it lost {lost} messages"));
     }
-    if case.number("message").is_some_and(|m| m < HEADER_BYTES) {
+    if NetworkStreams::of(case).message.is_some_and(|m| m < HEADER_BYTES) {
         reading.differs.push(format!("its messages had {HEADER_BYTES} bytes"));
     }
     Ok(reading)
