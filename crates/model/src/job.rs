@@ -2,6 +2,7 @@
 
 pub mod disk;
 pub mod memory;
+pub mod mpi;
 pub mod network;
 
 pub use memory::{ArrayLayout, BlockJob, MemorySite, MemoryStream, NumaJob, PointerChase};

@@ -2,6 +2,8 @@
 //! A result line has bytes, then microseconds or MB/s (10⁶).
 
 use plimsoll_bench_mpi::WINDOW;
+use plimsoll_metal::kernel::Element;
+use plimsoll_model::job::mpi::MpiMessages;
 
 use crate::stated::prelude::*;
 use crate::tools::prelude::*;
@@ -85,7 +87,7 @@ impl Osu {
     /// Returns the timed iterations, which move about 64 MiB in all, and the warm-up iterations.
     fn times(&self, case: &Case) -> (u64, u64) {
         const MOVED: u64 = 64 << 20;
-        let bytes = case.number("message").unwrap_or(1).max(1);
+        let bytes = MpiMessages::of(case).size.unwrap_or(1).max(1);
         let each = if self.is_bandwidth() { bytes * WINDOW as u64 } else { bytes };
         let times = (MOVED / each).clamp(10, 1000);
         (times, (times / 10).max(2))
@@ -93,8 +95,8 @@ impl Osu {
 
     fn pairing(&self, case: &Case) -> Option<Pairing> {
         (case.benchmark() == self.benchmark).then_some(())?;
-        let (definition, note) = match case.word("type") {
-            Some("f64") => (Match::Related, "it sums numbers of 4 bytes"),
+        let (definition, note) = match MpiMessages::of(case).element {
+            Some(Element::F64) => (Match::Related, "it sums numbers of 4 bytes"),
             Some(_) => (Match::Exact, "mean over the machines"),
             None if self.is_bandwidth() => {
                 (Match::Exact, "64 messages at once; its receives share one buffer")
@@ -107,7 +109,7 @@ impl Osu {
     fn invocation(&self, ask: &InvocationInput) -> Result<Invocation, String> {
         let (times, before) = self.times(&ask.case);
         let mut arguments = vec!["-i".to_owned(), times.to_string(), "-x".to_owned(), before.to_string()];
-        if let Some(bytes) = ask.case.number("message") {
+        if let Some(bytes) = MpiMessages::of(&ask.case).size {
             arguments.extend(["-m".to_owned(), format!("{bytes}:{bytes}")]);
         }
         Ok(Invocation { program: self.program[0], arguments, ..Invocation::default() })
@@ -117,7 +119,7 @@ impl Osu {
         if !text.lines().any(|line| line.starts_with(self.title)) {
             return Err(format!("its output has no line '{}'", self.title));
         }
-        let size = case.number("message");
+        let MpiMessages { size, element } = MpiMessages::of(case);
         let mut rows = whole_lines(text).filter(|line| !line.starts_with('#')).filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             match (size, words.as_slice()) {
@@ -136,7 +138,7 @@ impl Osu {
         };
         if let Some(summed) = text.lines().find_map(|line| line.strip_prefix("# Datatype: ")) {
             let summed = summed.trim_end_matches('.');
-            if case.word("type").is_some() && summed != "MPI_FLOAT" {
+            if element.is_some() && summed != "MPI_FLOAT" {
                 reading.differs.push(format!("it summed {}", shown_within(summed, 32)));
             }
         }
