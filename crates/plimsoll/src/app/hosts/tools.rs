@@ -142,7 +142,7 @@ impl Together<'_, '_> {
                 super::super::complain(&system.estimate(&tool.about.name));
             }
             let sampled = |_| match system {
-                Some(_) => sample(prepared.as_mut(), case),
+                Some(system) => sample(prepared.as_mut(), system.n),
                 None => prepared.sample(SampleAmount::Work(1)),
             };
             let samples = (0..times).map(sampled).collect::<Result<Vec<Sample>, CannotMeasure>>()?;
@@ -177,12 +177,12 @@ fn pairs(machines: usize) -> Vec<MachinePair> {
 
 const PROGRAM: CaseFact<String> = CaseFact::new("program");
 
-/// Solves the system of equations of `case` once. The elapsed time is computed from the tool's
+/// Solves a system of `n` equations once. The elapsed time is computed from the tool's
 /// rate, which it reports only if its residual check has passed.
-fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
+fn sample(tool: &mut dyn plimsoll_bench::Prepared, n: u64) -> Result<Sample, CannotMeasure> {
     let mut sample = tool.sample(SampleAmount::Work(1))?;
     let rate = sample.values.get(RATE_METRIC).copied().unwrap_or(f64::NAN);
-    sample.elapsed = operations(case.number("n").unwrap_or(0) as f64) / rate;
+    sample.elapsed = operations(n as f64) / rate;
     sample.values.insert(TIME_METRIC.to_owned(), sample.elapsed);
     let residual = tool.verify()?.achieved.get(&fact::RESIDUAL).and_then(|text| text.parse().ok());
     sample.values.extend(residual.map(|residual: f64| (RESIDUAL.to_owned(), residual)));
@@ -192,6 +192,9 @@ fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample
 #[derive(Debug, PartialEq)]
 struct HplSystem {
     case: Case,
+    n: u64,
+    grid: [u64; 2],
+    threads: u64,
     machines: usize,
     seconds: f64,
     peak: Option<f64>,
@@ -223,13 +226,13 @@ impl HplSystem {
         let case =
             counts.iter().fold(Case::of(Hpl.name()), |case, (name, count)| case.with_count(name, *count));
         let seconds = operations(n as f64) / rate;
-        Ok(Self { case, machines: machines.len(), seconds, peak })
+        Ok(Self { case, n, grid: [p, q], threads, machines: machines.len(), seconds, peak })
     }
 
     fn estimate(&self, tool: &str) -> String {
-        let [n, p, q, threads] = ["n", "p", "q", "threads"].map(|key| self.case.number(key).unwrap_or(0));
+        let Self { n, grid: [p, q], threads, machines, .. } = self;
         let time = std::time::Duration::from_secs(self.seconds.ceil() as u64);
-        let (machines, time) = (self.machines, plimsoll_units::quantity::format_duration(time));
+        let time = plimsoll_units::quantity::format_duration(time);
         let more = if tool == "hpcc" { ", and up to a minute for hpcc's other parts" } else { "" };
         format!(
             "cpu.hpl by {tool}: order {n} on {machines} machines, {p} × {q} processes of {threads} threads, about {time}{more}"
