@@ -8,8 +8,8 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::os::region::{RegionPages, TouchRegion, map_and_unmap};
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::usage::usage_of_thread;
+use plimsoll_model::job::os::{CaseWord, FirstTouch};
 use rustix::fs::MemfdFlags;
-use serde::{Deserialize, Serialize};
 
 use crate::fact::{CLEAR_TIME, FAULTS_PER_PAGE, PAGE_BYTES};
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
@@ -25,21 +25,6 @@ const USUAL_HUGE_BYTES: usize = 2 << 20;
 const MAPPED_BYTES: usize = 64 << 10;
 /// Mappings between two readings of the clock.
 const MAPPINGS_PER_READING: u32 = 16;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Touched {
-    Anonymous,
-    Huge,
-    CachedFile,
-    Nothing,
-}
-
-const TOUCHED: &[(&str, Touched)] = &[
-    ("anonymous", Touched::Anonymous),
-    ("thp", Touched::Huge),
-    ("file", Touched::CachedFile),
-    ("mmap", Touched::Nothing),
-];
 
 /// The benchmark `os.fault`.
 pub struct PageFault;
@@ -80,12 +65,12 @@ impl Benchmark for PageFault {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let mut candidates = Vec::new();
-        for (op, touched) in group.values("op", TOUCHED)? {
+        for (op, touched) in group.values("op", FirstTouch::ALL)? {
             let case = Case::of(self.name()).with_word("op", op);
             for case in with_threads(machine, group, case, &default_threads(machine))? {
                 let needed = case.threads() as u64 * REGION_BYTES as u64;
                 let feasible = match machine.memory_available_bytes() {
-                    Some(free) if touched != Touched::Nothing && needed > free / 2 => {
+                    Some(free) if touched != FirstTouch::Nothing && needed > free / 2 => {
                         Err(CannotMeasure::not_here("requires more memory than is free; use fewer --threads"))
                     }
                     _ => Ok(()),
@@ -97,9 +82,9 @@ impl Benchmark for PageFault {
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
-        let touched: Touched = parsed.read()?;
+        let touched: FirstTouch = parsed.read()?;
         let cpus = cpus_of_case(cx.machine, case);
-        let file = (touched == Touched::CachedFile).then(cached_file).transpose();
+        let file = (touched == FirstTouch::CachedFile).then(cached_file).transpose();
         let file = file.map_err(failed("memfd_create(2)"))?.map(Arc::new);
         let touch = |_: &usize| Toucher::new(touched, file.clone(), cx.machine);
         let touchers = cpus.iter().map(touch).collect::<Result<Vec<_>, _>>()?;
@@ -118,10 +103,10 @@ impl Benchmark for PageFault {
 
 /// Returns the floor of the access time: clearing a page; for mmap two empty system calls.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
-    let limit = match (question.metric, question.case.word("op")) {
+    let limit = match (question.metric, FirstTouch::of(question.case)) {
         (RATE_METRIC, _) => return crate::limit::rate_ceilings(question, limits),
-        (_, Some("mmap")) => crate::limit::null_calls(question, 2.0, "2 × null call"),
-        (_, Some("anonymous" | "thp")) => {
+        (_, Some(FirstTouch::Nothing)) => crate::limit::null_calls(question, 2.0, "2 × null call"),
+        (_, Some(FirstTouch::Anonymous | FirstTouch::Huge)) => {
             let why = "the pages could not be cleared with the samples";
             let about = "shortest mean time to overwrite a page of the region with zeros, with the sample";
             let row = (&CLEAR_TIME, about);
@@ -171,11 +156,11 @@ struct Toucher {
 }
 
 impl Toucher {
-    fn new(touched: Touched, file: Option<Arc<File>>, machine: &Machine) -> Result<Self, CannotMeasure> {
+    fn new(touched: FirstTouch, file: Option<Arc<File>>, machine: &Machine) -> Result<Self, CannotMeasure> {
         let page = rustix::param::page_size();
         let refused = failed("mmap(2)");
         let (region, page_bytes) = match (touched, &file) {
-            (Touched::Huge, _) => {
+            (FirstTouch::Huge, _) => {
                 let bytes = huge_bytes(machine);
                 let no_thp = |error: io::Error| match error.kind() {
                     io::ErrorKind::InvalidInput => CannotMeasure::not_here(
@@ -186,10 +171,10 @@ impl Toucher {
                 let region = TouchRegion::anonymous(REGION_BYTES, bytes, RegionPages::Huge);
                 (Some(region.map_err(no_thp)?), bytes)
             }
-            (Touched::CachedFile, Some(file)) => {
+            (FirstTouch::CachedFile, Some(file)) => {
                 (Some(TouchRegion::of_file(file, REGION_BYTES, page).map_err(refused)?), page)
             }
-            (Touched::Nothing, _) => (None, MAPPED_BYTES),
+            (FirstTouch::Nothing, _) => (None, MAPPED_BYTES),
             _ => {
                 let region = TouchRegion::anonymous(REGION_BYTES, page, RegionPages::Small);
                 (Some(region.map_err(refused)?), page)
@@ -198,7 +183,7 @@ impl Toucher {
         let (clock, passes) = (TickClock::fastest(), [0; 2]);
         let (faults_before, clear_seconds, _file) = (None, None, file);
         let mut made = Self { region, page_bytes, passes, faults_before, clear_seconds, clock, _file };
-        if touched == Touched::Huge && !made.is_huge() {
+        if touched == FirstTouch::Huge && !made.is_huge() {
             return Err(CannotMeasure::not_here(
                 "requires transparent huge pages: the kernel gives none; see /sys/kernel/mm/transparent_hugepage/enabled, and free memory",
             ));

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::{Root, storage_behind};
+use plimsoll_model::job::os::{CaseWord, FileOperation, shares_directory};
 use plimsoll_system::leftover::{Registry, Scratch};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use crate::fact::{DIRECTORIES, FILE_SYSTEM};
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
@@ -18,24 +18,6 @@ use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC, kernel_state};
 const FILES: usize = 256;
 /// Operations between two readings of the clock.
 const OPERATIONS_PER_READING: usize = 16;
-
-/// An operation on a file's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum FileOperation {
-    Create,
-    Open,
-    Stat,
-    Rename,
-    Unlink,
-}
-
-const FILE_OPERATIONS: &[(&str, FileOperation)] = &[
-    ("create", FileOperation::Create),
-    ("open", FileOperation::Open),
-    ("stat", FileOperation::Stat),
-    ("rename", FileOperation::Rename),
-    ("unlink", FileOperation::Unlink),
-];
 
 /// Whether all threads use one directory.
 const LAYOUTS: &[(&str, bool)] = &[("shared", true), ("private", false)];
@@ -60,7 +42,7 @@ impl Benchmark for FileNames {
                 LabelPart::Word("file"),
                 LabelPart::Value("op"),
                 LabelPart::Case("layout", |case| {
-                    (case.word("layout") == Some("shared")).then(|| "in one directory".to_owned())
+                    shares_directory(case).then(|| "in one directory".to_owned())
                 }),
                 LabelPart::Times,
             ],
@@ -85,7 +67,7 @@ impl Benchmark for FileNames {
         let threads = counts_in_range(group, "threads", &default_threads(machine), MAX_THREADS)?;
         let layouts = group.values("layout", LAYOUTS)?;
         let mut candidates = Vec::new();
-        for (op, operation) in group.values("op", FILE_OPERATIONS)? {
+        for (op, operation) in group.values("op", FileOperation::ALL)? {
             for threads in &threads {
                 for (layout, is_shared) in &layouts {
                     if *threads == 1 && *is_shared && layouts.len() > 1 {
@@ -121,7 +103,7 @@ impl Benchmark for FileNames {
 
 /// Returns the floor of the time, 1 or 2 empty system calls, or for the rate that ceiling.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
-    let opens = matches!(question.case.word("op"), Some("create" | "open"));
+    let opens = matches!(FileOperation::of(question.case), Some(FileOperation::Create | FileOperation::Open));
     match question.metric {
         LATENCY_METRIC if opens => {
             vec![crate::limit::null_calls(question, 2.0, "2 × null call (open, close)")]

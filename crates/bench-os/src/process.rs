@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::Root;
 use plimsoll_metal::os::process::fork_and_wait;
-use serde::{Deserialize, Serialize};
+use plimsoll_model::job::os::{CaseWord, Creation};
 
 use crate::fact::RESIDENT_KIB;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
@@ -14,22 +14,6 @@ use crate::{LATENCY_METRIC, kernel_state};
 
 /// Program that the child becomes: it does nothing and succeeds.
 const EMPTY_PROGRAM: &str = "/bin/true";
-
-/// A way to create a process or thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Creation {
-    Fork,
-    ForkExec,
-    Spawn,
-    Thread,
-}
-
-const CREATIONS: &[(&str, Creation)] = &[
-    ("fork", Creation::Fork),
-    ("exec", Creation::ForkExec),
-    ("spawn", Creation::Spawn),
-    ("thread", Creation::Thread),
-];
 
 /// The benchmark `os.process`.
 pub struct Process;
@@ -63,7 +47,7 @@ impl Benchmark for Process {
         let candidate = |(op, creation): (&str, Creation)| {
             Candidate::new(Case::of(self.name()).with_word("op", op), Ok(())).parsed(&creation)
         };
-        Ok(group.values("op", CREATIONS)?.into_iter().map(candidate).collect())
+        Ok(group.values("op", Creation::ALL)?.into_iter().map(candidate).collect())
     }
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
@@ -79,7 +63,8 @@ impl Benchmark for Process {
 
 /// Returns as floor the time of 3 empty system calls: creation, end, wait; 4 for exec and spawn.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
-    let calls = if matches!(question.case.word("op"), Some("exec" | "spawn")) { 4.0 } else { 3.0 };
+    let starts = matches!(Creation::of(question.case), Some(Creation::ForkExec | Creation::Spawn));
+    let calls = if starts { 4.0 } else { 3.0 };
     vec![crate::limit::null_calls(question, calls, &format!("{calls} × null call"))]
 }
 
@@ -133,6 +118,6 @@ mod tests {
             let latency = prepared.sample(SampleAmount::Work(20)).unwrap().values[LATENCY_METRIC];
             assert!((1e-6..1.0).contains(&latency), "{case}: {latency}");
         });
-        assert_eq!(measured, CREATIONS.len());
+        assert_eq!(measured, Creation::ALL.len());
     }
 }

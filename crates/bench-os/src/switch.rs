@@ -9,41 +9,11 @@ use plimsoll_metal::affinity;
 use plimsoll_metal::os::link::{LinkEnd, LinkKind, LinkMessage, link};
 use plimsoll_metal::os::process::FollowerProcess;
 use plimsoll_metal::usage::thread_switches;
-use serde::{Deserialize, Serialize};
+use plimsoll_model::job::os::{CaseWord, FollowerKind, SharedPart};
 
 use crate::fact::{BOTH_CPUS, SWITCH_SHARE};
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
 use crate::{LATENCY_METRIC, kernel_state};
-
-const LINK_KINDS: &[(&str, LinkKind)] =
-    &[("pipe", LinkKind::Pipe), ("eventfd", LinkKind::EventFd), ("futex", LinkKind::Futex)];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum FollowerKind {
-    Thread,
-    Process,
-}
-
-const FOLLOWER_KINDS: &[(&str, FollowerKind)] =
-    &[("threads", FollowerKind::Thread), ("processes", FollowerKind::Process)];
-
-/// Part of the machine that the CPUs of leader and follower share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum SharedPart {
-    Cpu,
-    Core,
-    Cache,
-    Package,
-    Nothing,
-}
-
-const SHARED_PARTS: &[(&str, SharedPart)] = &[
-    ("same", SharedPart::Cpu),
-    ("smt", SharedPart::Core),
-    ("cache", SharedPart::Cache),
-    ("package", SharedPart::Package),
-    ("socket", SharedPart::Nothing),
-];
 
 type SwitchJob = (LinkKind, FollowerKind, SharedPart);
 
@@ -85,12 +55,12 @@ impl Benchmark for Switch {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let here = |(_, shared): &(&str, SharedPart)| pair(machine, *shared).is_some();
         let parts = match group.asked("distance") {
-            true => group.values("distance", SHARED_PARTS)?,
-            false => SHARED_PARTS.iter().copied().filter(here).collect(),
+            true => group.values("distance", SharedPart::ALL)?,
+            false => SharedPart::ALL.iter().copied().filter(here).collect(),
         };
         let mut candidates = Vec::new();
-        for (op, link) in group.values("op", LINK_KINDS)? {
-            for (between, follower) in group.values("between", FOLLOWER_KINDS)? {
+        for (op, link) in group.values("op", LinkKind::ALL)? {
+            for (between, follower) in group.values("between", FollowerKind::ALL)? {
                 for (distance, shared) in &parts {
                     let case = Case::of(self.name()).with_word("op", op).with_word("between", between);
                     let case = case.with_word("distance", distance);
@@ -117,8 +87,8 @@ impl Benchmark for Switch {
 /// Returns as floor of a hand-over the time of two system calls that do nothing on one CPU, and of
 /// one call on two CPUs, where half of each overlaps with the other.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
-    vec![match question.case.word("distance") {
-        Some("same") => crate::limit::null_calls(question, 2.0, "2 × null call"),
+    vec![match SharedPart::of(question.case) {
+        Some(SharedPart::Cpu) => crate::limit::null_calls(question, 2.0, "2 × null call"),
         _ => crate::limit::null_calls(question, 1.0, "null call"),
     }]
 }

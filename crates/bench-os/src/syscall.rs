@@ -5,31 +5,14 @@ use std::io;
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::os::call;
+use plimsoll_model::job::os::{CallKind, CaseWord};
 use rustix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
 
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
 use crate::{LATENCY_METRIC, findings, kernel_state, with_threads};
 
 /// Calls between two readings of the clock: its 10 to 30 ns are below 1 % of their time.
 const CALLS_PER_READING: u32 = 128;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum CallKind {
-    GetParent,
-    ReadZero,
-    WriteNull,
-    ClockVdso,
-    ClockCall,
-}
-
-const CALL_KINDS: &[(&str, CallKind)] = &[
-    ("getppid", CallKind::GetParent),
-    ("read", CallKind::ReadZero),
-    ("write", CallKind::WriteNull),
-    ("clock-vdso", CallKind::ClockVdso),
-    ("clock-syscall", CallKind::ClockCall),
-];
 
 /// The benchmark `os.syscall`.
 pub struct Syscall;
@@ -66,7 +49,7 @@ impl Benchmark for Syscall {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let mut candidates = Vec::new();
-        for (word, kind) in group.values("op", CALL_KINDS)? {
+        for (word, kind) in group.values("op", CallKind::ALL)? {
             let case = Case::of(self.name()).with_word("op", word);
             let cases = with_threads(machine, group, case, &[1])?;
             candidates.extend(cases.into_iter().map(|case| Candidate::new(case, Ok(())).parsed(&kind)));
@@ -84,9 +67,11 @@ impl Benchmark for Syscall {
 
 /// Returns as floor the time of a system call that does nothing; unknown for calls that do no more.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
-    vec![match question.case.word("op") {
-        Some("read" | "write" | "clock-syscall") => crate::limit::null_calls(question, 1.0, "null call"),
-        Some("clock-vdso") => {
+    vec![match CallKind::of(question.case) {
+        Some(CallKind::ReadZero | CallKind::WriteNull | CallKind::ClockCall) => {
+            crate::limit::null_calls(question, 1.0, "null call")
+        }
+        Some(CallKind::ClockVdso) => {
             let why = "no maker documents how long reading the processor's counter takes";
             Limit::unknown(LimitKind::Floor, why)
         }
@@ -167,7 +152,7 @@ mod tests {
             assert!((1e-9..1e-4).contains(&latency), "{case}: {latency}");
             assert!(calls.verify().unwrap().achieved.names().contains(&"cpus"));
         });
-        assert_eq!(measured, CALL_KINDS.len());
+        assert_eq!(measured, CallKind::ALL.len());
     }
 
     #[test]

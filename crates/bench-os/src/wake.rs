@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::os::schedule::{set_realtime, set_timer_slack};
+use plimsoll_model::job::os::{CaseWord, Sleep, wake_interval};
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use rustix::time::clock_gettime;
-use serde::{Deserialize, Serialize};
 
 use crate::fact::TIMER_SLACK_NS;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
@@ -16,16 +16,6 @@ use crate::{LATENCY_METRIC, kernel_state, times_in, with_threads};
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(1);
 const INTERVAL_RANGE: [Duration; 2] = [Duration::from_micros(10), Duration::from_secs(10)];
 const NS_PER_SECOND: u64 = 1_000_000_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Sleep {
-    UsualSlack,
-    LeastSlack,
-    Realtime,
-}
-
-const SLEEPS: &[(&str, Sleep)] =
-    &[("sleep", Sleep::UsualSlack), ("exact", Sleep::LeastSlack), ("fifo", Sleep::Realtime)];
 
 /// The benchmark `os.wake`.
 pub struct Wake;
@@ -48,8 +38,8 @@ impl Benchmark for Wake {
                     &[("sleep", "from sleep"), ("exact", "without slack"), ("fifo", "in real time")],
                 ),
                 LabelPart::Case("interval", |case| {
-                    let interval = case.get("interval").filter(|v| **v != Value::Time(DEFAULT_INTERVAL))?;
-                    Some(format!("interval {interval}"))
+                    let interval = wake_interval(case).filter(|interval| *interval != DEFAULT_INTERVAL)?;
+                    Some(format!("interval {}", Value::Time(interval)))
                 }),
                 LabelPart::Times,
             ],
@@ -65,7 +55,7 @@ impl Benchmark for Wake {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let intervals = times_in(group, "interval", DEFAULT_INTERVAL, INTERVAL_RANGE)?;
         let mut candidates = Vec::new();
-        for (op, sleep) in group.values("op", SLEEPS)? {
+        for (op, sleep) in group.values("op", Sleep::ALL)? {
             for interval in &intervals {
                 let case = Case::of(self.name()).with_word("op", op).with("interval", Value::Time(*interval));
                 let interval_ns = u64::try_from(interval.as_nanos()).map_err(|e| e.to_string())?;

@@ -4,6 +4,8 @@ pub mod disk;
 pub mod memory;
 pub mod mpi;
 pub mod network;
+pub mod os;
+mod word;
 
 pub use memory::{ArrayLayout, BlockJob, MemorySite, MemoryStream, NumaJob, PointerChase};
 

@@ -2,6 +2,7 @@
 
 use super::report::FioJobReport;
 use crate::tools::prelude::*;
+use plimsoll_model::job::os::{CaseWord, FileOperation, shares_directory};
 
 /// Files of each thread, one operation each: some 0.1 s on an average file system.
 const FILES: usize = 2000;
@@ -11,11 +12,13 @@ const BLOCK_BYTES: u64 = 4096;
 type NamesEngine = (&'static str, Match, &'static str);
 
 fn engine(case: &Case) -> Option<NamesEngine> {
-    let is_alone = case.threads() == 1 || case.word("layout") == Some("shared");
-    match case.word("op").filter(|_| is_alone)? {
-        "create" => Some(("filecreate", Match::Related, "open(2) without the close")),
-        "stat" => Some(("filestat", Match::Exact, "the same call, each between two readings of a clock")),
-        "unlink" => Some(("filedelete", Match::Related, "its files have a byte each")),
+    let is_alone = case.threads() == 1 || shares_directory(case);
+    match FileOperation::of(case).filter(|_| is_alone)? {
+        FileOperation::Create => Some(("filecreate", Match::Related, "open(2) without the close")),
+        FileOperation::Stat => {
+            Some(("filestat", Match::Exact, "the same call, each between two readings of a clock"))
+        }
+        FileOperation::Unlink => Some(("filedelete", Match::Related, "its files have a byte each")),
         _ => None,
     }
 }

@@ -1,12 +1,13 @@
 //! cyclictest (rt-tests): wake-ups of a thread by clock_nanosleep at an interval, in whole µs.
 
 use crate::tools::prelude::*;
+use plimsoll_model::job::os::{CaseWord, Sleep, wake_interval};
 
 /// Returns the case's wake-up interval in µs; `None` if cyclictest does not measure such a case.
 fn interval_micros(case: &Case) -> Option<f64> {
-    let is_known = matches!(case.word("op"), Some("sleep" | "fifo")) && case.benchmark() == "os.wake";
-    let micros = (case.time("interval")?.as_secs_f64() * 1e6).round().max(1.0);
-    is_known.then_some(micros)
+    let sleep = Sleep::of(case).filter(|_| case.benchmark() == "os.wake")?;
+    let micros = (wake_interval(case)?.as_secs_f64() * 1e6).round().max(1.0);
+    (sleep != Sleep::LeastSlack).then_some(micros)
 }
 
 pub(crate) const CYCLICTEST: RefTool = RefTool {
@@ -39,7 +40,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     // --laptop leaves the idle states of the CPUs as they are.
     let mut arguments = words(&["-q", "--laptop", "-t", "1", "-i", &interval.to_string()]);
     arguments.extend(words(&["-l", &loops.to_string()]));
-    if ask.case.word("op") == Some("fifo") {
+    if Sleep::of(&ask.case) == Some(Sleep::Realtime) {
         arguments.extend(words(&["-p", "1"]));
     }
     Ok(ask.call("cyclictest", arguments))

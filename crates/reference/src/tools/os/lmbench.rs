@@ -3,6 +3,8 @@
 use crate::tools::memory::bw_mem::{DIRECTORIES, environment};
 
 use crate::tools::prelude::*;
+use plimsoll_metal::os::link::LinkKind;
+use plimsoll_model::job::os::{CallKind, CaseWord, Creation, FirstTouch, FollowerKind, SharedPart};
 
 /// Microseconds that it repeats a request at least, so that it needs no calibration.
 const REPEATED_MICROS: u64 = 100_000;
@@ -42,10 +44,10 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         checks: "getppid, read, write (lmbench)",
         request: |case| {
             let is_single = case.benchmark() == "os.syscall" && case.threads() == 1;
-            let (arguments, label): (&[_], _) = match case.word("op").filter(|_| is_single)? {
-                "getppid" => (&["null"], "Simple syscall:"),
-                "read" => (&["read"], "Simple read:"),
-                "write" => (&["write"], "Simple write:"),
+            let (arguments, label): (&[_], _) = match CallKind::of(case).filter(|_| is_single)? {
+                CallKind::GetParent => (&["null"], "Simple syscall:"),
+                CallKind::ReadZero => (&["read"], "Simple read:"),
+                CallKind::WriteNull => (&["write"], "Simple write:"),
                 _ => return None,
             };
             let (definition, note) = match arguments {
@@ -63,7 +65,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         checks: "hand-over by pipes (lmbench)",
         request: |case| {
             let (definition, note) = match pipe_distance(case)? {
-                "same" => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
+                SharedPart::Cpu => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
                 _ => (Match::Related, "÷ 2: a round trip; the kernel chooses the CPU of each of the two"),
             };
             Some(LmbenchRequest { label: "Pipe latency:", times: 2.0, definition, note, ..EXACT })
@@ -73,7 +75,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         program: &["lat_ctx"],
         checks: "context switch (lmbench)",
         request: |case| {
-            (pipe_distance(case)? == "same").then_some(LmbenchRequest {
+            (pipe_distance(case)? == SharedPart::Cpu).then_some(LmbenchRequest {
                 arguments: &["-s", "0", "2"],
                 label: "\n2 ",
                 definition: Match::Related,
@@ -86,7 +88,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         program: &["lat_proc"],
         checks: "fork and exit (lmbench)",
         request: |case| {
-            let is_fork = case.benchmark() == "os.process" && case.word("op") == Some("fork");
+            let is_fork = case.benchmark() == "os.process" && Creation::of(case) == Some(Creation::Fork);
             is_fork.then_some(LmbenchRequest {
                 arguments: &["fork"],
                 label: "Process fork+exit:",
@@ -100,9 +102,9 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         program: &["lat_pagefault"],
         checks: "page of a cached file (lmbench)",
         request: |case| {
-            let is_file =
-                case.benchmark() == "os.fault" && case.word("op") == Some("file") && case.threads() == 1;
-            is_file.then_some(LmbenchRequest {
+            let is_single = case.benchmark() == "os.fault" && case.threads() == 1;
+            let is_file = FirstTouch::of(case) == Some(FirstTouch::CachedFile);
+            (is_single && is_file).then_some(LmbenchRequest {
                 label: "microseconds",
                 definition: Match::Related,
                 note: "the same file, in random order; it maps the file again each time and subtracts that",
@@ -134,9 +136,9 @@ const fn tool<const INDEX: usize>() -> RefTool {
     }
 }
 
-fn pipe_distance(case: &Case) -> Option<&str> {
-    let is_pipe = case.benchmark() == "os.switch" && case.word("op") == Some("pipe");
-    (is_pipe && case.word("between") == Some("processes")).then(|| case.word("distance"))?
+fn pipe_distance(case: &Case) -> Option<SharedPart> {
+    let is_pipe = case.benchmark() == "os.switch" && LinkKind::of(case) == Some(LinkKind::Pipe);
+    SharedPart::of(case).filter(|_| is_pipe && FollowerKind::of(case) == Some(FollowerKind::Process))
 }
 
 impl Lmbench {

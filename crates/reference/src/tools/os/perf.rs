@@ -1,6 +1,8 @@
 //! `perf bench`: the same loops around getppid(2) and around two pipes; means over the whole run.
 
 use crate::tools::prelude::*;
+use plimsoll_metal::os::link::LinkKind;
+use plimsoll_model::job::os::{CallKind, CaseWord, FollowerKind, SharedPart};
 
 struct PerfBench {
     words: &'static [&'static str],
@@ -27,10 +29,12 @@ const PIPE_THREADS: PerfBench = PerfBench {
 };
 
 fn bench(case: &Case) -> Option<PerfBench> {
-    match (case.benchmark(), case.word("op")?, case.word("between")) {
-        ("os.syscall", "getppid", _) if case.threads() == 1 => Some(SYSCALL),
-        ("os.switch", "pipe", Some("processes")) => Some(PIPE),
-        ("os.switch", "pipe", Some("threads")) => Some(PIPE_THREADS),
+    let is_getppid = CallKind::of(case) == Some(CallKind::GetParent) && case.threads() == 1;
+    let is_pipe = LinkKind::of(case) == Some(LinkKind::Pipe);
+    match (case.benchmark(), FollowerKind::of(case)) {
+        ("os.syscall", _) if is_getppid => Some(SYSCALL),
+        ("os.switch", Some(FollowerKind::Process)) if is_pipe => Some(PIPE),
+        ("os.switch", Some(FollowerKind::Thread)) if is_pipe => Some(PIPE_THREADS),
         _ => None,
     }
 }
@@ -55,9 +59,9 @@ pub(crate) const PERF: RefTool = RefTool {
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     bench(case)?;
     has_only_parameters(case, "op threads affinity between distance").then_some(())?;
-    let (definition, note) = match case.word("distance") {
+    let (definition, note) = match SharedPart::of(case) {
         None => (Match::Exact, "the same call in a loop"),
-        Some("same") => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
+        Some(SharedPart::Cpu) => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
         _ => (Match::Related, "÷ 2: a round trip; the kernel chooses the CPU of each of the two"),
     };
     Some(Pairing::new("latency", definition, note, 0.5))
