@@ -4,12 +4,13 @@
 use std::fmt;
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op};
+use plimsoll_metal::kernel::{self, ComputeKernel};
 
 use super::dense::distinct;
-use super::matrix::{ALL_VALUE, TypedOp, available_kernel, parse_value};
+use super::matrix::{ALL_VALUE, TypedOp, available_kernel};
 use plimsoll_bench_api::check_range;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::cpu::CpuKernel;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
@@ -144,20 +145,16 @@ fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
     fits.map(|kernel| (kernel.available().is_ok(), kernel.isa)).max().map(|(_, isa)| isa)
 }
 
-fn parameters(case: &Case) -> Result<(TypedOp, Isa), String> {
-    let word = |key| case.word(key).unwrap_or_default();
-    let op = parse_value("op", word("op"), Op::ALL, Op::name)?;
-    let element = parse_value("type", word("type"), &Element::ALL, Element::name)?;
-    Ok((TypedOp { op, element }, parse_value("isa", word("isa"), &Isa::ALL, Isa::name)?))
-}
-
 /// Returns the kernel of a `cpu.peak` case, even if this CPU cannot run it. The error is one line.
 pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
-    let (TypedOp { op, element }, isa) = parameters(case)?;
-    let Some(chains) = case.number("chains") else {
+    let CpuKernel { op, element, isa, chains, width, .. } = CpuKernel::of(case);
+    let (Some(op), Some(element), Some(isa)) = (op, element, isa) else {
+        return Err(format!("this version has no kernel for {case}"));
+    };
+    let Some(chains) = chains else {
         return kernel::find(op, element, isa).ok_or_else(|| format!("{isa} has no {op} of {element}"));
     };
-    let width = VectorWidth::read(case.word("width").unwrap_or_default())?;
+    let width = VectorWidth::read(width.unwrap_or_default())?;
     let alike = || {
         of_pair(TypedOp { op, element })
             .filter(|kernel| kernel.isa == isa && VectorWidth::of(kernel) == width)
@@ -176,9 +173,9 @@ pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
 
 /// Returns the kernel of a `cpu.peak` case. Fails if the kernel is missing or cannot run here.
 pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeasure> {
-    if case.number("chains").is_none() {
-        let (pair, isa) = parameters(case).map_err(CannotMeasure::not_here)?;
-        return available_kernel(pair, isa);
+    let CpuKernel { op, element, isa, chains, .. } = CpuKernel::of(case);
+    if let (Some(op), Some(element), Some(isa), None) = (op, element, isa, chains) {
+        return available_kernel(TypedOp { op, element }, isa);
     }
     let kernel = kernel_of(case).map_err(CannotMeasure::not_here)?;
     kernel.available().map_err(CannotMeasure::not_here)?;
@@ -189,6 +186,7 @@ pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeas
 mod tests {
     use super::*;
     use crate::fixture::parse_group;
+    use plimsoll_metal::kernel::{Element, Op};
 
     fn ids(op: Op, element: Element, lists: &str) -> Vec<String> {
         let cases = RequestedChains::of(&parse_group(lists)).unwrap().cases(TypedOp { op, element }).unwrap();

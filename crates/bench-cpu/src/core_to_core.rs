@@ -9,15 +9,12 @@ use plimsoll_metal::handover::{HandoverError, HandoverMethod, ThreadPair};
 use super::fact::MEASURED_PAIRS;
 use super::pairs::{choose_pairs, pairs_of, shared_resource};
 use super::warning::CpuWarning;
-use super::{LATENCY_METRIC, findings};
+use super::{CaseWord, LATENCY_METRIC, findings};
 use plimsoll_model::sample::Cell;
 use plimsoll_stats::median;
 
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
 const MAX_SECONDS: f64 = 1e6;
-
-const HANDOVER_METHODS: &[(&str, HandoverMethod)] =
-    &[("cas", HandoverMethod::CompareAndSwap), ("store", HandoverMethod::Store)];
 
 /// The benchmark `cpu.core-to-core`.
 pub struct CoreToCore;
@@ -45,7 +42,7 @@ impl Benchmark for CoreToCore {
             let case = Case::of(self.name()).with_word("op", name);
             Candidate::new(case, enough(machine)).parsed(&exchange)
         };
-        Ok(group.values("op", HANDOVER_METHODS)?.into_iter().map(candidate).collect())
+        Ok(group.values("op", HandoverMethod::ALL)?.into_iter().map(candidate).collect())
     }
 
     fn limits(&self, _: &Question<'_>) -> Vec<Limit> {

@@ -9,6 +9,7 @@ use plimsoll_metal::gemm::{Gemm, MatrixMut, MatrixView, ProductShape, Real, Upda
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
+use plimsoll_model::job::cpu::{CpuKernel, DenseProblem};
 use serde::{Deserialize, Serialize};
 
 use super::dense::matrix::{Sequence, greater};
@@ -49,8 +50,8 @@ impl Benchmark for MatrixProduct {
     }
 
     fn roofline(&self, case: &Case) -> Roofline {
-        let bytes = if case.word("type") == Some("f32") { 4.0 } else { 8.0 };
-        Roofline::Computes(case.number("n").map(|n| 2.0 * n as f64 / (3.0 * bytes)))
+        let bytes = if CpuKernel::of(case).element == Some(Element::F32) { 4.0 } else { 8.0 };
+        Roofline::Computes(DenseProblem::of(case).n.map(|n| 2.0 * n as f64 / (3.0 * bytes)))
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -4,6 +4,7 @@ use super::warning::CpuWarning;
 use plimsoll_bench_api::fixed::{Scaling, scaling};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::cpu::CoreKind;
+use plimsoll_model::job::cpu::CpuKernel;
 use plimsoll_model::sample::Numbers;
 
 /// Returns all combinations of the requested affinities, amounts of work and scalings with each
@@ -19,7 +20,7 @@ pub(super) fn thread_options(machine: &Machine, group: &Group, threads: &[u64]) 
     let cases = Case::with_each(places, "threads", [Value::Count(1)]);
     let cases = group.each_of(group.each_of(cases, "work"), "scaling");
     for case in &cases {
-        if scaling(case)? == Scaling::Strong && case.get("work").is_none() {
+        if scaling(case)? == Scaling::Strong && CpuKernel::of(case).work.is_none() {
             return Err("--scaling strong requires --work, such as 1e12".to_owned());
         }
     }

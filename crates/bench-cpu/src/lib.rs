@@ -38,6 +38,7 @@ pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE};
 use plimsoll_metal::kernel::{Element, Op, RateUnit};
 
 use plimsoll_machine::Machine;
+use plimsoll_model::job::cpu::{CaseWord, CpuKernel, DenseProblem};
 use plimsoll_units::quantity::Unit;
 
 /// Returns the unit of `op`'s rate: B/s if it counts bytes, OP/s on integers, else FLOP/s.

@@ -9,12 +9,12 @@ use plimsoll_metal::lu::{Lu, MOST_BLOCK, SystemSize};
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
-use super::RESIDUAL_UNSCALED;
 use super::dense::matrix::{Sequence, greater, residual};
 use super::dense::{self, DEFAULT_BLOCK_COLUMNS, MOST_ROWS, OrderTarget, fits, isas};
 use super::fact::{BYTES, NB};
 use super::how::{kinds, note_threads};
 use super::warning::CpuWarning;
+use super::{DenseProblem, RESIDUAL_UNSCALED};
 use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
 
@@ -55,7 +55,7 @@ impl Benchmark for Linpack {
 
     fn sample_seconds(&self, machine: &Machine, case: &Case) -> Option<f64> {
         // 40 GFLOP/s per core, as with 256-bit vectors.
-        let n = case.number("n")? as f64;
+        let n = DenseProblem::of(case).n? as f64;
         let cpus = machine.cpu.allowed.len().clamp(1, case.threads()) as f64;
         Some(2.0 / 3.0 * n.powi(3) / (4e10 * cpus))
     }

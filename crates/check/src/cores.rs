@@ -1,6 +1,7 @@
 //! Figures of CPU cores: limited by what the cores start per cycle at [`HIGHEST_CLOCK`].
 
 use plimsoll_metal::isa::Isa;
+use plimsoll_model::job::cpu::CpuKernel;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource};
 use plimsoll_reference::stated::{CoreUse, EquivalentCase, StatedFigure};
 use plimsoll_units::quantity::significant;
@@ -59,7 +60,7 @@ fn of_remainders(
 fn cases_at_highest_clock(like: &EquivalentCase) -> Vec<EquivalentCase> {
     let mut like = like.clone();
     like.sample.conditions.clock_hz = Some(HIGHEST_CLOCK);
-    if like.case.word("isa").is_some() {
+    if CpuKernel::of(&like.case).isa.is_some() {
         return vec![like];
     }
     let vectors = Isa::ALL.into_iter().filter(|isa| !isa.is_matrix() && *isa != Isa::Portable);

@@ -1,5 +1,6 @@
 //! Jobs: the parameters of a case as typed values.
 
+pub mod cpu;
 pub mod disk;
 pub mod memory;
 pub mod mpi;

@@ -8,6 +8,7 @@ pub mod tables;
 use std::fmt;
 
 use plimsoll_model::case::{Case, Value};
+use plimsoll_model::job::cpu::DenseProblem;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::plan::scale::scaled_order;
 use plimsoll_model::sample::Conditions;
@@ -135,8 +136,8 @@ impl Matched {
     /// Returns (order to measure, published order) of the case's matrix, scaled by `scale`; `None`
     /// if they are equal or the case has no matrix order.
     pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
-        let Some(Value::Count(n)) = self.case.get("n") else { return None };
-        Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
+        let n = DenseProblem::of(&self.case).n?;
+        Some((scaled_order(n, scale), n)).filter(|(measured, published)| measured != published)
     }
 
     /// Returns whether `case` measures the same quantity, with the matrix order scaled by `scale`.

@@ -1,17 +1,18 @@
 use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
-use super::{Crypto, INSTRUCTIONS, NO_INSTRUCTIONS};
+use super::{Crypto, CryptoOp, INSTRUCTIONS, NO_INSTRUCTIONS};
+use plimsoll_model::job::cpu::CryptoJob;
 use plimsoll_units::quantity::percent;
 
 const WORTH_TELLING: f64 = 0.8;
 
 /// Returns a finding per machine and operation whose CPU instructions the hypervisor hides.
 pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
-    let mut reported: Vec<(&str, &str)> = Vec::new();
+    let mut reported: Vec<(&str, Option<CryptoOp>)> = Vec::new();
     let mut findings = Vec::new();
     for made in select(run, Crypto.name()) {
-        let key = (made.node.as_str(), made.case.word("op").unwrap_or_default());
+        let key = (made.node.as_str(), CryptoJob::of(&made.case).map(|job| job.op));
         if let Some(finding) = hidden(made).filter(|_| !reported.contains(&key)) {
             reported.push(key);
             findings.push(finding);
@@ -23,7 +24,7 @@ pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
 fn hidden(made: &Measurement) -> Option<PlainFinding> {
     let none = made.achieved.get(&INSTRUCTIONS).is_some_and(|instructions| instructions == NO_INSTRUCTIONS);
     let share = made.headline()?.of_limit.filter(|share| none && *share < WORTH_TELLING)?;
-    let op = made.case.word("op")?;
+    let op = CryptoJob::of(&made.case)?.op.name();
     let text = format!(
         "{op} runs without the CPU's instructions for it, at {} of the limit of those instructions. This processor has them, but the hypervisor or the firmware hides them: enable them there (in a hypervisor: CPU model 'host')",
         percent(share, 2)

@@ -20,6 +20,7 @@ use plimsoll_metal::kernel::CoreRate;
 use super::THROUGHPUT_METRIC;
 use super::op::{CryptoInstructions, CryptoOp};
 use crate::limit::{Share, UnitRate};
+use plimsoll_model::job::cpu::CryptoJob;
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::credits::credits;
 use plimsoll_model::limit::microarchitecture::Core;
@@ -40,13 +41,11 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != THROUGHPUT_METRIC {
         return Vec::new();
     }
-    let Some((_, op)) = CryptoOp::ALL.into_iter().find(|(name, _)| question.case.word("op") == Some(name))
-    else {
+    let Some(CryptoJob { op, block, .. }) = CryptoJob::of(question.case) else {
         return vec![Limit::unknown(LimitKind::Ceiling, "this version does not know the operation")];
     };
-    let block = question.case.number("block").unwrap_or(super::DEFAULT_BLOCK_BYTES);
     let (mut known, mut unknown) = (Vec::new(), None);
-    for needs in needs(op, block) {
+    for needs in needs(op, block as u64) {
         let of = |question: &Question<'_>| derived(question, op, block as f64, &needs);
         match limits_by_core_sharing(question, of) {
             Ok(limits) => known.extend(limits),

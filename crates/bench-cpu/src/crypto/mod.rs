@@ -12,15 +12,13 @@ pub(crate) use burst::ciphers;
 use load::Blocks;
 use op::{CryptoInstructions, CryptoOp};
 use plimsoll_bench_api::prelude::*;
-use serde::{Deserialize, Serialize};
+use plimsoll_model::job::cpu::CryptoJob;
 
 use super::dense::{fits, seats};
 use super::sliced::{Slices, Turns};
 use plimsoll_bench_api::whole_sizes;
 
 const THROUGHPUT_METRIC: &str = "throughput";
-/// Default block in bytes: a TLS record.
-const DEFAULT_BLOCK_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 64 << 20;
 /// Blocks per thread: initial, working, and one for verification.
 const BLOCKS: usize = 3;
@@ -61,12 +59,12 @@ impl Benchmark for Crypto {
         let ops = group.values("op", &CryptoOp::ALL)?;
         let (blocks, seats) = (blocks(group)?, seats(machine, group, &default_threads(machine))?);
         let mut cases = Vec::new();
-        for (name, op) in ops {
+        for (name, _) in ops {
             for block in &blocks {
                 let case = Case::of(self.name()).with_word("op", name).with_size("block", *block);
                 cases.extend(seats.iter().map(|cpus| {
                     let case = case.clone().with_params_of(cpus);
-                    let job = CryptoJob { op, block: *block as usize, threads: Threads::of(&case) };
+                    let job = CryptoJob::of(&case);
                     Candidate::new(case, Ok(())).parsed(&job)
                 }));
             }
@@ -87,15 +85,8 @@ impl Benchmark for Crypto {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct CryptoJob {
-    op: CryptoOp,
-    block: usize,
-    threads: Threads,
-}
-
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
-    let blocks = whole_sizes(&Crypto, group, "block", &[DEFAULT_BLOCK_BYTES])?;
+    let blocks = whole_sizes(&Crypto, group, "block", &[CryptoJob::DEFAULT_BLOCK_BYTES])?;
     match blocks.iter().find(|block| !(1..=MOST_BYTES).contains(*block)) {
         Some(block) => Err(format!(
             "block must be between 1 and {1} bytes: {0} is not",

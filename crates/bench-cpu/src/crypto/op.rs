@@ -7,30 +7,9 @@ use plimsoll_metal::counter::CounterKeystream;
 use ring::aead::{AES_128_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest;
 use ring::error::Unspecified;
-use serde::{Deserialize, Serialize};
 
 use plimsoll_machine::Cpu;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum CryptoOp {
-    Gcm,
-    Ctr,
-    Sha256,
-    ChaCha,
-}
-
-impl CryptoOp {
-    pub(super) const ALL: [(&str, Self); 4] = [
-        ("aes-128-gcm", Self::Gcm),
-        ("aes-256-ctr", Self::Ctr),
-        ("sha256", Self::Sha256),
-        ("chacha20-poly1305", Self::ChaCha),
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, op)| *op == self).map_or("", |(name, _)| name)
-    }
-}
+pub(super) use plimsoll_model::job::cpu::CryptoOp;
 
 /// A 16-byte tag or 32-byte digest, padded with zeros.
 pub(super) type Tag = [u8; 32];

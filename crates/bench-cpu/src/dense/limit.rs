@@ -5,14 +5,13 @@ use crate::peak::{self, Peak};
 use plimsoll_bench_api::prelude::*;
 
 pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    let case = question.case;
-    let word = |key, unnamed| case.word(key).unwrap_or(unnamed);
     let peak = Case::of(Peak.name())
         .with_word("op", "fma")
-        .with_word("type", word("type", "f64"))
-        .with_word("isa", word("isa", ""))
-        .with_word("affinity", word("affinity", "spread"))
-        .with_count("threads", case.threads() as u64);
+        .with_word("type", "f64")
+        .with_word("isa", "")
+        .with_word("affinity", "spread")
+        .with_count("threads", 1)
+        .with_params_of(&question.case.clone().without(&["n", "nb"]));
     let question = Question { case: &peak, ..*question };
     let mut limits = peak::limit::limits(&question);
     if limits.first().is_some_and(|limit| limit.value.is_none()) {

@@ -12,7 +12,7 @@ pub(super) use burst::{products, systems};
 
 use super::how::clocks_of;
 use super::matrix::named_isas;
-use super::{RATE_METRIC, RESIDUAL, TIME_METRIC};
+use super::{DenseProblem, RATE_METRIC, RESIDUAL, TIME_METRIC};
 use matrix::THRESHOLD;
 use plimsoll_bench_api::buffer::{budget, check_budget, human};
 use plimsoll_machine::cpu::CoreKind;
@@ -35,7 +35,7 @@ pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Resul
 
 /// Returns operations per byte of solving the case's system, 2/3 n³ ÷ 16 n²; `None` without `n`.
 pub(super) fn of_a_system(case: &Case) -> Option<f64> {
-    Some(2.0 * case.number("n")? as f64 / 3.0 / (2.0 * 8.0))
+    Some(2.0 * DenseProblem::of(case).n? as f64 / 3.0 / (2.0 * 8.0))
 }
 
 pub(super) const METRICS: [Metric; 3] = [

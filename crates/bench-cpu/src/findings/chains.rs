@@ -1,7 +1,7 @@
 use plimsoll_bench_api::prelude::*;
 use serde_json::{Value, json};
 
-use crate::{Peak, STEPS_PER_CYCLE};
+use crate::{CpuKernel, Peak, STEPS_PER_CYCLE};
 use plimsoll_units::quantity::format::significant;
 
 const FLAT: f64 = 0.97;
@@ -11,7 +11,7 @@ const MAX_LATENCY_CHAINS: u64 = 2;
 
 pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
     let mut found = Vec::new();
-    let is_of_chains = |m: &&Measurement| m.case.number("chains").is_some() && m.headline().is_some();
+    let is_of_chains = |m: &&Measurement| CpuKernel::of(&m.case).chains.is_some() && m.headline().is_some();
     let of_chains: Vec<&Measurement> = select(run, Peak.name()).filter(is_of_chains).collect();
     for (index, first) in of_chains.iter().enumerate() {
         let alike = |m: &&&Measurement| kind(m) == kind(first);
@@ -38,7 +38,7 @@ impl<'a> ChainsPoint<'a> {
         let rate = measurement.headline()?.summary.median;
         let steps = measurement.conditions.more.get(&STEPS_PER_CYCLE);
         let steps = steps.filter(|steps| steps.is_finite() && *steps > 0.0);
-        Some(Self { chains: measurement.case.number("chains")?, rate, steps, measurement })
+        Some(Self { chains: CpuKernel::of(&measurement.case).chains?, rate, steps, measurement })
     }
 }
 
@@ -90,7 +90,7 @@ fn describe(alike: Vec<&Measurement>) -> Option<PlainFinding> {
 }
 
 fn name(measurement: &Measurement) -> String {
-    let chains = measurement.case.number("chains").unwrap_or_default();
+    let chains = CpuKernel::of(&measurement.case).chains.unwrap_or_default();
     crate::SUBSYSTEM.label(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
 }
 

@@ -1,7 +1,7 @@
 use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
-use crate::Peak;
+use crate::{CpuKernel, Peak};
 use plimsoll_bench_api::distances::MovedCpus;
 use plimsoll_model::warning::Warning;
 use plimsoll_units::quantity::percent;
@@ -28,7 +28,7 @@ pub(super) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
 /// change of CPU) and the case has no parameter `chains`.
 fn has_its_cores(low: &Measurement) -> bool {
     let less = LESS_OF_A_CORE.iter().chain(&MovedCpus::WARNING_CODES).any(|code| low.warns(code));
-    low.case.number("chains").is_none() && !less
+    CpuKernel::of(&low.case).chains.is_none() && !less
 }
 
 /// Returns a finding if another operation of the run reaches its limit at a clock over 3 % lower,
@@ -36,14 +36,14 @@ fn has_its_cores(low: &Measurement) -> bool {
 /// such an operation, or if a clock is unknown.
 fn explain_by_lower_clock(low: &Measurement, run: &[Measurement]) -> Option<PlainFinding> {
     let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
-    let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);
     let trades = |other: &&Measurement| {
+        let CpuKernel { isa, chains, .. } = CpuKernel::of(&other.case);
         let reached = of_limit(other).zip(other.conditions.clock_hz);
         let together =
             (&low.node, low.repeat, low.case.threads()) == (&other.node, other.repeat, other.case.threads());
         together
-            && same(other, "isa")
-            && other.case.number("chains").is_none()
+            && isa == CpuKernel::of(&low.case).isa
+            && chains.is_none()
             && reached.is_some_and(|(reached, lower)| {
                 reached >= EXPLAINED_LIMIT_SHARE
                     && clock > lower * (1.0 + HIGHER)
@@ -53,8 +53,7 @@ fn explain_by_lower_clock(low: &Measurement, run: &[Measurement]) -> Option<Plai
     let high = select(run, Peak.name()).find(trades)?;
     let [own, lower] = [clock, high.conditions.clock_hz?].map(|hz| Quantity::new(hz, Unit::Hertz));
     let name = |m: &Measurement| {
-        let word = |key: &str| m.case.word(key).unwrap_or_default().to_owned();
-        format!("cpu {} {} {} ×{}", word("op"), word("type"), word("isa"), m.case.threads())
+        format!("cpu {} ×{}", CpuKernel::of(&m.case).names().join(" "), m.case.threads())
     };
     let text = format!(
         "{} reaches {} of its limit at a core clock of {own}, {} in the same run {} at {lower}. So the core executes as many instructions a second, at a higher clock and fewer in each cycle. Likely cause: its power or current limit",
@@ -76,14 +75,10 @@ fn explain_by_other_kernel(low: &Measurement, run: &[Measurement]) -> Option<Pla
     let high = select(run, Peak.name()).find(|other| {
         alike(low, other) && of_limit(other).is_some_and(|reached| reached >= EXPLAINED_LIMIT_SHARE)
     })?;
-    let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
+    let [[op, element, isa], [.., other]] = [low, high].map(|m| CpuKernel::of(&m.case).names());
     let text = format!(
-        "cpu {0} {1}: {2} reaches {3} of its limit, {4} in the same run {5} of its own. So the execution unit can reach its limit: the {2} kernel loses {6} to its other instructions (moves, loop)",
-        word(low, "op"),
-        word(low, "type"),
-        word(low, "isa"),
+        "cpu {op} {element}: {isa} reaches {} of its limit, {other} in the same run {} of its own. So the execution unit can reach its limit: the {isa} kernel loses {} to its other instructions (moves, loop)",
         percent(share, 3),
-        word(high, "isa"),
         percent(of_limit(high)?, 3),
         percent(1.0 - share, 2),
     );
@@ -101,7 +96,7 @@ fn of_limit(measurement: &Measurement) -> Option<f64> {
 fn alike(a: &Measurement, b: &Measurement) -> bool {
     let others = |m: &Measurement| m.case.clone().without(&["isa"]);
     let together = a.node == b.node && a.repeat == b.repeat;
-    together && a.case.word("isa") != b.case.word("isa") && others(a) == others(b)
+    together && CpuKernel::of(&a.case).isa != CpuKernel::of(&b.case).isa && others(a) == others(b)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
-use crate::CoreToCore;
+use crate::{CaseWord, CoreToCore};
+use plimsoll_metal::handover::HandoverMethod;
 use plimsoll_model::sample::Cell;
 
 /// Largest one-way latency within a core by compare-and-swap, in seconds. Published: siblings 4.3
@@ -17,7 +18,7 @@ pub(crate) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
 
 fn hidden(measurement: &Measurement) -> Option<PlainFinding> {
     let case = &measurement.case;
-    if case.word("op") != Some("cas") {
+    if HandoverMethod::of(case) != Some(HandoverMethod::CompareAndSwap) {
         return None;
     }
     let matrix = measurement.headline()?.matrix.as_ref()?;

@@ -3,7 +3,7 @@
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::capability::fastest_variant;
-use plimsoll_metal::kernel::{ComputeKernel, Element, Op, WrongResult, chained, kernels};
+use plimsoll_metal::kernel::{ComputeKernel, Op, WrongResult, chained, kernels};
 use plimsoll_metal::sliced::{KernelLoad, Proven};
 use plimsoll_metal::team::{Team, TeamMember};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::fact::{KERNEL, WORK};
 use super::how::thread_options;
 use super::matrix::pairs;
 use super::sliced::{Slices, Turns};
-use super::{RATE_METRIC, TIME_METRIC, findings};
+use super::{CpuKernel, RATE_METRIC, TIME_METRIC, findings};
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling, scaling};
 
 const MAX_THREADS: u64 = 1 << 16;
@@ -83,11 +83,10 @@ impl Benchmark for Peak {
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        let CpuKernel { op, element, work, .. } = CpuKernel::of(case);
         if row.name == TIME_METRIC {
-            return case.number("work").map(|_| row);
+            return work.map(|_| row);
         }
-        let op = Op::ALL.iter().copied().find(|op| case.word("op") == Some(op.name()));
-        let element = Element::ALL.into_iter().find(|element| case.word("type") == Some(element.name()));
         Some(Metric { unit: super::counted_in(op, element), ..row })
     }
 
@@ -142,7 +141,7 @@ struct PeakJob {
 impl PeakJob {
     fn of(case: &Case, kernel: &ComputeKernel) -> Self {
         let threads = Threads::of(case);
-        let work = case.number("work").map(|work| match scaling(case) {
+        let work = CpuKernel::of(case).work.map(|work| match scaling(case) {
             Ok(Scaling::Strong) => work.div_ceil(threads.count.max(1) as u64),
             _ => work,
         });
@@ -181,7 +180,8 @@ const FULL: &[(&str, &str)] =
 
 /// Returns the vector width, such as `256 bits`; `None` if absent or implied by the case.
 fn width_in_words(case: &Case) -> Option<String> {
-    let (isa, width) = (case.word("isa").unwrap_or_default(), case.word("width")?);
+    let job = CpuKernel::of(case);
+    let ([.., isa], width) = (job.names(), job.width?);
     match width.starts_with(|c: char| c.is_ascii_digit()) {
         true => (!FULL.contains(&(isa, width))).then(|| format!("{width} bits")),
         false => Some(width.to_owned()),

@@ -2,6 +2,7 @@
 //! once) for several. It runs all parts, HPL last, so a reading takes a minute.
 
 use plimsoll_model::job::MemoryStream;
+use plimsoll_model::job::cpu::DenseProblem;
 
 use super::{hpl, stream};
 
@@ -15,7 +16,7 @@ const BEFORE: f64 = 60.0;
 /// Returns the expected seconds of hpcc before its HPL part. About 1 s was measured for an order of
 /// 1000; the estimate is higher because a tool that takes four times as long is ended.
 fn seconds_before_hpl(case: &Case) -> f64 {
-    let order = case.number("n").map_or(5000.0, |n| n as f64);
+    let order = DenseProblem::of(case).n.map_or(5000.0, |n| n as f64);
     5.0 + BEFORE * (order / 5000.0).powi(2).min(1.0)
 }
 

@@ -3,6 +3,9 @@
 
 use crate::tools::prelude::*;
 use plimsoll_bench_cpu::operations;
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::Element;
+use plimsoll_model::job::cpu::{CpuKernel, DenseProblem};
 
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 
@@ -14,7 +17,8 @@ const RESULT_COLUMNS: usize = 7;
 
 /// Returns HPL's pairing if `case` solves a dense f64 system; a run's `seconds` set its time limit.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
-    let solves = BENCHMARKS.contains(&case.benchmark()) && case.word("type").is_none_or(|t| t == "f64");
+    let is_f64 = CpuKernel::of(case).element.is_none_or(|element| element == Element::F64);
+    let solves = BENCHMARKS.contains(&case.benchmark()) && is_f64;
     let note = "the same order, blocks and count of operations; the BLAS library decides";
     solves.then(|| Pairing { pairs: HPL_PAIRS, ..Pairing::new("rate", Match::Exact, note, seconds) })
 }
@@ -22,7 +26,7 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
 /// Returns the seconds to solve the case at 4 GFLOP/s per thread, the lowest in twenty years.
 pub(super) fn expected_seconds(case: &Case) -> f64 {
     const SLOW: f64 = 4e9;
-    let n = case.number("n").unwrap_or(0) as f64;
+    let n = DenseProblem::of(case).n.unwrap_or(0) as f64;
     2.0 / 3.0 * n.powi(3) / (SLOW * case.threads() as f64)
 }
 
@@ -36,9 +40,9 @@ pub(super) fn environment(ask: &InvocationInput, threads: usize) -> Vec<(&'stati
         ("BLIS_NUM_THREADS", threads),
         ("OPENBLAS_VERBOSE", "2".to_owned()),
     ];
-    let core = match ask.case.word("isa") {
-        Some("avx512") => Some("SkylakeX"),
-        Some("avx2") => Some("Haswell"),
+    let core = match CpuKernel::of(&ask.case).isa {
+        Some(Isa::Avx512) => Some("SkylakeX"),
+        Some(Isa::Avx2) => Some("Haswell"),
         _ => None,
     };
     all.extend(core.map(|core| ("OPENBLAS_CORETYPE", core.to_owned())));
@@ -49,9 +53,10 @@ pub(super) fn environment(ask: &InvocationInput, threads: usize) -> Vec<(&'stati
 /// and Q are HPL's defaults. Fails if the case has no N.
 pub(super) fn input(case: &Case) -> Result<String, String> {
     const USUAL_BLOCK: u64 = 192;
-    let n = case.number("n").ok_or("the case has no n")?.to_string();
-    let nb = case.number("nb").unwrap_or(USUAL_BLOCK).to_string();
-    let [p, q] = ["p", "q"].map(|key| case.number(key).unwrap_or(1).to_string());
+    let DenseProblem { n, nb, grid } = DenseProblem::of(case);
+    let n = n.ok_or("the case has no n")?.to_string();
+    let nb = nb.unwrap_or(USUAL_BLOCK).to_string();
+    let [p, q] = grid.map(|count| count.unwrap_or(1).to_string());
     let lines: &[[&str; 2]] = &[
         ["HPLinpack benchmark input file", ""],
         ["written for one case", ""],
@@ -123,9 +128,10 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     if let Some(residual) = residual {
         reading.record(&fact::RESIDUAL, residual);
     }
-    for (at, row) in [(1, fact::N), (2, fact::NB), (3, fact::P), (4, fact::Q)] {
+    let DenseProblem { n, nb, grid: [p, q] } = DenseProblem::of(case);
+    for (at, row, wanted) in [(1, fact::N, n), (2, fact::NB, nb), (3, fact::P, p), (4, fact::Q, q)] {
         let used = column(at, row.name)? as u64;
-        reading.compare(&row, used as f64, case.number(row.name).unwrap_or(used) as f64, 0.0);
+        reading.compare(&row, used as f64, wanted.unwrap_or(used) as f64, 0.0);
     }
     Ok(reading)
 }

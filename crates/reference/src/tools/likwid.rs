@@ -3,7 +3,10 @@
 
 use crate::stated::prelude::*;
 use crate::tools::prelude::*;
+use plimsoll_metal::isa::Isa;
+use plimsoll_metal::kernel::{Element, Op};
 use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::job::cpu::CpuKernel;
 use plimsoll_model::job::{MemorySite, MemoryStream};
 
 /// Estimated seconds of a reading: one second for the clock rate, more to initialise arrays.
@@ -20,19 +23,20 @@ fn widest(machine: &Machine) -> Option<&'static str> {
 }
 
 fn peak_kernel(case: &Case) -> Option<String> {
+    let CpuKernel { op, element, isa, chains, .. } = CpuKernel::of(case);
     // It has one loop per width, with a fixed number of chains.
-    if case.word("op") != Some("fma") || case.number("chains").is_some() {
+    if op != Some(Op::FMA) || chains.is_some() {
         return None;
     }
-    let single = match case.word("type")? {
-        "f64" => "",
-        "f32" => "_sp",
+    let single = match element? {
+        Element::F64 => "",
+        Element::F32 => "_sp",
         _ => return None,
     };
     // The SSE kernels have no fused multiply-add.
-    let suffix = match case.word("isa")? {
-        "avx512" => "_avx512",
-        "avx2" => "_avx",
+    let suffix = match isa? {
+        Isa::Avx512 => "_avx512",
+        Isa::Avx2 => "_avx",
         _ => return None,
     };
     Some(format!("peakflops{single}{suffix}_fma"))

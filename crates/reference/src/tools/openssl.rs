@@ -2,6 +2,7 @@
 //! nonce, 13 bytes of header, the block in place, and the tag; a digest covers a whole message.
 
 use crate::tools::prelude::*;
+use plimsoll_model::job::cpu::{CryptoJob, CryptoOp};
 
 pub(super) const OPENSSL: RefTool = RefTool {
     name: "openssl",
@@ -17,7 +18,7 @@ pub(super) const OPENSSL: RefTool = RefTool {
     ..RefTool::NONE
 };
 
-const SEALED: &[&str] = &["aes-128-gcm", "chacha20-poly1305"];
+const SEALED: &[CryptoOp] = &[CryptoOp::Gcm, CryptoOp::ChaCha];
 
 /// Parses calls and seconds in a complete line `+R:CALLS:NAME:SECONDS`; else `None`.
 fn counted(line: &str) -> Option<Result<Account, String>> {
@@ -42,31 +43,30 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
-    let (case, seconds) = (&ask.case, whole_seconds(ask));
-    let op = case.word("op").unwrap_or_default();
-    let (block, threads) = (case.number("block").unwrap_or_default(), case.threads().to_string());
+    let CryptoJob { op, block, threads } = CryptoJob::of(&ask.case).ok_or("the operation is unknown")?;
+    let seconds = whole_seconds(ask);
     let mut arguments = words(&["speed", "-elapsed", "-mr", "-seconds", &seconds]);
     arguments.extend(words(&["-bytes", &block.to_string()]));
-    if case.threads() > 1 {
-        arguments.extend(words(&["-multi", &threads]));
+    if threads.count > 1 {
+        arguments.extend(words(&["-multi", &threads.count.to_string()]));
     }
-    arguments.extend(words(&["-evp", op]));
+    arguments.extend(words(&["-evp", op.name()]));
     arguments.extend(words(&["-aead"]).into_iter().filter(|_| SEALED.contains(&op)));
     Ok(Invocation { output: Output::Stderr, ..ask.call("openssl", arguments) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    let block = case.number("block").unwrap_or_default() as f64;
+    let CryptoJob { block, threads, .. } = CryptoJob::of(case).ok_or("the operation is unknown")?;
     let used = bytes(text).ok_or("its output has no '+DT:' and bytes of a block")?;
     let counts: Vec<Account> = whole_lines(text).filter_map(counted).collect::<Result<_, _>>()?;
     let (first, processes) = (counts.first().ok_or("its output has no '+R:' and numbers")?, counts.len());
-    if processes != case.threads() {
-        return Err(format!("it reported results of {processes} processes: {} were started", case.threads()));
+    if processes != threads.count {
+        return Err(format!("it reported results of {processes} processes: {} were started", threads.count));
     }
     let rate: f64 = counts.iter().map(|counted| counted.amount * used / counted.seconds.value()).sum();
     let amount: f64 = counts.iter().map(|counted| counted.amount * used).sum();
     let mut reading = ToolFigure::of(rate, Account::of(amount, first.seconds))?;
-    reading.compare(&fact::BLOCK_BYTES, used, block, 0.0);
+    reading.compare(&fact::BLOCK_BYTES, used, block as f64, 0.0);
     reading.record(&fact::PROCESSES, processes);
     Ok(reading)
 }

@@ -3,6 +3,8 @@
 
 use crate::stated::prelude::*;
 use crate::tools::prelude::*;
+use plimsoll_metal::kernel::Op;
+use plimsoll_model::job::cpu::CpuKernel;
 
 const LARGEST_PRIME: u64 = 10_000;
 
@@ -36,8 +38,8 @@ pub(super) const SYSBENCH: RefTool = RefTool {
 };
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
-    let asked = case.word("op") == Some("div") && case.number("chains").is_none();
-    (case.benchmark() == "cpu.peak" && asked).then_some(())?;
+    let CpuKernel { op, chains, .. } = CpuKernel::of(case);
+    (case.benchmark() == "cpu.peak" && op == Some(Op::DIV) && chains.is_none()).then_some(())?;
     let note = "events × 117 526 integer remainders each, as its loops take them";
     Some(Pairing::new("rate", Match::Related, note, 1.1))
 }

@@ -2,6 +2,7 @@
 //! and plimsoll 2/3·N³ + 3/2·N²: the figure is converted.
 
 use plimsoll_bench_cpu::operations;
+use plimsoll_model::job::cpu::DenseProblem;
 
 use super::hpl;
 
@@ -47,7 +48,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
-    let n = ask.case.number("n").ok_or("the case has no n")?;
+    let n = DenseProblem::of(&ask.case).n.ok_or("the case has no n")?;
     let (lda, threads) = (leading(n), ask.case.threads().to_string());
     let title = "one case\nIntel(R) Optimized LINPACK Benchmark data\n";
     let file = format!(
@@ -69,7 +70,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let table = text.split_once("Residual(norm)").map(|(_, rest)| rest);
     let table = table.ok_or("its output has no table (Size LDA Align. Time(s) GFlops Residual)")?;
-    let wanted = case.number("n");
+    let wanted = DenseProblem::of(case).n;
     let rows = whole_lines(table).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut rows = rows.take_while(|words| words.first() != Some(&"Performance"));
     let of_case = |words: &Vec<&str>| {
