@@ -209,7 +209,12 @@ fn declared_counts_are_those_of_the_machine_code() {
     let Some(disassembly) = disassemble_or_skip() else { return };
     let assembly = kernels().filter(|kernel| kernel.isa != Isa::Portable);
     for kernel in assembly {
-        let found = functions(&disassembly, kernel.name);
+        let mut found = functions(&disassembly, kernel.name);
+        if found.is_empty() {
+            let bits = kernel.vector_bits().to_string();
+            let width = if kernel.isa == Isa::Sve { "full" } else { bits.as_str() };
+            found = functions(&disassembly, &format!("{}_{width}", kernel.name));
+        }
         assert!(!found.is_empty(), "{} is not in the disassembly", kernel.name);
         // A function may exist for several numbers of accumulators: selects this kernel's.
         let fits = |code: &&Vec<Instruction>| {

@@ -32,6 +32,16 @@ macro_rules! chained_rows {
     };
 }
 
+/// Row, if `$all` is given, of a kernel with so many chains, whose name is that of its full width.
+macro_rules! full_row {
+    ($name:ident $row:tt $step:tt) => {
+        []
+    };
+    ($name:ident ($($row:tt)+) ($($step:tt)+) $all:literal) => {
+        [row!(without_width(stringify!($name)), $name::<$all>; $all, steps($all), false; $($row)+, $($step)+)]
+    };
+}
+
 macro_rules! density {
     ($add:ident $adds:literal $multiply:ident $multiplications:literal) => {
         Density {

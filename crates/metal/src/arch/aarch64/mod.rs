@@ -25,7 +25,7 @@ pub(crate) const READS_BEFORE_OVERWRITING: bool = false;
 
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
     let tables: [&'static [ComputeKernel]; 3] = [&vectors::NEON, &vectors::SVE, general::KERNELS];
-    tables.into_iter()
+    chained::full().chain(tables)
 }
 
 pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {

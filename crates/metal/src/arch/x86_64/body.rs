@@ -36,15 +36,6 @@ macro_rules! step {
 }
 
 macro_rules! turn {
-    ($file:literal { $phase:tt } $same:tt; $($places:tt)+) => {
-        turn!($file $phase $phase; $($places)+)
-    };
-    ($file:literal { $phase:tt then $($later:tt)+ } $same:tt; $($places:tt)+) => {
-        concat!(
-            turn!($file $phase $phase; $($places)+),
-            turn!($file { $($later)+ } { $($later)+ }; $($places)+),
-        )
-    };
     ($file:literal $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
         concat!($(step!($file $i $j $k $even), step!($file $j $k "no other" $odd),)+)
     };
@@ -101,39 +92,42 @@ macro_rules! in_file {
     };
 }
 
+/// Kernel function whose loop has the assembly `$turn` `$steps` times on `$chains` accumulators.
 macro_rules! body {
-    ($file:ident $name:ident $even:tt) => {
-        in_file!($file body $name $even $even);
-    };
-    ($file:ident $name:ident $even:tt $odd:tt) => {
-        in_file!($file body $name $even $odd);
-    };
-    (@ $file:literal $bytes:literal $move:literal $end:literal $feature:literal ($($register:tt)+) $all:literal
-        ($($i:literal $j:literal $k:literal),+) $_again:tt $name:ident $even:tt $odd:tt) => {
+    ($file:literal $bytes:literal $move:literal $end:literal $feature:literal ($($register:tt)+)
+        $name:ident [$($generic:tt)*] $chains:expr, $steps:expr; $($turn:tt)+) => {
         /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
         #[inline(never)]
         #[target_feature(enable = $feature)]
-        unsafe fn $name(turns: u64, vectors: &mut Vectors) {
+        unsafe fn $name $($generic)*(turns: u64, vectors: &mut Vectors) {
             // SAFETY: the caller grants set and rows without gaps; all registers are named.
             unsafe {
                 core::arch::asm!(
                     concat!($move, " ", $file, "0, [{rows}]"),
                     concat!($move, " ", $file, "1, [{rows} + ", $bytes, "]"),
-                    concat!(".irp i, ", $all),
+                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    ".if \\i - 2 < {chains}",
                     concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]"),
+                    ".endif",
                     ".endr",
                     ".p2align 6",
                     "2:",
-                    turn!($file $even $odd; $($i $j $k),+),
+                    ".rept {steps}",
+                    $($turn)+,
+                    ".endr",
                     touch!($bytes),
                     "dec {turns}",
                     "jnz 2b",
-                    concat!(".irp i, ", $all),
+                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    ".if \\i - 2 < {chains}",
                     concat!($move, " [{rows} + ", $bytes, "*\\i], ", $file, "\\i"),
+                    ".endif",
                     ".endr",
                     $end,
                     rows = in(reg) vectors.rows(),
                     turns = inout(reg) turns => _,
+                    chains = const $chains,
+                    steps = const $steps,
                     $(out($register) _,)+
                     options(nostack),
                 );
@@ -148,15 +142,5 @@ macro_rules! needs {
     };
     ($feature:ident) => {
         Some($crate::arch::native::feature::$feature)
-    };
-}
-
-macro_rules! kernels {
-    ($file:ident $isa:ident $bytes:literal $half:literal;
-        $($name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $feature:ident)?;)+) => {
-        pub(crate) static KERNELS: &[ComputeKernel] = &[$(
-            row!(stringify!($name), $name; 2 * $half, 1, false; $isa $bytes, $op $element $recurrence needs!($($feature)?), $even $($odd)?),
-        )+];
-        $(body!($file $name $even $($odd)?);)+
     };
 }

@@ -1,14 +1,17 @@
 //! Kernels by number of chains: each accumulator is a chain, and only constants are shared. Scalars
-//! are floating-point only: integers use other registers and units.
+//! are floating-point only: integers use other registers and units. A number after a name is the
+//! accumulators, as in `vectors`, of another kernel of the same function.
 
-use core::arch::asm;
-
-use crate::arch::steps::steps;
+use crate::arch::steps::{steps, without_width};
 use crate::isa::Isa;
 use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
     [NARROW, BOTH, WIDE].into_iter().flatten().copied()
+}
+
+pub(crate) fn full() -> impl Iterator<Item = &'static [ComputeKernel]> {
+    [FULL_SSE2, FULL_AVX2, FULL_AVX512].into_iter().flatten().copied()
 }
 
 macro_rules! each {
@@ -29,46 +32,11 @@ macro_rules! each {
     };
 }
 
-macro_rules! body {
-    (@ $file:literal $_bytes:literal $_move:literal $_end:literal $_feature:literal ($($register:tt)+) $_all:literal $_next:tt $_again:tt
-        $bytes:literal $move:literal $end:literal $feature:literal $name:ident $($step:tt)+) => {
-        /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
-        #[inline(never)]
-        #[target_feature(enable = $feature)]
-        unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants set and rows without gaps; all registers are named.
-            unsafe {
-                asm!(
-                    concat!($move, " ", $file, "0, [{rows}]"),
-                    concat!($move, " ", $file, "1, [{rows} + ", $bytes, "]"),
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    ".if \\i - 2 < {chains}",
-                    concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]"),
-                    ".endif",
-                    ".endr",
-                    ".p2align 6",
-                    "2:",
-                    ".rept {steps}",
-                    each!($file $($step)+),
-                    ".endr",
-                    touch!($bytes),
-                    "dec {turns}",
-                    "jnz 2b",
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    ".if \\i - 2 < {chains}",
-                    concat!($move, " [{rows} + ", $bytes, "*\\i], ", $file, "\\i"),
-                    ".endif",
-                    ".endr",
-                    $end,
-                    rows = in(reg) vectors.rows(),
-                    turns = inout(reg) turns => _,
-                    chains = const CHAINS,
-                    steps = const steps(CHAINS),
-                    $(out($register) _,)+
-                    options(nostack),
-                );
-            }
-        }
+macro_rules! chain {
+    (@ $file:literal $_bytes:literal $_move:literal $_end:literal $_feature:literal $registers:tt $_all:literal
+        $_next:tt $_again:tt $bytes:literal $move:literal $end:literal $feature:literal $name:ident $($step:tt)+) => {
+        body!($file $bytes $move $end $feature $registers $name [<const CHAINS: u32>] CHAINS, steps(CHAINS);
+            each!($file $($step)+));
     };
 }
 
@@ -88,17 +56,21 @@ macro_rules! rows {
 }
 
 macro_rules! chained {
-    ($kernels:ident; $($file:ident $isa:ident $feature:literal $bytes:literal $move:literal $end:literal {$(
-        $name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $needs:ident)?;
+    ($kernels:ident $full:ident; $($file:ident $isa:ident $feature:literal $bytes:literal $move:literal $end:literal {$(
+        $name:ident $($all:literal)? $op:ident $element:ident $recurrence:ident
+            $even:tt $(/ $odd:tt)? $(needs $needs:ident)?;
     )+})+) => {
         static $kernels: &[&[ComputeKernel]] = &[$($(
             rows!($file $name ($isa $bytes, $op $element $recurrence needs!($($needs)?)) $even $($odd)?),
         )+)+];
-        $($(in_file!($file body $bytes $move $end $feature $name $even $($odd)?);)+)+
+        static $full: &[&[ComputeKernel]] = &[$($(
+            &full_row!($name ($isa $bytes, $op $element $recurrence needs!($($needs)?)) ($even $($odd)?) $($all)?),
+        )+)+];
+        $($(in_file!($file chain $bytes $move $end $feature $name $even $($odd)?);)+)+
     };
 }
 
-chained! { NARROW;
+chained! { NARROW FULL_SSE2;
     xmm Sse2 "sse2" 8 "movsd" "" {
         fma_f64_sse2_scalar FMA F64 RoundedScale { ["mulsd" 1 x a;] then ["addsd" 1 x b;] };
         add_f64_sse2_scalar ADD F64 Sum ["addsd" 1 x a;];
@@ -117,17 +89,17 @@ chained! { NARROW;
     }
     xmm Sse2 "sse2" 16 "movups" "" {
         fma_f64_sse2_128 FMA F64 RoundedScale { ["mulpd" 1 x a;] then ["addpd" 1 x b;] };
-        add_f64_sse2_128 ADD F64 Sum ["addpd" 1 x a;];
-        mul_f64_sse2_128 MUL F64 Product ["mulpd" 1 x b;];
-        mix_f64_sse2_128 MIX F64 SumOrProduct ["addpd" 1 x a;] / ["mulpd" 1 x b;];
-        div_f64_sse2_128 DIV F64 Quotient ["divpd" 1 x b;];
-        sqrt_f64_sse2_128 SQRT F64 RoundedRoot { ["mulpd" 0 x x;] then ["addpd" 0 x b;] then ["sqrtpd" 1 x x;] };
+        add_f64_sse2_128 12 ADD F64 Sum ["addpd" 1 x a;];
+        mul_f64_sse2_128 12 MUL F64 Product ["mulpd" 1 x b;];
+        mix_f64_sse2_128 12 MIX F64 SumOrProduct ["addpd" 1 x a;] / ["mulpd" 1 x b;];
+        div_f64_sse2_128 12 DIV F64 Quotient ["divpd" 1 x b;];
+        sqrt_f64_sse2_128 12 SQRT F64 RoundedRoot { ["mulpd" 0 x x;] then ["addpd" 0 x b;] then ["sqrtpd" 1 x x;] };
         fma_f32_sse2_128 FMA F32 RoundedScale { ["mulps" 1 x a;] then ["addps" 1 x b;] };
-        add_f32_sse2_128 ADD F32 Sum ["addps" 1 x a;];
-        mul_f32_sse2_128 MUL F32 Product ["mulps" 1 x b;];
-        mix_f32_sse2_128 MIX F32 SumOrProduct ["addps" 1 x a;] / ["mulps" 1 x b;];
-        div_f32_sse2_128 DIV F32 Quotient ["divps" 1 x b;];
-        sqrt_f32_sse2_128 SQRT F32 RoundedRoot { ["mulps" 0 x x;] then ["addps" 0 x b;] then ["sqrtps" 1 x x;] };
+        add_f32_sse2_128 12 ADD F32 Sum ["addps" 1 x a;];
+        mul_f32_sse2_128 12 MUL F32 Product ["mulps" 1 x b;];
+        mix_f32_sse2_128 12 MIX F32 SumOrProduct ["addps" 1 x a;] / ["mulps" 1 x b;];
+        div_f32_sse2_128 12 DIV F32 Quotient ["divps" 1 x b;];
+        sqrt_f32_sse2_128 12 SQRT F32 RoundedRoot { ["mulps" 0 x x;] then ["addps" 0 x b;] then ["sqrtps" 1 x x;] };
         add_i64_sse2_128 ADD I64 Sum ["paddq" 1 x a;];
         add_i32_sse2_128 ADD I32 Sum ["paddd" 1 x a;];
         add_i16_sse2_128 ADD I16 Sum ["paddw" 1 x a;];
@@ -154,27 +126,27 @@ chained! { NARROW;
 }
 
 macro_rules! both {
-    ($($narrow:ident $wide:ident ($($row:tt)+))+) => {
-        chained! { BOTH;
+    ($($narrow:ident $wide:ident $($all:literal)? ($($row:tt)+))+) => {
+        chained! { BOTH FULL_AVX2;
             xmm Avx2 "avx2" 16 "vmovups" "" { $($narrow $($row)+)+ }
-            ymm Avx2 "avx2" 32 "vmovups" "vzeroupper" { $($wide $($row)+)+ }
+            ymm Avx2 "avx2" 32 "vmovups" "vzeroupper" { $($wide $($all)? $($row)+)+ }
         }
     };
 }
 
 both! {
-    fma_f64_avx2_128 fma_f64_avx2_256 (FMA F64 FusedScale ["vfmadd213pd" 2 x a b;];)
-    add_f64_avx2_128 add_f64_avx2_256 (ADD F64 Sum ["vaddpd" 1 x x a;];)
-    mul_f64_avx2_128 mul_f64_avx2_256 (MUL F64 Product ["vmulpd" 1 x x b;];)
-    mix_f64_avx2_128 mix_f64_avx2_256 (MIX F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];)
-    div_f64_avx2_128 div_f64_avx2_256 (DIV F64 Quotient ["vdivpd" 1 x x b;];)
-    sqrt_f64_avx2_128 sqrt_f64_avx2_256 (SQRT F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };)
-    fma_f32_avx2_128 fma_f32_avx2_256 (FMA F32 FusedScale ["vfmadd213ps" 2 x a b;];)
-    add_f32_avx2_128 add_f32_avx2_256 (ADD F32 Sum ["vaddps" 1 x x a;];)
-    mul_f32_avx2_128 mul_f32_avx2_256 (MUL F32 Product ["vmulps" 1 x x b;];)
-    mix_f32_avx2_128 mix_f32_avx2_256 (MIX F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];)
-    div_f32_avx2_128 div_f32_avx2_256 (DIV F32 Quotient ["vdivps" 1 x x b;];)
-    sqrt_f32_avx2_128 sqrt_f32_avx2_256 (SQRT F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };)
+    fma_f64_avx2_128 fma_f64_avx2_256 12 (FMA F64 FusedScale ["vfmadd213pd" 2 x a b;];)
+    add_f64_avx2_128 add_f64_avx2_256 12 (ADD F64 Sum ["vaddpd" 1 x x a;];)
+    mul_f64_avx2_128 mul_f64_avx2_256 12 (MUL F64 Product ["vmulpd" 1 x x b;];)
+    mix_f64_avx2_128 mix_f64_avx2_256 12 (MIX F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];)
+    div_f64_avx2_128 div_f64_avx2_256 12 (DIV F64 Quotient ["vdivpd" 1 x x b;];)
+    sqrt_f64_avx2_128 sqrt_f64_avx2_256 12 (SQRT F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };)
+    fma_f32_avx2_128 fma_f32_avx2_256 12 (FMA F32 FusedScale ["vfmadd213ps" 2 x a b;];)
+    add_f32_avx2_128 add_f32_avx2_256 12 (ADD F32 Sum ["vaddps" 1 x x a;];)
+    mul_f32_avx2_128 mul_f32_avx2_256 12 (MUL F32 Product ["vmulps" 1 x x b;];)
+    mix_f32_avx2_128 mix_f32_avx2_256 12 (MIX F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];)
+    div_f32_avx2_128 div_f32_avx2_256 12 (DIV F32 Quotient ["vdivps" 1 x x b;];)
+    sqrt_f32_avx2_128 sqrt_f32_avx2_256 12 (SQRT F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };)
     add_i64_avx2_128 add_i64_avx2_256 (ADD I64 Sum ["vpaddq" 1 x x a;];)
     add_i32_avx2_128 add_i32_avx2_256 (ADD I32 Sum ["vpaddd" 1 x x a;];)
     add_i16_avx2_128 add_i16_avx2_256 (ADD I16 Sum ["vpaddw" 1 x x a;];)
@@ -185,26 +157,26 @@ both! {
     dot_i16_avx2_128 dot_i16_avx2_256 (DOT I16 Dot [vex "vpdpwssd" 4 x a b;] needs AVX_VNNI;)
 }
 
-chained! { WIDE;
+chained! { WIDE FULL_AVX512;
     zmm Avx512 "avx512f" 64 "vmovups" "vzeroupper" {
-        fma_f64_avx512_512 FMA F64 FusedScale ["vfmadd213pd" 2 x a b;];
-        add_f64_avx512_512 ADD F64 Sum ["vaddpd" 1 x x a;];
-        mul_f64_avx512_512 MUL F64 Product ["vmulpd" 1 x x b;];
-        mix_f64_avx512_512 MIX F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];
-        div_f64_avx512_512 DIV F64 Quotient ["vdivpd" 1 x x b;];
-        sqrt_f64_avx512_512 SQRT F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };
-        fma_f32_avx512_512 FMA F32 FusedScale ["vfmadd213ps" 2 x a b;];
-        add_f32_avx512_512 ADD F32 Sum ["vaddps" 1 x x a;];
-        mul_f32_avx512_512 MUL F32 Product ["vmulps" 1 x x b;];
-        mix_f32_avx512_512 MIX F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];
-        div_f32_avx512_512 DIV F32 Quotient ["vdivps" 1 x x b;];
-        sqrt_f32_avx512_512 SQRT F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };
-        fma_f16_avx512_512 FMA F16 SquareFrom ["vfnmadd213ph" 2 x x b;] needs AVX512_FP16;
+        fma_f64_avx512_512 24 FMA F64 FusedScale ["vfmadd213pd" 2 x a b;];
+        add_f64_avx512_512 24 ADD F64 Sum ["vaddpd" 1 x x a;];
+        mul_f64_avx512_512 24 MUL F64 Product ["vmulpd" 1 x x b;];
+        mix_f64_avx512_512 24 MIX F64 SumOrProduct ["vaddpd" 1 x x a;] / ["vmulpd" 1 x x b;];
+        div_f64_avx512_512 24 DIV F64 Quotient ["vdivpd" 1 x x b;];
+        sqrt_f64_avx512_512 24 SQRT F64 FusedRoot { ["vfmadd213pd" 0 x x b;] then ["vsqrtpd" 1 x x;] };
+        fma_f32_avx512_512 24 FMA F32 FusedScale ["vfmadd213ps" 2 x a b;];
+        add_f32_avx512_512 24 ADD F32 Sum ["vaddps" 1 x x a;];
+        mul_f32_avx512_512 24 MUL F32 Product ["vmulps" 1 x x b;];
+        mix_f32_avx512_512 24 MIX F32 SumOrProduct ["vaddps" 1 x x a;] / ["vmulps" 1 x x b;];
+        div_f32_avx512_512 24 DIV F32 Quotient ["vdivps" 1 x x b;];
+        sqrt_f32_avx512_512 24 SQRT F32 FusedRoot { ["vfmadd213ps" 0 x x b;] then ["vsqrtps" 1 x x;] };
+        fma_f16_avx512_512 24 FMA F16 SquareFrom ["vfnmadd213ph" 2 x x b;] needs AVX512_FP16;
         add_f16_avx512_512 ADD F16 From ["vsubph" 1 x a x;] needs AVX512_FP16;
         mul_f16_avx512_512 MUL F16 Product ["vmulph" 1 x x b;] needs AVX512_FP16;
         mix_f16_avx512_512 MIX F16 FromOrProduct ["vsubph" 1 x a x;] / ["vmulph" 1 x x b;] needs AVX512_FP16;
-        div_f16_avx512_512 DIV F16 QuotientFrom ["vdivph" 1 x b x;] needs AVX512_FP16;
-        sqrt_f16_avx512_512 SQRT F16 FusedCircle { ["vfnmadd213ph" 0 x x b;] then ["vsqrtph" 1 x x;] } needs AVX512_FP16;
+        div_f16_avx512_512 24 DIV F16 QuotientFrom ["vdivph" 1 x b x;] needs AVX512_FP16;
+        sqrt_f16_avx512_512 24 SQRT F16 FusedCircle { ["vfnmadd213ph" 0 x x b;] then ["vsqrtph" 1 x x;] } needs AVX512_FP16;
         add_i64_avx512_512 ADD I64 Sum ["vpaddq" 1 x x a;];
         add_i32_avx512_512 ADD I32 Sum ["vpaddd" 1 x x a;];
         add_i16_avx512_512 ADD I16 Sum ["vpaddw" 1 x x a;];
@@ -214,6 +186,6 @@ chained! { WIDE;
         mul_i16_avx512_512 MUL I16 Product ["vpmullw" 1 x x b;];
         dot_i8_avx512_512 DOT I8 Dot ["vpdpbusd" 8 x a b;] needs AVX512_VNNI;
         dot_i16_avx512_512 DOT I16 Dot ["vpdpwssd" 4 x a b;] needs AVX512_VNNI;
-        dot_bf16_avx512_512 DOT Bf16 ExactDot ["vdpbf16ps" 4 x a b;] needs AVX512_BF16;
+        dot_bf16_avx512_512 24 DOT Bf16 ExactDot ["vdpbf16ps" 4 x a b;] needs AVX512_BF16;
     }
 }

@@ -2,8 +2,6 @@
 mod body;
 
 mod amx;
-mod avx2;
-mod avx512;
 mod chain;
 mod chained;
 mod feature;
@@ -12,10 +10,10 @@ mod general;
 mod lu;
 mod pipeline;
 mod probe;
-mod sse2;
 mod stream;
 mod stream_string;
 mod stream_vectors;
+mod vectors;
 
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
@@ -34,8 +32,7 @@ pub(crate) use stream::STREAM_KERNELS;
 pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
 
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
-    let vectors = [sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS, pipeline::KERNELS];
-    vectors.into_iter().chain([general::KERNELS])
+    chained::full().chain([vectors::KERNELS, amx::KERNELS, pipeline::KERNELS, general::KERNELS])
 }
 
 pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {
