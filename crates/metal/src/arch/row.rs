@@ -1,4 +1,4 @@
-//! Rows of the tables of kernels, and of the clock chains, for all architectures.
+//! Rows and functions of the tables of kernels, and of the clock chains, for all architectures.
 
 /// A kernel whose operations are counted by `parts!` of the architecture.
 macro_rules! row {
@@ -39,6 +39,47 @@ macro_rules! full_row {
     };
     ($name:ident ($($row:tt)+) ($($step:tt)+) $all:literal) => {
         [row!(without_width(stringify!($name)), $name::<$all>; $all, steps($all), false; $($row)+, $($step)+)]
+    };
+}
+
+/// Function that runs the loop in `$turn` on `$chains` accumulators and two constants in registers.
+/// An instruction in `$load` and `$store` moves register `i` from and to its row.
+macro_rules! looped {
+    ($(#[$about:meta])+ $name:ident [$($generic:tt)*] ($memory:ident: $type:ty) $rows:expr, $chains:expr,
+        $feature:literal $begin:literal [$($load:tt)+] [$($before:tt)*] [$($turn:tt)+] [$($store:tt)*]
+        $end:literal ($($register:tt)+) [$($operand:tt)*]) => {
+        $(#[$about])+
+        #[inline(never)]
+        #[target_feature(enable = $feature)]
+        unsafe fn $name $($generic)*(turns: u64, $memory: $type) {
+            // SAFETY: the caller grants set and rows without gaps; all registers are named.
+            unsafe {
+                core::arch::asm!(
+                    $begin,
+                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    ".if \\i - 2 < {chains}",
+                    $($load)+,
+                    ".endif",
+                    ".endr",
+                    $($before)*
+                    ".p2align 6",
+                    "2:",
+                    $($turn)+
+                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
+                    ".if \\i - 2 < {chains}",
+                    $($store)*
+                    ".endif",
+                    ".endr",
+                    $end,
+                    rows = in(reg) $rows,
+                    turns = inout(reg) turns => _,
+                    chains = const $chains,
+                    $($operand)*
+                    $(out($register) _,)+
+                    options(nostack),
+                );
+            }
+        }
     };
 }
 

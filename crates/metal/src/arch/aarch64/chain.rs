@@ -18,41 +18,27 @@ macro_rules! woven {
         woven!(@ ("v" ".2d" ".2d") "neon" "" "ldr q\\i, [{rows}, #(16*\\i)]" $step $name $link $each $last);
     };
     (sve $step:tt $name:ident $link:literal $each:literal $last:literal) => {
-        woven!(@ ("z" ".d" ".d") "sve" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" $step $name $link $each $last
-            out("p0") _,);
+        woven!(@ ("z" ".d" ".d") "sve" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" $step $name $link $each $last);
     };
     (@ $lanes:tt $feature:literal $begin:literal $load:literal $step:tt $name:ident $link:literal $each:literal
-        $last:literal $($more:tt)*) => {
-        /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work. Safety:
-        /// needs the instruction set, and at `rows` the operands of its kernels.
-        #[inline(never)]
-        #[target_feature(enable = $feature)]
-        unsafe fn $name(turns: u64, rows: *const u8) {
-            // SAFETY: the caller grants the set and 26 aligned rows; all registers are named.
-            unsafe {
-                asm!(
-                    $begin,
-                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    $load,
-                    ".endr",
-                    ".p2align 6",
-                    "2:",
-                    weave!($lanes $link $each $step; 2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2),
-                    concat!(".rept ", $last),
-                    $link,
-                    ".endr",
-                    "subs {turns}, {turns}, #1",
-                    "b.ne 2b",
-                    rows = in(reg) rows,
-                    sum = inout(reg) 1_u64 => _,
-                    step = in(reg) 3_u64,
-                    turns = inout(reg) turns => _,
-                    $($more)*
-                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _, out("v14") _, out("v15") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _, out("v25") _,
-                    options(nostack, readonly),
-                );
-            }
-        }
+        $last:literal) => {
+        looped!(
+            /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work. Safety:
+            /// needs the instruction set, and at `rows` the operands of its kernels.
+            $name [] (rows: *const u8) rows, 24, $feature
+            $begin [$load]
+            [] [
+                weave!($lanes $link $each $step; 2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2),
+                concat!(".rept ", $last),
+                $link,
+                ".endr",
+                "subs {turns}, {turns}, #1",
+                "b.ne 2b",
+            ]
+            [] ""
+            ("p0" "v0" "v1" "v2" "v3" "v4" "v5" "v6" "v7" "v8" "v9" "v10" "v11" "v12" "v13" "v14" "v15" "v16" "v17" "v18" "v19" "v20" "v21" "v22" "v23" "v24" "v25")
+            [sum = inout(reg) 1_u64 => _, step = in(reg) 3_u64,]
+        );
     };
 }
 

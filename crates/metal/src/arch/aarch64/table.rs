@@ -61,42 +61,16 @@ macro_rules! needs {
 
 /// Kernel function whose loop has the assembly `$turn` `$steps` times on `$chains` accumulators.
 macro_rules! body {
-    ($name:ident [$($generic:tt)*] ($features:literal $begin:literal $load:literal $store:literal)
+    ($name:ident [$($generic:tt)*] ($feature:literal $begin:literal $load:literal $store:literal)
         $chains:expr, $steps:expr; $($turn:tt)+) => {
-        /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
-        #[inline(never)]
-        #[target_feature(enable = $features)]
-        unsafe fn $name $($generic)*(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the set and rows without gaps; all registers are named.
-            unsafe {
-                core::arch::asm!(
-                    $begin,
-                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    ".if \\i - 2 < {chains}",
-                    $load,
-                    ".endif",
-                    ".endr",
-                    ".p2align 6",
-                    "2:",
-                    ".rept {steps}",
-                    $($turn)+
-                    ".endr",
-                    "subs {turns}, {turns}, #1",
-                    "b.ne 2b",
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    ".if \\i - 2 < {chains}",
-                    $store,
-                    ".endif",
-                    ".endr",
-                    rows = in(reg) vectors.rows(),
-                    turns = inout(reg) turns => _,
-                    chains = const $chains,
-                    steps = const $steps,
-                    out("p0") _,
-                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _, out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _, out("v14") _, out("v15") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _, out("v25") _,
-                    options(nostack),
-                );
-            }
-        }
+        looped!(
+            /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
+            $name [$($generic)*] (vectors: &mut Vectors) vectors.rows(), $chains, $feature
+            $begin [$load]
+            [] [".rept {steps}", $($turn)+ ".endr", "subs {turns}, {turns}, #1", "b.ne 2b",]
+            [$store,] ""
+            ("p0" "v0" "v1" "v2" "v3" "v4" "v5" "v6" "v7" "v8" "v9" "v10" "v11" "v12" "v13" "v14" "v15" "v16" "v17" "v18" "v19" "v20" "v21" "v22" "v23" "v24" "v25")
+            [steps = const $steps,]
+        );
     };
 }

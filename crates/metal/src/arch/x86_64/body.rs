@@ -66,73 +66,44 @@ macro_rules! touch {
 }
 
 /// Calls a macro with a register file: name, bytes, instruction to move, end of a function, and
-/// needed feature; the registers; its 12 or 24 accumulators; and each two of them with the next, as
-/// often as it takes for 24.
+/// needed feature; the registers; how many accumulators, 12 or 24; and each two of them with the
+/// next, as often as it takes for 24.
 macro_rules! in_file {
     (xmm $then:ident $($more:tt)+) => {
         $then!(@ "xmm" 16 "movups" "" "sse2"
             ("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11" "xmm12"
                 "xmm13" "xmm14" "xmm15")
-            "2,3,4,5,6,7,8,9,10,11,12,13"
+            12
             (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2) (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2) $($more)+);
     };
     (ymm $then:ident $($more:tt)+) => {
         $then!(@ "ymm" 32 "vmovups" "vzeroupper" "avx2"
             ("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12"
                 "ymm13" "ymm14" "ymm15")
-            "2,3,4,5,6,7,8,9,10,11,12,13"
+            12
             (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2) (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2) $($more)+);
     };
     (zmm $then:ident $($more:tt)+) => {
         $then!(@ "zmm" 64 "vmovups" "vzeroupper" "avx512f"
             ("zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12"
                 "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25")
-            "2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25"
+            24
             (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2) () $($more)+);
     };
 }
 
 /// Kernel function whose loop has the assembly `$turn` `$steps` times on `$chains` accumulators.
 macro_rules! body {
-    ($file:literal $bytes:literal $move:literal $end:literal $feature:literal ($($register:tt)+)
+    ($file:literal $bytes:literal $move:literal $end:literal $feature:literal $registers:tt
         $name:ident [$($generic:tt)*] $chains:expr, $steps:expr; $($turn:tt)+) => {
-        /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
-        #[inline(never)]
-        #[target_feature(enable = $feature)]
-        unsafe fn $name $($generic)*(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants set and rows without gaps; all registers are named.
-            unsafe {
-                core::arch::asm!(
-                    concat!($move, " ", $file, "0, [{rows}]"),
-                    concat!($move, " ", $file, "1, [{rows} + ", $bytes, "]"),
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    ".if \\i - 2 < {chains}",
-                    concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]"),
-                    ".endif",
-                    ".endr",
-                    ".p2align 6",
-                    "2:",
-                    ".rept {steps}",
-                    $($turn)+,
-                    ".endr",
-                    touch!($bytes),
-                    "dec {turns}",
-                    "jnz 2b",
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
-                    ".if \\i - 2 < {chains}",
-                    concat!($move, " [{rows} + ", $bytes, "*\\i], ", $file, "\\i"),
-                    ".endif",
-                    ".endr",
-                    $end,
-                    rows = in(reg) vectors.rows(),
-                    turns = inout(reg) turns => _,
-                    chains = const $chains,
-                    steps = const $steps,
-                    $(out($register) _,)+
-                    options(nostack),
-                );
-            }
-        }
+        looped!(
+            /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
+            $name [$($generic)*] (vectors: &mut Vectors) vectors.rows(), $chains, $feature
+            "" [concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]")]
+            [] [".rept {steps}", $($turn)+, ".endr", touch!($bytes), "dec {turns}", "jnz 2b",]
+            [concat!($move, " [{rows} + ", $bytes, "*\\i], ", $file, "\\i"),]
+            $end $registers [steps = const $steps,]
+        );
     };
 }
 

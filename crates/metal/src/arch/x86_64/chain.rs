@@ -19,42 +19,26 @@ macro_rules! woven {
     ($file:ident ($even:tt $odd:tt) $($more:tt)+) => {
         in_file!($file woven $even $odd $($more)+);
     };
-    (@ $file:literal $bytes:literal $move:literal $end:literal $feature:literal ($($register:tt)+) $all:literal
+    (@ $file:literal $bytes:literal $move:literal $end:literal $feature:literal $registers:tt $chains:literal
         ($($i:literal $j:literal $k:literal),+) ($($l:literal $m:literal $n:literal),*) $even:tt $odd:tt $name:ident $link:literal $each:literal $last:literal) => {
-        /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work. Safety:
-        /// needs the instruction set, and at `rows` the operands of its kernels.
-        #[inline(never)]
-        #[target_feature(enable = $feature)]
-        unsafe fn $name(turns: u64, rows: *const u8) {
-            // SAFETY: the caller grants set and rows without gaps; all registers are named.
-            unsafe {
-                asm!(
-                    concat!($move, " ", $file, "0, [{rows}]"),
-                    concat!($move, " ", $file, "1, [{rows} + ", $bytes, "]"),
-                    concat!(".irp i, ", $all),
-                    concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]"),
-                    ".endr",
-                    ".p2align 6",
-                    "2:",
-                    concat!(
-                        weave!($file $link $each $even $odd; $($i $j $k),+),
-                        weave!($file $link $each $even $odd; $($l $m $n),*),
-                    ),
-                    concat!(".rept ", $last),
-                    $link,
-                    ".endr",
-                    "dec {turns}",
-                    "jnz 2b",
-                    $end,
-                    rows = in(reg) rows,
-                    sum = inout(reg) 1_u64 => _,
-                    step = in(reg) 3_u64,
-                    turns = inout(reg) turns => _,
-                    $(out($register) _,)+
-                    options(nostack, readonly),
-                );
-            }
-        }
+        looped!(
+            /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work. Safety:
+            /// needs the instruction set, and at `rows` the operands of its kernels.
+            $name [] (rows: *const u8) rows, $chains, $feature
+            "" [concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]")]
+            [] [
+                concat!(
+                    weave!($file $link $each $even $odd; $($i $j $k),+),
+                    weave!($file $link $each $even $odd; $($l $m $n),*),
+                ),
+                concat!(".rept ", $last),
+                $link,
+                ".endr",
+                "dec {turns}",
+                "jnz 2b",
+            ]
+            [] $end $registers [sum = inout(reg) 1_u64 => _, step = in(reg) 3_u64,]
+        );
     };
 }
 

@@ -48,49 +48,37 @@ macro_rules! groups {
 /// Register 0 is the multiplier, 1 the addend, 2 to 15 are accumulators. The upper half is
 /// multiplied once before the loop, and the last iteration follows it.
 macro_rules! pipeline {
-    (@ $register:literal $bytes:literal $move:literal $end:literal $feature:literal ($($all:tt)+) $_all:literal $_next:tt $_again:tt
-        $file:ident $name:ident $order:ident $multiply:literal $add:literal) => {
-        /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
-        #[inline(never)]
-        #[target_feature(enable = $feature)]
-        unsafe fn $name(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants set and 16 rows of one vector; all registers are named.
-            unsafe {
-                core::arch::asm!(
-                    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
-                    concat!($move, " ", $register, "\\i, [{rows} + ", $bytes, "*\\i]"),
-                    ".endr",
-                    ".irp i, 9,10,11,12,13,14,15",
-                    instruction!($file $multiply "\\i" "0"),
-                    ".endr",
-                    "dec {turns}",
-                    "jz 3f",
-                    ".p2align 6",
-                    "2:",
-                    groups!($file $order $multiply $add;
-                        2 3 9 10, 4 5 11 12, 6 7 13 14, 8 9 15 2, 10 11 3 4, 12 13 5 6, 14 15 7 8),
-                    touch!($bytes),
-                    "dec {turns}",
-                    "jnz 2b",
-                    "3:",
-                    ".irp i, 2,3,4,5,6,7,8",
-                    instruction!($file $multiply "\\i" "0"),
-                    instruction!($file $add "\\i" "1"),
-                    ".endr",
-                    ".irp i, 9,10,11,12,13,14,15",
-                    instruction!($file $add "\\i" "1"),
-                    ".endr",
-                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15",
-                    concat!($move, " [{rows} + ", $bytes, "*\\i], ", $register, "\\i"),
-                    ".endr",
-                    $end,
-                    rows = in(reg) vectors.rows(),
-                    turns = inout(reg) turns => _,
-                    $(out($all) _,)+
-                    options(nostack),
-                );
-            }
-        }
+    (@ $register:literal $bytes:literal $move:literal $end:literal $feature:literal $registers:tt $_all:literal
+        $_next:tt $_again:tt $file:ident $name:ident $order:ident $multiply:literal $add:literal) => {
+        looped!(
+            /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
+            $name [] (vectors: &mut Vectors) vectors.rows(), 14, $feature
+            "" [concat!($move, " ", $register, "\\i, [{rows} + ", $bytes, "*\\i]")]
+            [
+                ".irp i, 9,10,11,12,13,14,15",
+                instruction!($file $multiply "\\i" "0"),
+                ".endr",
+                "dec {turns}",
+                "jz 3f",
+            ]
+            [
+                groups!($file $order $multiply $add;
+                    2 3 9 10, 4 5 11 12, 6 7 13 14, 8 9 15 2, 10 11 3 4, 12 13 5 6, 14 15 7 8),
+                touch!($bytes),
+                "dec {turns}",
+                "jnz 2b",
+                "3:",
+                ".irp i, 2,3,4,5,6,7,8",
+                instruction!($file $multiply "\\i" "0"),
+                instruction!($file $add "\\i" "1"),
+                ".endr",
+                ".irp i, 9,10,11,12,13,14,15",
+                instruction!($file $add "\\i" "1"),
+                ".endr",
+            ]
+            [concat!($move, " [{rows} + ", $bytes, "*\\i], ", $register, "\\i"),]
+            $end $registers []
+        );
     };
 }
 
