@@ -176,7 +176,7 @@ impl Log {
     /// Appends and syncs blocks until `amount` (seconds or commits) is done; returns the time span.
     /// `threads` is the number of threads of the case.
     fn commits(&mut self, amount: SampleAmount, threads: usize) -> Result<CommitSpan, CannotMeasure> {
-        if let Some(why) = self.file.facts.low_space_message(&self.file) {
+        if let Some(why) = self.file.low_space_message() {
             return Err(CannotMeasure::environment(why));
         }
         self.latency.clear();
@@ -244,7 +244,7 @@ fn achieved(file: &TestFile, cx: &Context<'_>) -> Achieved {
     achieved.set(&SYNC, "fdatasync after each append");
     achieved.set(&fact::SEGMENT, SEGMENT);
     achieved.set(&COMMITS, 1_u64);
-    achieved.set(&FILE_SYSTEM, file.facts.file_system.to_string());
+    achieved.set(&FILE_SYSTEM, file.facts.fs_type());
     achieved.set_some(&DEVICE, cx.machine.storage.as_ref().and_then(|storage| storage.device.clone()));
     achieved
 }

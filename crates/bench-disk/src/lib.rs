@@ -32,19 +32,11 @@ use plimsoll_bench_api::{Candidate, RequestedSize};
 use plimsoll_machine::Machine;
 use plimsoll_model::sample::CannotMeasure;
 
-/// Checks, without creating anything, that the test file of each case, one at a time, fits into
-/// `dir` (on tmpfs, into the memory of `machine`). Returns file system and free space of `dir`. The
-/// cause of a failure is `Unsafe` if another user could redirect the path.
-pub fn check<'a>(
-    dir: &Path,
-    machine: &Machine,
-    cases: impl IntoIterator<Item = &'a Candidate>,
-) -> Result<DirFacts, CannotMeasure> {
-    let facts = check_dir(dir)?.within_memory(machine);
-    for candidate in cases {
-        file_of(candidate).map_or(Ok(()), |size| facts.file_size(size).map(drop))?;
-    }
-    Ok(facts)
+/// Checks, without creating anything, that `dir` can hold test files. Returns its file system and
+/// free space (on tmpfs, at most the memory of `machine`). The cause of a failure is `Unsafe` if
+/// another user could redirect the path.
+pub fn check(dir: &Path, machine: &Machine) -> Result<DirFacts, CannotMeasure> {
+    Ok(check_dir(dir)?.within_memory(machine))
 }
 
 /// Returns the size of the test file that the candidate needs; `None` if it uses no file.

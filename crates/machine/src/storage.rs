@@ -115,9 +115,9 @@ impl Medium {
     /// Returns the medium of a file system type, such as `tmpfs`; [`Medium::Device`] if unknown.
     pub fn of(fs_type: &str) -> Self {
         match fs_type {
-            "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" => Self::Memory,
-            "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "lustre" | "gpfs" | "beegfs" | "glusterfs"
-            | "afs" => Self::Network,
+            "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" | "proc" | "sysfs" => Self::Memory,
+            "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "ceph" | "lustre" | "gpfs" | "beegfs"
+            | "glusterfs" | "afs" => Self::Network,
             "overlay" | "aufs" | "9p" | "virtiofs" | "vboxsf" | "ecryptfs" => Self::Stacked,
             // fuseblk (such as NTFS) is on a device; other FUSE file systems can be on anything.
             fuse if fuse == "fuse" || fuse.starts_with("fuse.") => Self::Stacked,

@@ -174,6 +174,23 @@ fn files_in_memory_and_on_several_devices_are_named() {
 }
 
 #[test]
+fn the_medium_follows_from_the_type() {
+    for (medium, types) in [
+        (Medium::Memory, "tmpfs devtmpfs ramfs hugetlbfs proc sysfs"),
+        (Medium::Network, "nfs nfs4 cifs smb3 smbfs ceph lustre afs"),
+        (Medium::Stacked, "overlay ecryptfs vboxsf 9p fuse fuse.ext4"),
+        (Medium::Device, "ext2 ext4 xfs btrfs zfs vfat fuseblk ocfs2 gfs2 other"),
+    ] {
+        types.split(' ').for_each(|one| assert_eq!(Medium::of(one), medium, "{one}"));
+    }
+    let mounted = |path: &str| storage_behind(&Root::live(), Path::new(path)).file_system.unwrap();
+    let proc = mounted("/proc/self");
+    let found = (proc.fs_type.as_str(), proc.mount_point.as_str(), proc.medium);
+    assert_eq!(found, ("proc", "/proc", Medium::Memory));
+    assert_eq!(mounted("/").mount_point, "/");
+}
+
+#[test]
 fn garbage_is_unknown_with_reasons() {
     let machine = checked("garbage");
     assert_eq!(machine.cpu.last_level_bytes(), None);

@@ -1,17 +1,15 @@
 //! The directory of the test files: usability, file system, and largest file.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::backing::FileSystemKind;
 use crate::display::human;
 use plimsoll_bench_api::RequestedSize;
-use plimsoll_machine::{Machine, Medium, Root, storage_behind};
+use plimsoll_machine::{Machine, Medium, MountedFileSystem, Root, storage_behind};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_system::links::LinkError;
 use plimsoll_units::text::shown_path;
@@ -21,10 +19,8 @@ use plimsoll_units::text::shown_path;
 pub struct DirFacts {
     /// Path without symbolic links.
     pub path: PathBuf,
-    /// Mount point of its file system.
-    pub mount: PathBuf,
-    /// File system.
-    pub file_system: FileSystemKind,
+    /// File system; `None` if unknown, such as without /proc.
+    pub file_system: Option<MountedFileSystem>,
     /// Bytes available to this user (`f_bavail`, without root's reserve).
     pub available: u64,
     /// Largest file that this process may write, in bytes (RLIMIT_FSIZE).
@@ -41,7 +37,7 @@ pub struct FileSize {
 }
 
 /// Least free space that is never used, in bytes; also a tenth. A full file system hurts all users.
-const RESERVE: u64 = 1 << 30;
+pub(super) const RESERVE: u64 = 1 << 30;
 
 /// Checks, creating nothing, that `dir` can hold test files; returns its file system and free
 /// space. The cause of a failure is `Unsafe` if another user could redirect the path.
@@ -71,10 +67,15 @@ pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
     if !metadata.is_dir() {
         return Err(not_a_directory());
     }
-    let mount = mount_point(&path);
     let vfs = rustix::fs::statvfs(&path).map_err(other)?;
+    let facts = DirFacts {
+        file_system: storage_behind(&Root::live(), &path).file_system,
+        path,
+        available: vfs.f_bavail.saturating_mul(vfs.f_frsize),
+        file_size_limit: getrlimit(Resource::Fsize).current,
+    };
     let read_only = || {
-        let mount = shown_path(&mount);
+        let mount = facts.mount_point();
         refused(&format!(" is on {mount}, which is mounted read-only; use another directory"))
     };
     if vfs.f_flag.contains(StatVfsMountFlags::RDONLY) {
@@ -85,12 +86,13 @@ pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
             " cannot be used: its file system stores no files (its size is 0 bytes); use another directory";
         return Err(refused(why));
     }
-    // devtmpfs has the magic of tmpfs; a container has a tmpfs instead.
-    if mount == Path::new("/dev") && !path.starts_with("/dev/shm") {
+    // By its mount point, because a container has a tmpfs instead of a devtmpfs.
+    let of_devices = facts.file_system.as_ref().is_none_or(|fs| fs.mount_point == "/dev");
+    if of_devices && facts.path.starts_with("/dev") && !facts.path.starts_with("/dev/shm") {
         let why = " cannot be used: it holds devices, not files; use another directory, or --target DEVICE";
         return Err(refused(why));
     }
-    may_create(&path).map_err(|errno| match errno {
+    may_create(&facts.path).map_err(|errno| match errno {
         Errno::ROFS => read_only(),
         Errno::ACCESS => no_permission(),
         Errno::PERM => {
@@ -98,24 +100,7 @@ pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, CannotMeasure> {
         }
         errno => other(errno),
     })?;
-    let file_system = file_system(&path).map_err(other)?;
-    Ok(DirFacts {
-        mount,
-        path,
-        file_system,
-        available: vfs.f_bavail.saturating_mul(vfs.f_frsize),
-        file_size_limit: getrlimit(Resource::Fsize).current,
-    })
-}
-
-/// Returns the kind of file system at `path`. An overlay with its upper part in memory is memory.
-fn file_system(path: &Path) -> Result<FileSystemKind, Errno> {
-    let magic = rustix::fs::statfs(path)?.f_type;
-    // The magic is 32 bits on every architecture; this cuts off a sign extension.
-    let own = FileSystemKind::from_magic((magic as u64 & 0xffff_ffff) as u32);
-    let medium = || storage_behind(&Root::live(), path).file_system.map(|known| known.medium);
-    let is_in_memory = own.name == Some("overlay") && medium() == Some(Medium::Memory);
-    Ok(if is_in_memory { FileSystemKind { medium: Some(Medium::Memory), ..own } } else { own })
+    Ok(facts)
 }
 
 fn may_create(dir: &Path) -> Result<(), Errno> {
@@ -127,27 +112,26 @@ fn may_create(dir: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Returns the mount point of `path`: the highest parent on the same device and, if the kernel
-/// reports mount ids, on the same mount, because a bind mount has the same device.
-fn mount_point(path: &Path) -> PathBuf {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-    let place = |path: &Path| {
-        let found = rustix::fs::statx(CWD, path, AtFlags::NO_AUTOMOUNT, wanted).ok()?;
-        let mount = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
-        Some((found.stx_dev_major, found.stx_dev_minor, mount.then_some(found.stx_mnt_id)))
-    };
-    let own = place(path);
-    let same = |p: &&Path| own.is_some() && place(p) == own;
-    path.ancestors().take_while(same).last().unwrap_or(path).to_owned()
-}
-
 impl DirFacts {
+    /// Returns the mount point, or the directory if that is unknown, as printable text.
+    pub(super) fn mount_point(&self) -> String {
+        self.file_system.as_ref().map_or_else(|| shown_path(&self.path), |fs| fs.mount_point.clone())
+    }
+
+    /// Returns the type of the file system, such as `ext4`.
+    pub(crate) fn fs_type(&self) -> &str {
+        self.file_system.as_ref().map_or("unknown file system", |fs| fs.fs_type.as_str())
+    }
+
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.file_system.as_ref().is_some_and(|fs| fs.medium == Medium::Memory)
+    }
+
     /// Returns these facts with the free space of a file system in memory limited to the available
     /// memory of `machine`, because a full tmpfs gets processes killed.
     #[must_use]
     pub fn within_memory(self, machine: &Machine) -> Self {
-        let in_memory = self.file_system.medium == Some(Medium::Memory);
-        let bytes = machine.memory_available_bytes().filter(|_| in_memory);
+        let bytes = machine.memory_available_bytes().filter(|_| self.is_in_memory());
         DirFacts { available: bytes.map_or(self.available, |bytes| self.available.min(bytes)), ..self }
     }
 
@@ -176,55 +160,25 @@ impl DirFacts {
                 "the test file needs {}, and only {} can be used on {}: {why}; {remedy}",
                 human(least),
                 human(has),
-                shown_path(&self.mount)
+                self.mount_point()
             )));
         }
         Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
-    }
-
-    /// Returns an error text if less than 512 MiB are free on the file system of `file`: other
-    /// programs fill it, so the test file must go. `None` if enough is free, and for a device.
-    pub fn low_space_message(&self, file: impl AsFd) -> Option<String> {
-        if self.file_system == FileSystemKind::NO_FILE_SYSTEM {
-            return None;
-        }
-        let vfs = rustix::fs::fstatvfs(file).ok()?;
-        let free = vfs.f_bavail.saturating_mul(vfs.f_frsize);
-        let mount = shown_path(&self.mount);
-        (free < RESERVE / 2).then(|| {
-            format!(
-                "only {} are left on {mount}, so the test file was removed: another program fills the file system, or it keeps overwritten data; use another --dir",
-                human(free)
-            )
-        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::fixture::mounted;
     use proptest::prelude::*;
 
     use super::*;
 
     const GIB: u64 = 1 << 30;
 
-    #[test]
-    fn a_file_system_that_others_fill_is_given_up() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let file = std::fs::File::create(dir.path().join("file")).expect("create");
-        let said = facts(GIB, None).low_space_message(&file);
-        assert_eq!(said, None, "this test needs half a gibibyte of free space");
-        let device = DirFacts { file_system: FileSystemKind::NO_FILE_SYSTEM, ..facts(GIB, None) };
-        let none = || std::fs::File::open("/proc/self").expect("no space at all");
-        assert_eq!(device.low_space_message(none()), None);
-        let full = facts(GIB, None).low_space_message(none());
-        assert!(full.is_some_and(|text| text.contains("only 0 B are left on /data")));
-    }
-
     fn facts(available: u64, file_size_limit: Option<u64>) -> DirFacts {
-        let (path, mount) = ("/data/test".into(), "/data".into());
-        let file_system = FileSystemKind::from_magic(0xef53);
-        DirFacts { path, mount, file_system, available, file_size_limit }
+        let file_system = Some(MountedFileSystem { mount_point: "/data".to_owned(), ..mounted("ext4") });
+        DirFacts { path: "/data/test".into(), file_system, available, file_size_limit }
     }
 
     #[test]
@@ -232,27 +186,29 @@ mod tests {
         let mut machine = Machine::discover(&Root::live());
         machine.memory.available_bytes = Some(3 * GIB);
         machine.cgroup.memory = None;
-        let tmpfs = FileSystemKind::from_magic(0x0102_1994);
-        let of = |file_system| DirFacts { file_system, ..facts(100 * GIB, None) }.within_memory(&machine);
-        assert_eq!(of(tmpfs).file_size(RequestedSize::Exactly(2 * GIB)).map(|size| size.bytes), Ok(2 * GIB));
-        assert!(of(tmpfs).file_size(RequestedSize::Exactly(2 * GIB + 1)).is_err());
-        let ext4 = FileSystemKind::from_magic(0xef53);
-        assert!(of(ext4).file_size(RequestedSize::Exactly(20 * GIB)).is_ok());
+        let of = |fs_type| {
+            let file_system = Some(mounted(fs_type));
+            DirFacts { file_system, ..facts(100 * GIB, None) }.within_memory(&machine)
+        };
+        let fits = of("tmpfs").file_size(RequestedSize::Exactly(2 * GIB));
+        assert_eq!(fits.map(|size| size.bytes), Ok(2 * GIB));
+        assert!(of("tmpfs").file_size(RequestedSize::Exactly(2 * GIB + 1)).is_err());
+        assert!(of("ext4").file_size(RequestedSize::Exactly(20 * GIB)).is_ok());
     }
 
     #[test]
     fn a_usable_directory_is_described() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        assert!(facts.path.starts_with(&facts.mount));
-        assert!(facts.file_system.name.is_some());
+        assert!(facts.file_system.as_ref().is_some_and(|fs| facts.path.starts_with(&fs.mount_point)));
         assert!(facts.available > 0);
         assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
     }
 
     #[test]
     fn a_directory_of_devices_or_without_a_size_holds_no_files() {
-        if mount_point(Path::new("/dev")) == Path::new("/dev") {
+        let dev = storage_behind(&Root::live(), Path::new("/dev")).file_system;
+        if dev.is_some_and(|fs| fs.mount_point == "/dev") {
             let refused = check_dir(Path::new("/dev")).expect_err("devices");
             assert!(refused.reason.starts_with("--dir /dev cannot be used: it holds devices"), "{refused}");
         }
@@ -268,10 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_point_of_proc_is_proc() {
-        // A container may have a part of /proc bound read-only.
-        assert_eq!(mount_point(Path::new("/proc/self/net")), Path::new("/proc"));
-        assert_eq!(mount_point(Path::new("/")), Path::new("/"));
+    fn an_unknown_file_system_is_not_memory_and_has_the_directorys_name() {
+        let unknown = DirFacts { file_system: None, ..facts(GIB, None) };
+        assert!(!unknown.is_in_memory());
+        assert_eq!((unknown.fs_type(), unknown.mount_point().as_str()), ("unknown file system", "/data/test"));
     }
 
     #[test]

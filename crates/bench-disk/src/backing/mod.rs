@@ -5,7 +5,6 @@ mod block_device;
 mod cache;
 mod claim;
 mod dir;
-mod filesystem;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod raw;
@@ -15,6 +14,5 @@ pub use block_device::RawError;
 pub use cache::PageCacheMode;
 pub use dir::DirFacts;
 pub(crate) use dir::check_dir;
-pub(crate) use filesystem::FileSystemKind;
 pub(crate) use raw::RawDevice;
 pub(crate) use regular_file::{AllocationEffect, TestFile, direct_refused, hint};

@@ -11,12 +11,13 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 
-use crate::backing::{DirFacts, FileSystemKind, PageCacheMode, RawDevice};
+use crate::backing::dir::RESERVE;
+use crate::backing::{DirFacts, PageCacheMode, RawDevice};
 use crate::display::human;
+use plimsoll_machine::{Medium, MountedFileSystem};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_system::leftover::{Registry, Unfinished};
 use plimsoll_system::links::open_directory;
-use plimsoll_units::text::shown_path;
 
 /// Returns the remedy for a failed file operation, such as "; raise ulimit -n"; empty if unknown.
 pub(crate) fn hint(errno: Errno) -> String {
@@ -90,10 +91,16 @@ impl TestFile {
     /// Returns `device` as a test file, opened again with `cache` as its use of the page cache; the
     /// device stays claimed. Fails without /proc, or if O_DIRECT is refused.
     pub(crate) fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, CannotMeasure> {
+        let itself = MountedFileSystem {
+            fs_type: "block device".to_owned(),
+            mount_point: device.name.clone(),
+            source: device.name.clone(),
+            options: Vec::new(),
+            medium: Medium::Device,
+        };
         let facts = DirFacts {
             path: device.name.clone().into(),
-            mount: device.name.clone().into(),
-            file_system: FileSystemKind::NO_FILE_SYSTEM,
+            file_system: Some(itself),
             available: device.bytes,
             file_size_limit: None,
         };
@@ -195,6 +202,20 @@ impl TestFile {
         Some(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
     }
 
+    /// Returns an error text if less than 512 MiB are free on the file system: other programs fill
+    /// it, so the test file must go. `None` if enough is free, and for a device.
+    pub(crate) fn low_space_message(&self) -> Option<String> {
+        let vfs = rustix::fs::fstatvfs(&self.file).ok().filter(|_| !self.is_device())?;
+        let free = vfs.f_bavail.saturating_mul(vfs.f_frsize);
+        (free < RESERVE / 2).then(|| {
+            format!(
+                "only {} are left on {}, so the test file was removed: another program fills the file system, or it keeps overwritten data; use another --dir",
+                human(free),
+                self.facts.mount_point()
+            )
+        })
+    }
+
     /// Returns the alignment of direct I/O in bytes, 0 if direct I/O is impossible; `None` if the
     /// kernel (before 6.1) or the file system does not report it.
     pub(crate) fn direct_alignment(&self) -> Option<u32> {
@@ -218,15 +239,15 @@ pub(crate) enum AllocationEffect {
 }
 
 fn failure(what: &str, facts: &DirFacts, errno: Errno) -> CannotMeasure {
-    let (mount, hint) = (shown_path(&facts.mount), hint(errno));
+    let (mount, hint) = (facts.mount_point(), hint(errno));
     CannotMeasure::environment(format!("the test file on {mount} cannot be {what}: {errno}{hint}"))
 }
 
 pub(crate) fn direct_refused(facts: &DirFacts) -> CannotMeasure {
     CannotMeasure::not_here(format!(
         "{} on {} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir",
-        facts.file_system,
-        shown_path(&facts.mount)
+        facts.fs_type(),
+        facts.mount_point()
     ))
 }
 
@@ -255,7 +276,7 @@ fn check_sticky_bit(dir: &OwnedFd, facts: &DirFacts) -> Result<(), CannotMeasure
 }
 
 fn planted(facts: &DirFacts, why: &str) -> CannotMeasure {
-    CannotMeasure::refused(format!("the test file on {} was refused: {why}", shown_path(&facts.mount)))
+    CannotMeasure::refused(format!("the test file on {} was refused: {why}", facts.mount_point()))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::storage::{CaseFiles, ToolFiles, memory_warning, renewal};
 use crate::warning::DiskWarning;
 use plimsoll_bench_api::fixed::{Scaling, thread_amount};
 use plimsoll_bench_api::prelude::*;
-use plimsoll_machine::{Medium, Root};
+use plimsoll_machine::Root;
 use plimsoll_metal::mapped::AccessOrder;
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::RingError;
@@ -79,7 +79,7 @@ impl Transfers {
         let warnings = case_files.warnings.into_iter().chain(memory_warning(cx.machine.storage.as_ref()));
         facts.warnings.extend(warnings.map(Note::from));
         let file = Arc::clone(&case_files.files[0][0]);
-        let avoidable = fits_sectors(&job.blocks) && file.facts.file_system.medium != Some(Medium::Memory);
+        let avoidable = fits_sectors(&job.blocks) && !file.facts.is_in_memory();
         let storage = cx.machine.storage.as_ref();
         let device_check = DeviceCheck::new(Root::live(), storage, Arc::clone(&file), bytes);
         let ledgers = ledgers(&job, &case_files.extents)?;
@@ -321,8 +321,7 @@ impl Prepared for Transfers {
     }
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let crowded = || self.file.facts.low_space_message(&self.file);
-        if let Some(why) = self.spoilt.clone().or_else(crowded) {
+        if let Some(why) = self.spoilt.clone().or_else(|| self.file.low_space_message()) {
             return Err(CannotMeasure::environment(why));
         }
         let portions = self.portions(amount);

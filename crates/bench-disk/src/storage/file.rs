@@ -192,7 +192,7 @@ impl Filled {
     /// Returns, as facts of the case, the file system and the devices below it, `dm-0 → nvme0n1`.
     pub(crate) fn storage_facts(&self, storage: Option<&Storage>) -> Achieved {
         let mut place = Achieved::default();
-        place.set(&FILE_SYSTEM, self.file.facts.file_system.to_string());
+        place.set(&FILE_SYSTEM, self.file.facts.fs_type());
         if let Some(storage) = storage {
             let layers = storage.layers.iter().map(|layer| layer.name.clone());
             let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
@@ -261,10 +261,8 @@ fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Re
 /// Returns facts of the test directory. Fails if unusable, or in memory with a direct `cache`.
 pub(crate) fn check_test_dir(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir)?;
-    match (facts.file_system.medium, cache) {
-        (Some(Medium::Memory), PageCacheMode::Direct) => {
-            Err(in_memory_error(facts.file_system.name.unwrap_or("memory")))
-        }
+    match cache {
+        PageCacheMode::Direct if facts.is_in_memory() => Err(in_memory_error(facts.fs_type())),
         _ => Ok(facts.within_memory(cx.machine)),
     }
 }
@@ -286,7 +284,7 @@ fn in_memory_error(file_system: &str) -> CannotMeasure {
 
 /// Returns a warning if the file had a name for a moment, because the file system lacks O_TMPFILE.
 pub(crate) fn named_file_warning(file: &TestFile) -> Option<DiskWarning> {
-    file.named.then(|| DiskWarning::Named { file_system: file.facts.file_system.to_string() })
+    file.named.then(|| DiskWarning::Named { file_system: file.facts.fs_type().to_owned() })
 }
 
 /// Returns a warning if memory may be behind the files: a RAM disk, a loop device on a file in
@@ -308,7 +306,7 @@ pub(crate) fn memory_warning(storage: Option<&Storage>) -> Option<DiskWarning> {
 /// Returns a warning if a file of `bytes` incompressible bytes occupies less than 90 % of them.
 fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<DiskWarning> {
     let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
-    Some(DiskWarning::SpaceSaved { bytes, taken, file_system: file.facts.file_system.to_string() })
+    Some(DiskWarning::SpaceSaved { bytes, taken, file_system: file.facts.fs_type().to_owned() })
 }
 
 #[cfg(test)]

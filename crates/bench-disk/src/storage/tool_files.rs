@@ -13,7 +13,6 @@ use crate::storage::file::{SecondFile, TOOL_FILE_KEY};
 use crate::storage::{CHUNK, Filled, refill};
 use crate::warning::DiskWarning;
 use plimsoll_bench_api::{Context, RequestedSize};
-use plimsoll_machine::Medium;
 use plimsoll_model::sample::{CannotMeasure, Writable};
 
 pub(crate) struct ToolFiles {
@@ -67,7 +66,7 @@ impl ToolFiles {
         let (file, bytes) = match kept {
             Some(kept) => kept,
             None => {
-                if self.own.facts.file_system.medium == Some(Medium::Memory) {
+                if self.own.facts.is_in_memory() {
                     return Ok(Err("the test file is in memory".to_owned()));
                 }
                 let facts = check_dir(&self.own.facts.path).map_err(|e| e.reason)?;
@@ -125,7 +124,7 @@ mod tests {
         let shelf = SecondFile::default();
         let mut tool_files = ToolFiles { own, bytes, all: bytes, seed: 1, shelf, shared: None, turns: 0 };
         let over = Some(Instant::now());
-        if tool_files.own.facts.file_system.medium != Some(Medium::Memory) {
+        if !tool_files.own.facts.is_in_memory() {
             let why = tool_files.provide_file(over).expect_err("no time");
             assert!(why.contains("the budget ended"), "{why}");
         }

@@ -252,14 +252,12 @@ fn checked_dir(
     machine: &Machine,
     planned: &mut [Planned],
 ) -> Result<PathBuf, Failure> {
-    let whole = plimsoll_bench_disk::check(dir, machine, []);
+    let whole = plimsoll_bench_disk::check(dir, machine);
     let mut refused = None;
     for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(|c| c.feasible.is_ok()) {
-        let line = match &whole {
-            Ok(_) => plimsoll_bench_disk::check(dir, machine, [&*candidate]).err().map(|why| why.to_string()),
-            Err(refusal) => plimsoll_bench_disk::file_of(candidate).map(|_| refusal.to_string()),
-        };
-        if let Some(line) = line {
+        let Some(size) = plimsoll_bench_disk::file_of(candidate) else { continue };
+        if let Err(why) = whole.clone().and_then(|facts| facts.file_size(size)) {
+            let line = why.to_string();
             candidate.feasible = Err(CannotMeasure::not_here(line.clone()));
             refused.get_or_insert(line);
         }

@@ -51,6 +51,20 @@ fn holes_and_unwritten_parts_are_told_from_what_was_written() {
 }
 
 #[test]
+fn a_file_system_that_others_fill_is_given_up() {
+    let (file, _dir) = test_file(0);
+    assert_eq!(file.low_space_message(), None, "this test needs half a gibibyte of free space");
+    let none = || File::open("/proc/self").expect("no space at all");
+    let (cache, facts) = (PageCacheMode::Buffered, file.facts.clone());
+    let full = TestFile { file: none(), cache, facts, device: None, named: false };
+    let start = format!("only 0 B are left on {}", file.facts.mount_point());
+    assert!(full.low_space_message().is_some_and(|text| text.starts_with(&start)));
+    let device = RawDevice { file: none(), name: "/dev/x".to_owned(), bytes: 1, claim: None };
+    let device = TestFile { device: Some(Arc::new(device)), ..full };
+    assert_eq!(device.low_space_message(), None);
+}
+
+#[test]
 fn reopened_it_is_the_same_file() {
     let (file, _dir) = test_file(0);
     file.file.write_all_at(b"here", 4096).expect("write");
@@ -104,7 +118,7 @@ fn the_file_size_limit_is_an_error_and_not_the_end() {
 #[test]
 fn memory_file_systems_are_known_for_what_they_are() {
     let Ok(facts) = check_dir(Path::new("/dev/shm")) else { return };
-    assert_eq!(facts.file_system.medium, Some(plimsoll_machine::storage::Medium::Memory));
+    assert!(facts.is_in_memory());
 }
 
 fn opened(dir: &Path) -> OwnedFd {
