@@ -258,7 +258,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_value_formats_with_its_unit(bits in any::<u64>(), digits in 0usize..40, index in 0..Unit::ALL.len()) {
-            let unit = Unit::ALL[index];
+            let (unit, _) = Unit::ALL[index];
             let text = Quantity::new(f64::from_bits(bits), unit).human(digits);
             let tail = match unit { Unit::One => "", Unit::PerSecond => "/s", Unit::IoPerSecond => "IOPS", other => other.name() };
             prop_assert!(text.ends_with(tail));

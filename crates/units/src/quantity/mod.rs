@@ -49,34 +49,23 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All units.
-    pub const ALL: &'static [Unit] = &[
-        Unit::BytePerSecond,
-        Unit::BitPerSecond,
-        Unit::FlopPerSecond,
-        Unit::OpPerSecond,
-        Unit::IoPerSecond,
-        Unit::PerSecond,
-        Unit::Second,
-        Unit::One,
-        Unit::Byte,
-        Unit::Hertz,
+    /// All units in the order of the type, each with its name in the run document.
+    pub const ALL: [(Unit, &'static str); 10] = [
+        (Unit::BytePerSecond, "B/s"),
+        (Unit::BitPerSecond, "bit/s"),
+        (Unit::FlopPerSecond, "FLOP/s"),
+        (Unit::OpPerSecond, "OP/s"),
+        (Unit::IoPerSecond, "IO/s"),
+        (Unit::PerSecond, "1/s"),
+        (Unit::Second, "s"),
+        (Unit::One, "1"),
+        (Unit::Byte, "B"),
+        (Unit::Hertz, "Hz"),
     ];
 
     /// Returns the name in the run document, such as `B/s`, `IO/s` or `1` (plain number).
     pub const fn name(self) -> &'static str {
-        match self {
-            Unit::BytePerSecond => "B/s",
-            Unit::BitPerSecond => "bit/s",
-            Unit::FlopPerSecond => "FLOP/s",
-            Unit::OpPerSecond => "OP/s",
-            Unit::IoPerSecond => "IO/s",
-            Unit::PerSecond => "1/s",
-            Unit::Second => "s",
-            Unit::One => "1",
-            Unit::Byte => "B",
-            Unit::Hertz => "Hz",
-        }
+        Unit::ALL[self as usize].1
     }
 
     /// Returns the noun that a rate counts: `FLOP` for `FLOP/s`, `operation` for `1/s`; `None` if
@@ -91,7 +80,7 @@ impl Unit {
     /// Returns the unit with this name in the run document (also `IOPS`); `None` if there is none.
     pub fn from_name(name: &str) -> Option<Unit> {
         let name = if name == "IOPS" { "IO/s" } else { name };
-        Unit::ALL.iter().copied().find(|unit| unit.name() == name)
+        Unit::ALL.into_iter().find(|(_, known)| *known == name).map(|(unit, _)| unit)
     }
 }
 
@@ -132,7 +121,8 @@ mod tests {
 
     #[test]
     fn units_serialise_as_their_machine_names() {
-        for &unit in Unit::ALL {
+        for (unit, name) in Unit::ALL {
+            assert_eq!(unit.name(), name);
             let json = serde_json::to_string(&unit).unwrap();
             assert_eq!(json, format!("\"{}\"", unit.name()));
             assert_eq!(serde_json::from_str::<Unit>(&json).unwrap(), unit);
