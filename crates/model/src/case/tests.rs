@@ -9,7 +9,7 @@ fn any_value(kind: ValueKind) -> BoxedStrategy<Value> {
             (1u64..1 << 40, 1u32..100).prop_map(|(bytes, weight)| {
                 let parts = [(bytes, weight), (bytes + 1, 1)];
                 let parts = parts.map(|(bytes, weight)| quantity::MixPart { bytes, weight });
-                Value::Mix(Mix::new(parts.to_vec()).unwrap())
+                Value::Mix(Mix::try_from(parts.to_vec()).unwrap())
             }),
         ]
         .boxed(),

@@ -86,15 +86,14 @@ pub fn relative_half_width(value: f64, half_width: f64) -> Option<String> {
     if !relative.is_finite() || !value.is_finite() || value == 0.0 {
         return None;
     }
-    let text = match relative {
+    Some(match relative {
         0.0 => "0 %".to_owned(),
         r if r < 0.005 => "< 0.01 %".to_owned(),
         r if r < 0.995 => format!("{r:.2} %"),
         r if r < 9.95 => format!("{r:.1} %"),
         r if r < 1e6 => format!("{r:.0} %"),
         r => format!("{r:.1e} %"),
-    };
-    Some(text)
+    })
 }
 
 /// Formats a share as a percentage with `digits` significant digits: `0.998` gives `99.8 %`.
@@ -146,12 +145,9 @@ pub fn significant(value: f64, digits: usize) -> String {
 /// Formats bytes as `4K` or `1000`: in the largest of `K`, `M`, `G`, `T`, `P`, `E` (powers of 1024)
 /// that divides the number, else in plain digits.
 pub fn format_size(bytes: u64) -> String {
-    let found =
-        ["E", "P", "T", "G", "M", "K"].into_iter().zip((1..=6u32).rev()).find_map(|(suffix, power)| {
-            let size = 1u64 << (10 * power);
-            (bytes != 0 && bytes.is_multiple_of(size)).then(|| format!("{}{suffix}", bytes / size))
-        });
-    found.unwrap_or_else(|| bytes.to_string())
+    let power = if bytes == 0 { 0 } else { bytes.trailing_zeros() / 10 };
+    let suffix = ["", "K", "M", "G", "T", "P", "E"][power as usize];
+    format!("{}{suffix}", bytes >> (10 * power))
 }
 
 /// Formats a duration in the largest of `h`, `m`, `s`, `ms`, `us`, `ns` that divides it: `200ms`.

@@ -34,15 +34,6 @@ pub enum BlockSizes {
 }
 
 impl Mix {
-    /// Creates a mix of 2 to 16 different sizes with weights from 1 to 1,000,000; else `None`.
-    pub fn new(parts: Vec<MixPart>) -> Option<Self> {
-        let twice = |(i, part): (usize, &MixPart)| parts[..i].iter().any(|other| other.bytes == part.bytes);
-        let fits = (2..=MOST_SIZES).contains(&parts.len())
-            && parts.iter().all(|part| (1..=MOST_WEIGHT).contains(&part.weight))
-            && !parts.iter().enumerate().any(twice);
-        fits.then_some(Self(parts))
-    }
-
     /// Returns the sizes and weights in the order in which they were given.
     pub fn parts(&self) -> &[MixPart] {
         &self.0
@@ -104,8 +95,13 @@ impl fmt::Display for BlockSizes {
 impl TryFrom<Vec<MixPart>> for Mix {
     type Error = &'static str;
 
+    /// Creates a mix; fails without 2 to 16 different sizes with weights from 1 to 1,000,000.
     fn try_from(parts: Vec<MixPart>) -> Result<Self, Self::Error> {
-        Self::new(parts).ok_or("no mix of sizes")
+        let twice = |(i, part): (usize, &MixPart)| parts[..i].iter().any(|other| other.bytes == part.bytes);
+        let fits = (2..=MOST_SIZES).contains(&parts.len())
+            && parts.iter().all(|part| (1..=MOST_WEIGHT).contains(&part.weight))
+            && !parts.iter().enumerate().any(twice);
+        fits.then_some(Self(parts)).ok_or("does not have 2 to 16 different sizes")
     }
 }
 
@@ -147,9 +143,7 @@ pub fn parse_sizes(text: &str) -> Result<BlockSizes, String> {
     let parts = text.split(between).map(part).collect::<Result<Vec<MixPart>, String>>()?;
     match parts.as_slice() {
         [_] => Err(wrong("has a weight and only one size")),
-        _ => Mix::new(parts)
-            .map(BlockSizes::Mixed)
-            .ok_or_else(|| wrong("does not have 2 to 16 different sizes")),
+        _ => Mix::try_from(parts).map(BlockSizes::Mixed).map_err(wrong),
     }
 }
 
@@ -190,8 +184,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_mix_round_trips(sizes in prop::collection::btree_map(1_u64..1 << 31, 1_u32..1000, 2..16)) {
-            let parts = sizes.into_iter().map(|(bytes, weight)| MixPart { bytes, weight }).collect();
-            let mix = Mix::new(parts).expect("a mix");
+            let parts: Vec<_> = sizes.into_iter().map(|(bytes, weight)| MixPart { bytes, weight }).collect();
+            let mix = Mix::try_from(parts).expect("a mix");
             prop_assert_eq!(parse_sizes(&mix.to_string()), Ok(BlockSizes::Mixed(mix)));
         }
 

@@ -368,7 +368,7 @@ fn split(text: &str, base: Base) -> Option<Value> {
     let parts = weighed
         .into_iter()
         .map(|(bytes, weight)| Some(MixPart { bytes, weight: u32::try_from(weight / divisor).ok()? }));
-    Mix::new(parts.collect::<Option<_>>()?).map(Value::Mix)
+    Mix::try_from(parts.collect::<Option<Vec<_>>>()?).ok().map(Value::Mix)
 }
 
 /// Parses `bsrange`, `4k-16k`: all multiples of 4k up to 16k, equally often; `None` above 16 sizes.
@@ -381,7 +381,8 @@ fn range(text: &str, base: Base) -> Option<Value> {
     match most / least {
         1 => Some(Value::Size(least)),
         n @ 2..=16 => {
-            Mix::new((1..=n).map(|i| MixPart { bytes: i * least, weight: 1 }).collect()).map(Value::Mix)
+            let parts = (1..=n).map(|i| MixPart { bytes: i * least, weight: 1 });
+            Mix::try_from(parts.collect::<Vec<_>>()).ok().map(Value::Mix)
         }
         _ => None,
     }
