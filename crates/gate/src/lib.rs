@@ -36,9 +36,6 @@ pub struct Rates {
     pub loss: f64,
 }
 
-/// Codes of faults that make a machine sick whatever its figures are.
-const DRAINING: [&str; 2] = ["edac-uncorrected", "nvme-critical-warning"];
-
 /// Consecutive measurements without evidence after which a check is given up.
 const IN_VAIN: usize = 5;
 
@@ -227,7 +224,10 @@ impl Gate {
 
     /// Returns the first fault that alone makes the machine sick. Wear and narrow slots do not.
     fn accusing_fault(&self) -> Option<&HardwareFault> {
-        self.faults.iter().find(|fault| DRAINING.contains(&fault.code()) || self.is_new(fault))
+        self.faults.iter().find(|fault| match fault {
+            HardwareFault::EdacUncorrected { .. } | HardwareFault::NvmeCriticalWarning { .. } => true,
+            fault => self.is_new(fault),
+        })
     }
 
     /// Returns whether a narrow PCIe link or lost data is new since the latest earlier run; false

@@ -1,7 +1,7 @@
 //! The run loop's real clock with steal, throttling, power and hardware events around samples.
 
 use plimsoll_machine::clocks::{ClockWatch, WrongRate};
-use plimsoll_machine::health::{CounterFiles, Energy, HealthCounters, Zone};
+use plimsoll_machine::health::{self, CounterFiles, Energy, HealthCounters, Zone};
 use plimsoll_machine::{CpuSet, Root, StateSnapshot, StateWatch};
 use plimsoll_model::sample::Conditions;
 use plimsoll_system::wall;
@@ -53,7 +53,7 @@ impl SystemClock {
         let Some((seconds, before)) = known.filter(|(seconds, _)| *seconds >= LEAST_FOR_POWER) else {
             return Energy::default();
         };
-        let Energy { packages_j, memory_j } = self.probe.energy_since(&before, seconds);
+        let Energy { packages_j, memory_j } = health::used(&before, &self.probe.energy(), seconds);
         let power = |joules: f64| joules / seconds;
         Energy { packages_j: packages_j.map(power), memory_j: memory_j.map(power) }
     }

@@ -1,4 +1,4 @@
-use super::energy::{Energy, EnergyZones, Zone, used};
+use super::energy::{EnergyZones, Zone};
 use crate::disk::numbered;
 use crate::root::Root;
 use plimsoll_units::text::shown_within;
@@ -207,11 +207,6 @@ impl CounterFiles {
     /// Reads only the energy counters (RAPL); empty if there are none or access is denied.
     pub fn energy(&self) -> Vec<Zone> {
         self.zones.read(&self.root)
-    }
-
-    /// Reads the energy counters and returns the energy used since `before`, read `seconds` ago.
-    pub fn energy_since(&self, before: &[Zone], seconds: f64) -> Energy {
-        used(before, &self.energy(), seconds)
     }
 
     /// Returns a name of the counters that this user may not read; `None` if all are readable.

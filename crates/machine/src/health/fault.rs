@@ -129,31 +129,18 @@ pub(super) fn of(health: &Health) -> Vec<HardwareFault> {
 }
 
 impl HardwareFault {
-    /// Codes of all faults.
-    pub const FAULT_CODES: [&str; 8] = [
-        "edac-uncorrected",
-        "nvme-critical-warning",
-        "nvme-media-errors",
-        "nvme-worn",
-        "too-hot",
-        "pcie-link",
-        "pcie-speed",
-        "microcode-differs",
-    ];
-
     /// Returns the stable code of the fault, such as `nvme-worn`.
     pub fn code(&self) -> &'static str {
-        let at = match self {
-            Self::EdacUncorrected { .. } => 0,
-            Self::NvmeCriticalWarning { .. } => 1,
-            Self::NvmeMediaErrors { .. } => 2,
-            Self::NvmeWorn { .. } => 3,
-            Self::TooHot { .. } => 4,
-            Self::PcieLink { .. } => 5,
-            Self::PcieSpeed { .. } => 6,
-            Self::MicrocodeDiffers { .. } => 7,
-        };
-        Self::FAULT_CODES[at]
+        match self {
+            Self::EdacUncorrected { .. } => "edac-uncorrected",
+            Self::NvmeCriticalWarning { .. } => "nvme-critical-warning",
+            Self::NvmeMediaErrors { .. } => "nvme-media-errors",
+            Self::NvmeWorn { .. } => "nvme-worn",
+            Self::TooHot { .. } => "too-hot",
+            Self::PcieLink { .. } => "pcie-link",
+            Self::PcieSpeed { .. } => "pcie-speed",
+            Self::MicrocodeDiffers { .. } => "microcode-differs",
+        }
     }
 
     /// Returns the effect of the fault on results, as a sentence without advice.
