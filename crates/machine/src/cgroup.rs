@@ -12,7 +12,7 @@ use super::root::{ReadError, Root, find_counter, garbled};
 use super::{CpuSet, Survey};
 use plimsoll_units::text::shown_path;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Limit in bytes from which it means "none" (version 1 writes the largest page-aligned i64).
 const UNLIMITED: u64 = 1 << 62;
@@ -94,21 +94,16 @@ impl Cgroup {
         let cpu = s.keep("cgroup.cpu", Groups::of(s.root, "cpu")).flatten();
         let memory = s.keep("cgroup.memory", Groups::of(s.root, "memory")).flatten();
         let cpuset = s.keep("cgroup.cpuset", Groups::of(s.root, "cpuset")).flatten();
-        let mut found = Self { io: io::limits(s.root), ..Self::default() };
-        if let Some(groups) = &cpu {
-            found.cpu_version = Some(groups.version);
-            found.group = groups.dirs.first().map(|dir| shown_path(dir));
-            found.cpu_quota = cpu_quota(s, groups);
-            found.throttling = throttling(s.root, groups);
+        Self {
+            cpu_version: cpu.as_ref().map(|groups| groups.version),
+            memory_version: memory.as_ref().map(|groups| groups.version),
+            group: cpu.as_ref().and_then(|groups| groups.dirs.first()).map(|dir| shown_path(dir)),
+            cpu_quota: cpu.as_ref().and_then(|groups| cpu_quota(s, groups)),
+            memory: memory.and_then(|groups| memory_limit(s, &groups)),
+            cpuset: cpuset.and_then(|groups| effective_cpus(s, &groups)),
+            throttling: cpu.and_then(|groups| throttling(s.root, &groups)),
+            io: io::limits(s.root),
         }
-        if let Some(groups) = &memory {
-            found.memory_version = Some(groups.version);
-            found.memory = memory_limit(s, groups);
-        }
-        if let Some(groups) = &cpuset {
-            found.cpuset = effective_cpus(s, groups);
-        }
-        found
     }
 }
 
@@ -174,11 +169,8 @@ fn quota_of(dir: &Path, quota_us: u64, period_us: u64) -> Option<CpuQuota> {
 }
 
 fn memory_limit(s: &mut Survey, groups: &Groups) -> Option<MemoryLimit> {
-    let limits = groups
-        .dirs
-        .iter()
-        .filter_map(|dir| s.keep("cgroup.memory_limit", limit_of(s.root, groups.version, dir)).flatten());
-    limits.min_by_key(MemoryLimit::available_bytes)
+    let of = |dir: &PathBuf| s.keep("cgroup.memory_limit", limit_of(s.root, groups.version, dir)).flatten();
+    groups.dirs.iter().filter_map(of).min_by_key(MemoryLimit::available_bytes)
 }
 
 fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLimit>, ReadError> {

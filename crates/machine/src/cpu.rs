@@ -350,22 +350,15 @@ fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
             _ => Err(garbled(STATUS, value, "a CPU list in Cpus_allowed_list")),
         }
     });
+    let Some(affinity) = s.keep("cpu.allowed", affinity) else { return online.clone() };
     // A CPU of the affinity is online if listed so or (in a container) if it has a topology.
     let is_shown = |cpu: usize| {
         let off = s.root.text(sys_cpu(cpu).join("online")).is_ok_and(|text| text == "0");
         !off && s.root.exists(sys_cpu(cpu).join("topology/core_id"))
     };
     let runs = |cpu: &usize| online.contains(*cpu) || is_shown(*cpu);
-    match affinity {
-        Ok(affinity) => {
-            let running: CpuSet = affinity.iter().filter(runs).collect();
-            if running.is_empty() { affinity } else { running }
-        }
-        Err(why) => {
-            s.note("cpu.allowed", why);
-            online.clone()
-        }
-    }
+    let running: CpuSet = affinity.iter().filter(runs).collect();
+    if running.is_empty() { affinity } else { running }
 }
 
 fn kinds(s: &Survey, info: &cpuinfo::CpuInfo, online: &CpuSet) -> Vec<CoreKind> {

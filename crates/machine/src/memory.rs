@@ -155,8 +155,7 @@ fn nodes(s: &mut Survey) -> Vec<NumaNode> {
     let mut ids: Vec<usize> = ids.filter(|&id| id < MAX_NODES).collect();
     ids.sort_unstable();
     ids.dedup();
-    let nodes = ids.iter().map(|&id| node(s, id, &ids, &Path::new(NODES).join(format!("node{id}"))));
-    nodes.collect()
+    ids.iter().map(|&id| node(s, id, &ids, &Path::new(NODES).join(format!("node{id}")))).collect()
 }
 
 /// If there is only one node, raises its bytes to the machine's `total` and `available`: its counts

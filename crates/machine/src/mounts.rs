@@ -89,8 +89,7 @@ impl Mount {
 
 /// Reads this process's mount table, in its order; lines that cannot be parsed are skipped.
 pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
-    let bytes = root.bytes(Path::new(MOUNTINFO), MOUNTS_CAP)?;
-    Ok(parse(&bytes))
+    root.bytes(Path::new(MOUNTINFO), MOUNTS_CAP).map(|table| parse(&table))
 }
 
 /// Mounts of one mount namespace.
@@ -176,16 +175,10 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     while let Some((&first, after)) = rest.split_first() {
         let octal = after.get(..3).filter(|d| first == b'\\' && d.iter().all(|b| (b'0'..=b'7').contains(b)));
         let value = octal.map(|d| d.iter().fold(0_u32, |v, b| v * 8 + u32::from(b - b'0')));
-        match value.and_then(|v| u8::try_from(v).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                out.push(first);
-                rest = after;
-            }
-        }
+        let byte = value.and_then(|v| u8::try_from(v).ok());
+        let (byte, left) = byte.map_or((first, after), |byte| (byte, &after[3..]));
+        out.push(byte);
+        rest = left;
     }
     out
 }

@@ -261,11 +261,10 @@ impl Root {
 
     /// Returns whether the path exists and may be looked up, links followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
-        match self.find(path.as_ref()) {
-            Ok(RootPath::Disk(place)) => place.exists(),
-            Ok(RootPath::Memory(_)) => true,
-            Err(_) => false,
-        }
+        self.find(path.as_ref()).is_ok_and(|found| match found {
+            RootPath::Disk(place) => place.exists(),
+            RootPath::Memory(_) => true,
+        })
     }
 }
 
@@ -275,9 +274,7 @@ fn below(path: &Path) -> PathBuf {
     for component in path.components() {
         match component {
             Component::Normal(name) => below.push(name),
-            Component::ParentDir => {
-                below.pop();
-            }
+            Component::ParentDir => drop(below.pop()),
             _ => {}
         }
     }

@@ -152,15 +152,10 @@ fn channel(slot: &str, bank: &str) -> Option<String> {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     })?;
     let last = slot.split(|c: char| !c.is_ascii_alphanumeric()).next_back()?;
-    let letter = match last.strip_prefix("DIMM").unwrap_or(last).as_bytes() {
-        [letter @ b'A'..=b'Z', digits @ ..]
-            if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) =>
-        {
-            letter
-        }
-        _ => return None,
-    };
-    slot.contains("DIMM").then(|| format!("{socket} CHANNEL {}", char::from(*letter)))
+    let name = last.strip_prefix("DIMM").unwrap_or(last).as_bytes();
+    let [letter @ b'A'..=b'Z', digits @ ..] = name else { return None };
+    let is_known = slot.contains("DIMM") && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    is_known.then(|| format!("{socket} CHANNEL {}", char::from(*letter)))
 }
 
 #[cfg(test)]

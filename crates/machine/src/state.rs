@@ -180,12 +180,10 @@ pub fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
     let text = String::from_utf8_lossy(&head);
     text.lines()
         .take_while(|line| line.starts_with("cpu"))
+        .filter(|line| !line.starts_with("cpu "))
         .filter_map(|line| {
             let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
             let id = fields.next()?.parse().ok().filter(|&id: &usize| id < super::cpuset::MAX_CPUS)?;
-            if line.starts_with("cpu ") {
-                return None;
-            }
             let times: Vec<u64> = fields.map_while(|n| n.parse().ok()).collect();
             // user nice system idle iowait irq softirq steal; guest times are within user and nice.
             let total = times.iter().take(8).try_fold(0_u64, |sum, &n| sum.checked_add(n))?;

@@ -114,10 +114,8 @@ pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<CpuCache> {
     let mut caches: Vec<CpuCache> = Vec::new();
     for cpu in online.iter() {
         for index in 0..MAX_INDEX {
-            match one(s, cpu, index) {
-                Some((found, sharers)) => add(&mut caches, found, cpu, sharers),
-                None => break,
-            }
+            let Some((found, sharers)) = one(s, cpu, index) else { break };
+            add(&mut caches, found, cpu, sharers);
         }
     }
     if caches.is_empty() {

@@ -5,7 +5,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use plimsoll_units::text::shown_path;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 use tar::{EntryType, Header};
 
@@ -21,7 +21,7 @@ pub(super) fn is_named(path: &Path) -> bool {
 pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError> {
     let failed = |cause| SavedError::File(shown_path(to), cause);
     let file = match OpenOptions::new().write(true).create_new(true).open(to) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown_path(to))),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown_path(to))),
         opened => opened.map_err(failed)?,
     };
     let pack = || {
@@ -52,13 +52,11 @@ pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError>
 /// has anything but files, directories and links, a path twice, or a path that leads out.
 pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
     let refused = |why: String| SavedError::Refused(shown_path(from), why);
-    let no_archive = |e: io::Error| match e.kind() {
-        io::ErrorKind::InvalidInput => {
-            refused(format!("it is not a tar.gz that plimsoll machine --save wrote ({e})"))
-        }
-        _ => {
-            refused(format!("it is a damaged tar.gz, or unpacks to more than {} MiB ({e})", MAX_BYTES >> 20))
-        }
+    let no_archive = |e: io::Error| {
+        refused(match e.kind() {
+            ErrorKind::InvalidInput => format!("it is not a tar.gz that plimsoll machine --save wrote ({e})"),
+            _ => format!("it is a damaged tar.gz, or unpacks to more than {} MiB ({e})", MAX_BYTES >> 20),
+        })
     };
     let file = File::open(from).map_err(|cause| SavedError::File(shown_path(from), cause))?;
     // One byte more than allowed, so that truncation is noticed.
