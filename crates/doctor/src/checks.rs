@@ -193,13 +193,9 @@ fn swap(_: &Root, machine: &Machine) -> MachineCheck {
 
 fn clock_source(root: &Root, _: &Machine) -> MachineCheck {
     const CLOCK_SOURCE_FILE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    const FAST_SOURCES: [&str; 4] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"];
     match root.line(CLOCK_SOURCE_FILE) {
-        Ok(name)
-            if ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"]
-                .contains(&name.as_str()) =>
-        {
-            good(name)
-        }
+        Ok(name) if FAST_SOURCES.contains(&name.as_str()) => good(name),
         Ok(name) => costs(
             name,
             "each reading of the time is a system call or a slow register: figures of single operations have it in them",

@@ -106,12 +106,10 @@ impl Trust {
     fn judge(&self, directory: &Path, name: &Path, found: &Metadata) -> Result<(), LinkError> {
         let is_root = self.user == 0;
         let writable = |path| Err(LinkError::Refused(format!("other users may write {}", shown_path(path))));
-        let owned = |path, found: &Metadata| match self.owners.contains(&found.uid()) {
-            true => Ok(()),
-            false => {
-                let (path, uid) = (shown_path(path), found.uid());
-                Err(LinkError::Refused(format!("{path} belongs to another user (uid {uid})")))
-            }
+        let owned = |path, found: &Metadata| {
+            let (path, uid) = (shown_path(path), found.uid());
+            let why = || LinkError::Refused(format!("{path} belongs to another user (uid {uid})"));
+            self.owners.contains(&uid).then_some(()).ok_or_else(why)
         };
         let about = directory.symlink_metadata()?;
         if is_root {
