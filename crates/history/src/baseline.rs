@@ -5,8 +5,8 @@ use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_result::document::{Run, RunStatus};
 
-use super::index::{Index, RunFacts};
-use super::{Store, StoreError};
+use super::index::{Index, Indexed};
+use super::{RunSummary, Store, StoreError};
 
 /// Largest number of runs of a baseline.
 pub const MOST_BASELINE: usize = 100;
@@ -57,7 +57,7 @@ impl Store {
     /// the same plan and machine and not imported; `None` without one.
     pub fn run_before(&self, run: &Run) -> Result<Option<String>, StoreError> {
         let candidates = self.candidates(run, false)?;
-        Ok(candidates.iter().map(|one| one.id.clone()).rfind(|id| *id != run.id))
+        Ok(candidates.iter().map(|one| one.summary.id.clone()).rfind(|id| *id != run.id))
     }
 
     /// Returns at most `count` earlier complete runs with the plan and machine of `run`, from the
@@ -67,10 +67,11 @@ impl Store {
         let found = self.earlier(run, &candidates, count)?;
         let open = |loss: lasting::LastingLoss| {
             let lasting::LastingLoss { case, metric, since, change, .. } = loss;
-            let RunFacts { id: since, started, .. } = (*candidates.get(since)?).clone();
+            let RunSummary { id: since, started, .. } = candidates.get(since)?.summary.clone();
             Some(OpenRegression { case, metric, since, started, change })
         };
-        let runs = found.baseline.into_iter().filter_map(|index| Some(candidates.get(index)?.id.clone()));
+        let runs =
+            found.baseline.into_iter().filter_map(|index| Some(candidates.get(index)?.summary.id.clone()));
         Ok(BaselineRuns { runs: runs.collect(), open: found.open.into_iter().filter_map(open).collect() })
     }
 
@@ -80,7 +81,7 @@ impl Store {
         let candidates = self.candidates(run, true)?;
         let found = self.earlier(run, &candidates, MOST_BASELINE)?;
         let first = found.open.last().and_then(|loss| candidates.get(loss.since));
-        let first = first.map_or_else(|| run.id.clone(), |first| first.id.clone());
+        let first = first.map_or_else(|| run.id.clone(), |first| first.summary.id.clone());
         self.tag(&first, ACCEPTED)?;
         Ok(first)
     }
@@ -88,7 +89,7 @@ impl Store {
     fn earlier(
         &self,
         run: &Run,
-        candidates: &[&RunFacts],
+        candidates: &[&Indexed],
         count: usize,
     ) -> Result<lasting::Earlier, StoreError> {
         let floors = self.floors(&run.machine.id);
@@ -97,31 +98,31 @@ impl Store {
         Ok(lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
     }
 
-    /// Returns whether the run `facts` was measured on the host of the run `of`, and not imported.
-    fn is_own(&self, facts: &RunFacts, of: &Run) -> bool {
-        facts.host == of.machine.host && !self.remarks().is_imported(&facts.id)
+    /// Returns whether the stored `run` was measured on the host of the run `of`, and not imported.
+    fn is_own(&self, run: &RunSummary, of: &Run) -> bool {
+        run.host == of.machine.host && !self.remarks().is_imported(&run.id)
     }
 
     /// Returns the runs with the plan and machine of `of`, up to `of` itself, the oldest first.
-    fn runs_up_to(&self, of: &Run) -> Result<Vec<&RunFacts>, StoreError> {
-        let index = self.index()?;
-        let end =
-            index.runs.iter().position(|run| run.facts.id == of.id).map_or(index.runs.len(), |at| at + 1);
-        let same = |run: &&RunFacts| run.machine == of.machine.id && run.plan == of.plan.name;
-        Ok(index.runs[..end].iter().map(|run| &run.facts).filter(same).collect())
+    fn runs_up_to(&self, of: &Run) -> Result<Vec<&Indexed>, StoreError> {
+        let runs = &self.index()?.runs;
+        let end = runs.iter().position(|run| run.summary.id == of.id).map_or(runs.len(), |at| at + 1);
+        let same = |run: &RunSummary| run.machine == of.machine.id && run.plan == of.plan.name;
+        Ok(runs[..end].iter().filter(|run| same(&run.summary)).collect())
     }
 
     /// Returns the runs that a baseline of `run` may use, oldest first: from the last accepted run
     /// on, at most [`MAX_SEARCHED`]. Includes `run` if `with_run`, or if it is accepted.
-    fn candidates(&self, run: &Run, with_run: bool) -> Result<Vec<&RunFacts>, StoreError> {
+    fn candidates(&self, run: &Run, with_run: bool) -> Result<Vec<&Indexed>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();
-        for facts in self.runs_up_to(run)?.into_iter().rev() {
-            let is_accepted = remarks.has(&facts.id, ACCEPTED);
-            let is_whole = facts.status == RunStatus::Complete && facts.counts.ok > 0;
-            let is_meant = facts.id != run.id || with_run || is_accepted;
-            if is_whole && is_meant && self.is_own(facts, run) {
-                found.push(facts);
+        for one in self.runs_up_to(run)?.into_iter().rev() {
+            let RunSummary { id, status, counts, .. } = &one.summary;
+            let is_accepted = remarks.has(id, ACCEPTED);
+            let is_whole = *status == RunStatus::Complete && counts.ok > 0;
+            let is_meant = *id != run.id || with_run || is_accepted;
+            if is_whole && is_meant && self.is_own(&one.summary, run) {
+                found.push(one);
             }
             if is_accepted || found.len() == MAX_SEARCHED {
                 break;
@@ -134,11 +135,12 @@ impl Store {
     /// Counts the earlier runs with the plan and machine of `of` that no baseline uses, by reason.
     pub fn count_skipped(&self, of: &Run) -> Result<SkippedRuns, StoreError> {
         let mut found = SkippedRuns::default();
-        for facts in self.runs_up_to(of)?.into_iter().filter(|facts| facts.id != of.id) {
-            match (self.is_own(facts, of), facts.status) {
+        let runs = self.runs_up_to(of)?.into_iter().map(|run| &run.summary);
+        for run in runs.filter(|run| run.id != of.id) {
+            match (self.is_own(run, of), run.status) {
                 (false, _) => found.imported += 1,
                 (true, RunStatus::Partial) => found.partial += 1,
-                (true, RunStatus::Complete) => found.empty += usize::from(facts.counts.ok == 0),
+                (true, RunStatus::Complete) => found.empty += usize::from(run.counts.ok == 0),
             }
         }
         Ok(found)
@@ -147,15 +149,15 @@ impl Store {
 
 /// Returns a series per case and metric. Each value has the index of its run in `candidates` and
 /// the result: the median, if the run measured the case several times.
-fn metric_series(index: &Index, candidates: &[&RunFacts]) -> Vec<MetricSeries> {
+fn metric_series(index: &Index, candidates: &[&Indexed]) -> Vec<MetricSeries> {
     let mut all: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
-    for (run, facts) in candidates.iter().enumerate() {
+    for (number, run) in candidates.iter().enumerate() {
         let mut values: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-        for &(series, median, _) in &facts.figures {
+        for &(series, median, _) in &run.figures {
             values.entry(series).or_default().push(median);
         }
         for (series, values) in values {
-            all.entry(series).or_default().push((run, median(values).unwrap_or(f64::NAN)));
+            all.entry(series).or_default().push((number, median(values).unwrap_or(f64::NAN)));
         }
     }
     let one = |(number, figures): (usize, Vec<(usize, f64)>)| {

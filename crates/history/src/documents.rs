@@ -102,18 +102,20 @@ fn unread(file: &Path, error: io::Error) -> StoreError {
     }
 }
 
-/// Reads a run document (gzip) and returns its JSON text. Fails with `NotReadable` if a system call
-/// fails, and with `Damaged` for a symbolic link, an irregular file, a text that cannot be unpacked
-/// or is not UTF-8, or more than [`MAX_BYTES`] of text.
-pub(super) fn read_unpacked(path: &Path) -> Result<String, StoreError> {
+/// Reads the run document at `path` (gzip). Fails with `NotReadable` if a system call fails, and
+/// with `Damaged` for a symbolic link, an irregular file, a text that cannot be unpacked or is not
+/// UTF-8, more than [`MAX_BYTES`] of text, or an invalid document.
+pub(super) fn read(path: &Path) -> Result<Run, StoreError> {
     let mut text = String::new();
     let unpacking =
         MultiGzDecoder::new(BufReader::with_capacity(1 << 16, regular(path)?)).take(MAX_BYTES + 1);
     let read = BufReader::with_capacity(1 << 16, unpacking).read_to_string(&mut text);
     read.map_err(|e| unread(path, e))?;
-    let too_large = || format!("it is larger than {} MiB unpacked", MAX_BYTES >> 20);
-    let text = (text.len() as u64 <= MAX_BYTES).then_some(text).ok_or_else(too_large);
-    text.map_err(|why| StoreError::Damaged(path.to_owned(), why))
+    let run = match text.len() as u64 {
+        ..=MAX_BYTES => Run::parse(&text),
+        _ => Err(format!("it is larger than {} MiB unpacked", MAX_BYTES >> 20)),
+    };
+    run.map_err(|why| StoreError::Damaged(path.to_owned(), why))
 }
 
 pub(super) fn regular(path: &Path) -> Result<File, StoreError> {

@@ -10,20 +10,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use plimsoll_machine::EffectiveCache;
 use plimsoll_model::measurement::Status;
 use plimsoll_model::metric::Better;
-use plimsoll_result::document::{RUN_SCHEMA, RunStatus};
+use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_system::leftover::Registry;
 use plimsoll_units::quantity::Unit;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::CaseCounts;
 use super::documents::{self, DocumentFile, FileStamp, Listing, RUNS_DIRECTORY};
 use super::error::StoreError;
 use super::unfinished;
+use super::{CaseCounts, RunRemarks, RunSummary};
 use plimsoll_units::text::shown_path;
 
-/// Format version of the index file; other versions are ignored.
-const FORM: &str = "plimsoll.index/2";
+/// Format version of the index file, and reader of its documents; other ones are ignored.
+const FORM: &str = concat!("plimsoll.index/3 of plimsoll ", env!("CARGO_PKG_VERSION"));
 
 /// Properties common to all values of a metric of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,41 +38,24 @@ pub(super) struct IndexedSeries {
 /// A result: index of its series, median, share of the limit.
 pub(super) type IndexedFigure = (usize, f64, Option<f64>);
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct RunFacts {
-    pub(super) id: String,
-    pub(super) started: String,
-    /// `started` in ms since 1970, the sort key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Indexed {
+    /// Without tags and note, which the document does not have.
+    pub(super) summary: RunSummary,
+    /// Start in ms since 1970, the sort key.
     began_ms: i64,
-    pub(super) elapsed_s: f64,
-    pub(super) plan: String,
-    pub(super) machine: String,
-    pub(super) host: Option<String>,
-    pub(super) nodes: usize,
-    pub(super) status: RunStatus,
-    pub(super) counts: CaseCounts,
     pub(super) cache: Option<EffectiveCache>,
     pub(super) figures: Vec<IndexedFigure>,
-}
-
-impl RunFacts {
-    /// Returns the key for sorting by time, (start in ms, ID).
-    fn sort_key(&self) -> (i64, &str) {
-        (self.began_ms, &self.id)
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Indexed {
-    pub(super) facts: RunFacts,
+    #[serde(skip)]
     pub(super) path: PathBuf,
+    #[serde(skip)]
     pub(super) is_unfinished: bool,
 }
 
 impl Indexed {
     /// Returns (is complete, number of cases), by which two documents of a run are compared.
     fn completeness(&self) -> (bool, usize) {
-        (self.facts.status == RunStatus::Complete, self.facts.counts.total())
+        (self.summary.status == RunStatus::Complete, self.summary.counts.total())
     }
 }
 
@@ -92,8 +74,8 @@ struct Stored {
     files: BTreeMap<String, IndexedFile>,
 }
 
-/// Stamp of a document when it was read, and its facts or why it is damaged.
-type IndexedFile = (FileStamp, Result<RunFacts, String>);
+/// Stamp of a document when it was read, and its run or why it is damaged.
+type IndexedFile = (FileStamp, Result<Indexed, String>);
 
 impl Index {
     pub(super) fn load(directory: &Path, registry: &Registry) -> Result<Self, StoreError> {
@@ -113,7 +95,7 @@ impl Index {
         let runs = directory.join(RUNS_DIRECTORY);
         for ((file, stamp), read) in read_all(&runs, fresh) {
             let found = match read {
-                Ok(read) => Ok(numbers.facts(read)),
+                Ok(read) => Ok(numbers.numbered(read)),
                 Err(StoreError::Damaged(_, why)) => Err(why),
                 // The document may be sound: it is read again next time.
                 Err(error) => {
@@ -131,7 +113,7 @@ impl Index {
         let mut index = Self { runs: Vec::new(), series: Vec::new(), problems };
         index.add_stored(directory, stored);
         index.add_unfinished(directory);
-        index.runs.sort_by(|a, b| a.facts.sort_key().cmp(&b.facts.sort_key()));
+        index.runs.sort_by(|a, b| (a.began_ms, &a.summary.id).cmp(&(b.began_ms, &b.summary.id)));
         Ok(index)
     }
 
@@ -142,10 +124,10 @@ impl Index {
         for (file, (_, found)) in stored.files {
             let path = runs.join(file);
             let found = found.map_err(|why| self.problems.push(StoreError::Damaged(path.clone(), why)));
-            let Ok(facts) = found else { continue };
-            let mut found = Indexed { facts, path, is_unfinished: false };
-            let Some(&place) = places.get(&found.facts.id) else {
-                places.insert(found.facts.id.clone(), self.runs.len());
+            let Ok(found) = found else { continue };
+            let mut found = Indexed { path, ..found };
+            let Some(&place) = places.get(&found.summary.id) else {
+                places.insert(found.summary.id.clone(), self.runs.len());
                 self.runs.push(found);
                 continue;
             };
@@ -166,22 +148,15 @@ impl Index {
         for left in unfinished::all(directory) {
             let Ok(left) = left.map_err(|e| self.problems.push(e)) else { continue };
             self.problems.extend(left.problem);
-            let text = serde_json::to_string(&left.run).map_err(|e| e.to_string());
-            let read = text.and_then(|text| outline(&text));
-            let read = read.map_err(|why| self.problems.push(StoreError::Damaged(left.path.clone(), why)));
-            let Ok(read) = read else { continue };
-            let found = Indexed { facts: numbers.facts(read), path: left.path, is_unfinished: true };
-            match self.runs.iter_mut().find(|known| known.facts.id == left.run.id) {
+            let Ok(read) = outline(left.run, left.path).map_err(|e| self.problems.push(e)) else { continue };
+            let found = Indexed { is_unfinished: true, ..numbers.numbered(read) };
+            match self.runs.iter_mut().find(|known| known.summary.id == found.summary.id) {
                 None => self.runs.push(found),
                 Some(known) if known.completeness() < found.completeness() => *known = found,
                 Some(_) => {}
             }
         }
         self.series = numbers.series;
-    }
-
-    pub(super) fn find(&self, id: &str) -> Option<&Indexed> {
-        self.runs.iter().find(|run| run.facts.id == id)
     }
 }
 
@@ -197,7 +172,7 @@ fn stored(directory: &Path) -> Stored {
         io::Read::read_to_end(&mut BufReader::new(file), &mut text).ok()?;
         let stored: Stored = serde_json::from_slice(&text).ok()?;
         let figures = |(_, found): &IndexedFile| {
-            found.iter().flat_map(|facts| &facts.figures).all(|f| f.0 < stored.series.len())
+            found.iter().flat_map(|run| &run.figures).all(|f| f.0 < stored.series.len())
         };
         (stored.form == FORM && stored.files.values().all(figures)).then_some(stored)
     };
@@ -232,16 +207,15 @@ impl SeriesNumbers {
         number
     }
 
-    fn facts(&mut self, (mut facts, figures): Outline) -> RunFacts {
+    fn numbered(&mut self, (run, figures): Outline) -> Indexed {
         let figures =
             figures.into_iter().map(|(series, median, of_limit)| (self.number(series), median, of_limit));
-        facts.figures = figures.collect();
-        facts
+        Indexed { figures: figures.collect(), ..run }
     }
 }
 
-/// Facts without results, and the results with their series.
-type Outline = (RunFacts, Vec<(IndexedSeries, f64, Option<f64>)>);
+/// A run without results, and the results with their series.
+type Outline = (Indexed, Vec<(IndexedSeries, f64, Option<f64>)>);
 
 fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Result<Outline, StoreError>)> {
     const MAX_THREADS: usize = 8;
@@ -252,8 +226,7 @@ fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Resul
     let work = || {
         while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
             let path = runs.join(&entry.0);
-            let text = documents::read_unpacked(&path);
-            let read = text.and_then(|text| outline(&text).map_err(|why| StoreError::Damaged(path, why)));
+            let read = documents::read(&path).and_then(|run| outline(run, path));
             if let Ok(mut found) = found.lock() {
                 found.push((entry.clone(), read));
             }
@@ -270,96 +243,33 @@ fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Resul
     found
 }
 
-#[derive(Deserialize)]
-struct DocumentParts {
-    schema: String,
-    id: String,
-    started: String,
-    elapsed_s: f64,
-    status: RunStatus,
-    plan: PlanPart,
-    machine: MachinePart,
-    nodes: Vec<IgnoredAny>,
-    measurements: Vec<MeasurementPart>,
-}
-
-#[derive(Deserialize)]
-struct PlanPart {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct MachinePart {
-    id: String,
-    host: Option<String>,
-    cpu: CpuPart,
-}
-
-#[derive(Deserialize)]
-struct CpuPart {
-    effective_cache: Option<EffectiveCache>,
-}
-
-#[derive(Deserialize)]
-struct MeasurementPart {
-    case: CaseIdPart,
-    status: Status,
-    metrics: Vec<MetricPart>,
-}
-
-#[derive(Deserialize)]
-struct CaseIdPart {
-    id: String,
-}
-
-#[derive(Deserialize)]
-struct MetricPart {
-    name: String,
-    unit: Unit,
-    better: Better,
-    summary: SummaryPart,
-    of_limit: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct SummaryPart {
-    median: f64,
-}
-
-/// Parses a run document (JSON) into facts and, per metric, its median and share of the limit.
-fn outline(text: &str) -> Result<Outline, String> {
-    let document: DocumentParts = serde_json::from_str(text)
-        .map_err(|e| format!("not a run document (JSON): {}", plimsoll_units::text::shown(&e.to_string())))?;
-    if document.schema != RUN_SCHEMA {
-        let schema = plimsoll_units::text::shown_within(&document.schema, 60);
-        return Err(format!("has schema '{schema}', and this plimsoll reads {RUN_SCHEMA}"));
-    }
-    let mut counts = CaseCounts::default();
+/// Returns what the index has of `run`, the document at `path`: per metric, the median and share of
+/// the limit. Fails for an invalid ID or start time.
+fn outline(run: Run, path: PathBuf) -> Result<Outline, StoreError> {
+    let began = documents::parse_start(&run.id, &run.started);
+    let began_ms = began.map_err(|why| StoreError::Damaged(path.clone(), why))?.as_millisecond();
     let mut figures = Vec::new();
-    for measured in document.measurements {
-        counts.add(measured.status);
-        if measured.status != Status::Ok {
-            continue;
-        }
-        for (rank, metric) in measured.metrics.into_iter().enumerate() {
-            let MetricPart { name, unit, better, summary, of_limit } = metric;
-            let series = IndexedSeries { case: measured.case.id.clone(), metric: name, unit, better, rank };
-            figures.push((series, summary.median, of_limit));
+    for measured in run.measurements.iter().filter(|measured| measured.status == Status::Ok) {
+        for (rank, metric) in measured.metrics.iter().enumerate() {
+            let (case, name) = (measured.case.to_string(), metric.name.clone());
+            let (unit, better) = (metric.unit, metric.better);
+            let series = IndexedSeries { case, metric: name, unit, better, rank };
+            figures.push((series, metric.summary.median, metric.of_limit));
         }
     }
-    let facts = RunFacts {
-        began_ms: documents::parse_start(&document.id, &document.started)?.as_millisecond(),
-        id: document.id,
-        started: document.started,
-        elapsed_s: document.elapsed_s,
-        plan: document.plan.name,
-        machine: document.machine.id,
-        host: document.machine.host,
-        nodes: document.nodes.len(),
-        status: document.status,
-        counts,
-        cache: document.machine.cpu.effective_cache,
-        figures: Vec::new(),
+    let summary = RunSummary {
+        id: run.id,
+        started: run.started,
+        elapsed_s: run.elapsed_s,
+        plan: run.plan.name,
+        machine: run.machine.id,
+        host: run.machine.host,
+        nodes: run.nodes.len().max(1),
+        status: run.status,
+        counts: CaseCounts::of(&run.measurements),
+        remarks: RunRemarks::default(),
     };
-    Ok((facts, figures))
+    let cache = run.machine.cpu.effective_cache;
+    let indexed = Indexed { summary, began_ms, cache, figures: Vec::new(), path, is_unfinished: false };
+    Ok((indexed, figures))
 }

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use index::{Index, Indexed, RunFacts};
+use index::{Index, Indexed};
 use plimsoll_compare::Floors;
 use plimsoll_machine::{CpuSet, EffectiveCache, Machine};
 use plimsoll_model::measurement::{Measurement, Status};
@@ -60,19 +60,10 @@ pub struct CaseCounts {
 impl CaseCounts {
     /// Returns the number of `measurements` with each status.
     pub fn of(measurements: &[Measurement]) -> Self {
-        let mut counts = Self::default();
-        measurements.iter().for_each(|one| counts.add(one.status));
-        counts
-    }
-
-    fn add(&mut self, status: Status) {
-        let count = match status {
-            Status::Ok => &mut self.ok,
-            Status::Invalid => &mut self.invalid,
-            Status::Failed => &mut self.failed,
-            Status::Skipped => &mut self.skipped,
-        };
-        *count += 1;
+        let count = |status: Status| measurements.iter().filter(|one| one.status == status).count();
+        let [ok, invalid, failed, skipped] =
+            [Status::Ok, Status::Invalid, Status::Failed, Status::Skipped].map(count);
+        Self { ok, invalid, failed, skipped }
     }
 
     /// Returns a text for each count above zero, such as `12 ok` and `1 skipped`.
@@ -89,7 +80,7 @@ impl CaseCounts {
 }
 
 /// Summary of a stored run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Run ID.
     pub id: String,
@@ -110,6 +101,7 @@ pub struct RunSummary {
     /// Number of cases by status.
     pub counts: CaseCounts,
     /// Tags and note of the user.
+    #[serde(skip)]
     pub remarks: RunRemarks,
 }
 
@@ -225,7 +217,8 @@ impl Store {
     /// Returns a summary of each run, the latest first, unfinished runs included.
     pub fn list(&self) -> Result<Vec<RunSummary>, StoreError> {
         let remarks = self.remarks();
-        Ok(self.index()?.runs.iter().rev().map(|run| line(&run.facts, remarks)).collect())
+        let runs = self.index()?.runs.iter().rev().map(|run| run.summary.clone());
+        Ok(runs.map(|run| RunSummary { remarks: remarks.on_run(&run.id), ..run }).collect())
     }
 
     /// Loads the run `wanted`: an ID, a unique prefix, `last` or `last~N`. A killed run is partial.
@@ -235,16 +228,14 @@ impl Store {
         if found.is_unfinished {
             return unfinished::read(path)?.map(|left| left.run).ok_or_else(|| self.no_such(wanted));
         }
-        let text = documents::read_unpacked(path)?;
-        let damaged = |why| StoreError::Damaged(path.clone(), why);
-        let run = Run::parse(&text).map_err(damaged)?;
-        let is_known = run.id == found.facts.id;
-        is_known.then_some(run).ok_or_else(|| damaged("it is another run than before".to_owned()))
+        let run = documents::read(path)?;
+        let damaged = || StoreError::Damaged(path.clone(), "it is another run than before".to_owned());
+        (run.id == found.summary.id).then_some(run).ok_or_else(damaged)
     }
 
     /// Returns whether a run, given as in [`Store::load`], came by `history import`.
     pub fn is_imported(&self, wanted: &str) -> Result<bool, StoreError> {
-        Ok(self.remarks().is_imported(&self.wanted(wanted)?.facts.id))
+        Ok(self.remarks().is_imported(&self.wanted(wanted)?.summary.id))
     }
 
     fn wanted(&self, wanted: &str) -> Result<&Indexed, StoreError> {
@@ -260,20 +251,20 @@ impl Store {
 
     fn matching(&self, typed: &str) -> Result<&Indexed, StoreError> {
         let wanted = typed.to_ascii_lowercase();
-        let is_meant = |run: &&Indexed| !wanted.is_empty() && run.facts.id.starts_with(&wanted);
+        let is_meant = |run: &&Indexed| !wanted.is_empty() && run.summary.id.starts_with(&wanted);
         let found: Vec<&Indexed> = self.index()?.runs.iter().filter(is_meant).collect();
         match found.as_slice() {
             [] => Err(self.no_such(typed)),
             [run] => Ok(run),
             // A complete ID is unambiguous even if it is a prefix of another.
-            all if let Some(run) = all.iter().find(|run| run.facts.id == wanted) => Ok(run),
-            all => Err(StoreError::ambiguous(&wanted, all.iter().map(|run| run.facts.id.as_str()))),
+            all if let Some(run) = all.iter().find(|run| run.summary.id == wanted) => Ok(run),
+            all => Err(StoreError::ambiguous(&wanted, all.iter().map(|run| run.summary.id.as_str()))),
         }
     }
 
     /// Returns the shortest prefix of `id` that no other run has, with at least `least` characters.
     pub fn short_id(&self, id: &str, least: usize) -> Result<String, StoreError> {
-        let others = self.index()?.runs.iter().map(|run| &run.facts.id).filter(|other| *other != id);
+        let others = self.index()?.runs.iter().map(|run| &run.summary.id).filter(|other| *other != id);
         let length = others.map(|other| unique_length(id, other)).fold(least, usize::max);
         Ok(id.chars().take(past_dash(length)).collect())
     }
@@ -281,7 +272,7 @@ impl Store {
     /// Returns the IDs of the runs with a tag, the oldest first.
     pub fn tagged(&self, tag: &str) -> Result<Vec<String>, StoreError> {
         let remarks = self.remarks();
-        let ids = self.index()?.runs.iter().map(|run| &run.facts.id);
+        let ids = self.index()?.runs.iter().map(|run| &run.summary.id);
         Ok(ids.filter(|id| remarks.has(id, tag)).cloned().collect())
     }
 
@@ -302,11 +293,11 @@ impl Store {
 
     /// Returns the tags and the note of a run, given as in [`Store::load`].
     pub fn remarks_on(&self, run: &str) -> Result<RunRemarks, StoreError> {
-        Ok(self.remarks().on_run(&self.wanted(run)?.facts.id))
+        Ok(self.remarks().on_run(&self.wanted(run)?.summary.id))
     }
 
     fn remark<T>(&mut self, run: &str, change: impl FnOnce(&mut RunRemarks) -> T) -> Result<T, StoreError> {
-        let id = self.wanted(run)?.facts.id.clone();
+        let id = self.wanted(run)?.summary.id.clone();
         self.change(|remarks| change(remarks.runs.entry(id).or_default()))
     }
 
@@ -329,7 +320,8 @@ impl Store {
     /// Imports `run`; returns whether it was stored. A run with the same ID is replaced only if it
     /// is partial, and `run` has all its nodes and more measurements (or is complete with as many).
     pub fn import(&mut self, run: &Run) -> Result<bool, StoreError> {
-        match self.index()?.find(&run.id).map(|known| known.facts.clone()) {
+        let known = self.index()?.runs.iter().map(|known| &known.summary).find(|known| known.id == run.id);
+        match known.cloned() {
             Some(known) => {
                 let (own, before) = (run.measurements.len(), known.counts.total());
                 let ends_it = run.status == RunStatus::Complete && before == own;
@@ -353,7 +345,7 @@ impl Store {
         for run in runs {
             let tagged = self.tagged(run)?;
             match tagged.is_empty() {
-                true => drop(found.insert(self.wanted(run)?.facts.id.clone())),
+                true => drop(found.insert(self.wanted(run)?.summary.id.clone())),
                 false => found.extend(tagged),
             }
         }
@@ -364,7 +356,7 @@ impl Store {
     /// `keep_tagged`. Returns the numbers of deleted and kept runs.
     pub fn prune(&mut self, before: &str, keep_tagged: bool) -> Result<Pruned, StoreError> {
         let remarks = self.remarks();
-        let old = self.index()?.runs.iter().map(|run| &run.facts).filter(|run| *run.started < *before);
+        let old = self.index()?.runs.iter().map(|run| &run.summary).filter(|run| *run.started < *before);
         let (kept, old): (Vec<&String>, Vec<&String>) =
             old.map(|run| &run.id).partition(|id| keep_tagged && !remarks.on_run(id).tags.is_empty());
         let (kept, old) = (kept.len(), old.into_iter().cloned().collect());
@@ -373,10 +365,10 @@ impl Store {
 
     fn delete_all(&mut self, ids: &BTreeSet<String>) -> Result<usize, StoreError> {
         // Repeated, because a run may have been copied to a second file.
-        while self.index()?.runs.iter().any(|run| ids.contains(&run.facts.id)) {
-            for run in self.index()?.runs.iter().filter(|run| ids.contains(&run.facts.id)) {
+        while self.index()?.runs.iter().any(|run| ids.contains(&run.summary.id)) {
+            for run in self.index()?.runs.iter().filter(|run| ids.contains(&run.summary.id)) {
                 documents::remove(&run.path)?;
-                unfinished::remove(&self.directory, &run.facts.id)?;
+                unfinished::remove(&self.directory, &run.summary.id)?;
             }
             self.index.take();
         }
@@ -388,9 +380,11 @@ impl Store {
     pub fn effective_cache(&self, machine: &Machine) -> Result<Option<EffectiveCache>, StoreError> {
         const MAX_RUNS: usize = 32;
         let remarks = self.remarks();
-        let runs = self.index()?.runs.iter().rev().map(|run| &run.facts);
-        let is_own = |run: &&RunFacts| run.machine == machine.id && run.host == machine.host;
-        let mut own = runs.filter(is_own).filter(|run| !remarks.is_imported(&run.id)).take(MAX_RUNS);
+        let is_own = |run: &&Indexed| {
+            let run = &run.summary;
+            run.machine == machine.id && run.host == machine.host && !remarks.is_imported(&run.id)
+        };
+        let mut own = self.index()?.runs.iter().rev().filter(is_own).take(MAX_RUNS);
         Ok(own.find_map(|run| run.cache))
     }
 
@@ -411,12 +405,6 @@ impl Store {
         let has_runs = self.index().is_ok_and(|index| !index.runs.is_empty());
         StoreError::no_such_run(&self.directory, wanted, has_runs)
     }
-}
-
-fn line(run: &RunFacts, remarks: &Remarks) -> RunSummary {
-    let RunFacts { id, started, elapsed_s, plan, machine, host, nodes, status, counts, .. } = run.clone();
-    let remarks = remarks.on_run(&id);
-    RunSummary { id, started, elapsed_s, plan, machine, host, nodes: nodes.max(1), status, counts, remarks }
 }
 
 /// Returns how many leading characters of `id` suffice to distinguish it from `other`.

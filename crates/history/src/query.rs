@@ -7,8 +7,8 @@ use plimsoll_model::case::Pattern;
 use plimsoll_model::metric::Better;
 use plimsoll_units::quantity::Unit;
 
-use super::index::{IndexedSeries, RunFacts};
-use super::{Store, StoreError};
+use super::index::IndexedSeries;
+use super::{RunSummary, Store, StoreError};
 
 /// Results of one metric of one case on one machine over time.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,7 @@ pub struct TrendQuery {
 }
 
 impl TrendQuery {
-    fn is_of(&self, run: &RunFacts) -> bool {
+    fn is_of(&self, run: &RunSummary) -> bool {
         let since = self.since.as_ref().is_none_or(|since| run.started >= *since);
         let is_machine = |machine: &String| run.machine == *machine || run.host.as_ref() == Some(machine);
         since && self.machine.as_ref().is_none_or(is_machine)
@@ -88,9 +88,10 @@ impl Store {
         let wanted: Vec<bool> = index.series.iter().map(|series| asked.is_about(series)).collect();
         let mut places: HashMap<(usize, &str, Option<&str>), usize> = HashMap::new();
         let mut found: Vec<MetricTrend> = Vec::new();
-        for run in index.runs.iter().map(|run| &run.facts).filter(|run| asked.is_of(run)) {
+        for indexed in index.runs.iter().filter(|indexed| asked.is_of(&indexed.summary)) {
+            let run = &indexed.summary;
             let began = Arc::new(RunStart { id: run.id.clone(), started: run.started.clone() });
-            for &(number, median, of_limit) in run.figures.iter().filter(|figure| wanted[figure.0]) {
+            for &(number, median, of_limit) in indexed.figures.iter().filter(|figure| wanted[figure.0]) {
                 let key = (number, run.machine.as_str(), run.host.as_deref());
                 let place = *places.entry(key).or_insert_with(|| {
                     let IndexedSeries { case, metric, unit, better, .. } = index.series[number].clone();

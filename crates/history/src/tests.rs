@@ -245,7 +245,7 @@ fn the_index_may_be_missing_damaged_or_foreign_at_any_time() {
         &whole[..whole.len() / 2],
         b"",
         b"my notes",
-        text.replace("plimsoll.index/2", "plimsoll.index/9").as_bytes(),
+        text.replace("plimsoll.index/3", "plimsoll.index/9").as_bytes(),
         text.replacen("\"series\":[{", "\"series\":[],\"x\":[{", 1).as_bytes(),
         text.replacen("\"size\":", "\"size\":9", 1).as_bytes(),
     ] {

@@ -114,7 +114,11 @@ fn runs_with_a_lasting_loss_are_no_baseline_until_they_are_accepted() {
         let mut run = run(n);
         for metric in run.measurements.iter_mut().flat_map(|m| &mut m.metrics) {
             let level = if metric.better == metric::Better::Higher { level } else { 1.0 / level };
-            metric.summary.median *= level * (1.0 + 0.002 * (n % 3) as f64);
+            let summary = &mut metric.summary;
+            let values = [&mut summary.min, &mut summary.median, &mut summary.max].into_iter();
+            let scale = |value: &mut f64| *value *= level * (1.0 + 0.002 * (n % 3) as f64);
+            values.chain(&mut metric.samples).for_each(scale);
+            (metric.limit, metric.of_limit) = (None, None);
         }
         run
     };
