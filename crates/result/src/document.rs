@@ -37,21 +37,6 @@ pub enum RunStatus {
     Partial,
 }
 
-impl RunStatus {
-    /// Returns the status as the document and the history store it: `complete` or `partial`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Partial => "partial",
-        }
-    }
-
-    /// Returns the status that `word` names, as in the document; unknown words are `Partial`.
-    pub fn of(word: &str) -> Self {
-        if word == Self::Complete.word() { Self::Complete } else { Self::Partial }
-    }
-}
-
 /// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanInfo {

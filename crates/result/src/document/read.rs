@@ -56,11 +56,11 @@ impl Run {
             let other = if e.is_syntax() { "; plimsoll check reads results of other tools" } else { "" };
             format!("not a plimsoll run (JSON): {}{other}", shown(&e.to_string()))
         })?;
-        Self::of_schema(head.schema.as_ref(), text)
+        Self::of_schema(&head, text)
     }
 
-    fn of_schema(schema: Option<&Schema>, text: &str) -> Result<Self, String> {
-        match schema.and_then(Schema::name) {
+    fn of_schema(head: &Head, text: &str) -> Result<Self, String> {
+        match head.schema.as_str() {
             Some(RUN_SCHEMA) => serde_json::from_str::<Self>(text)
                 .map_err(|e| format!("not a plimsoll run (JSON): {}", shown(&e.to_string())))?
                 .checked(),
@@ -91,21 +91,21 @@ impl Run {
                 let skimmed = all_whole.then(|| whole(rest)).flatten();
                 all_whole = skimmed.is_some();
                 let found = skimmed.or_else(|| {
-                    let (value, bytes) = whole::<serde_json::Value>(rest)?;
-                    let name = value.get("schema").and_then(serde_json::Value::as_str);
-                    Some((Head { schema: name.map(|name| Schema::Name(name.to_owned())) }, bytes))
+                    let (mut value, bytes) = whole::<serde_json::Value>(rest)?;
+                    let schema = value.get_mut("schema").map(serde_json::Value::take);
+                    Some((Head { schema: schema.unwrap_or_default() }, bytes))
                 });
                 at = begin + found.as_ref().map_or(1, |(_, bytes)| *bytes);
                 let end = if found.is_some() { at } else { next_document(text, at).unwrap_or(text.len()) };
                 let piece = &text[begin..end];
-                let Some((Head { schema }, _)) = found else {
+                let Some((head, _)) = found else {
                     if begins_as_run(piece) {
                         return Some(Self::parse(piece));
                     }
                     continue;
                 };
-                if schema.as_ref().and_then(Schema::name).is_some_and(|name| name.starts_with(OF_RUNS)) {
-                    return Some(Self::of_schema(schema.as_ref(), piece));
+                if head.schema.as_str().is_some_and(|name| name.starts_with(OF_RUNS)) {
+                    return Some(Self::of_schema(&head, piece));
                 }
             }
         })
@@ -149,20 +149,8 @@ fn next_document(text: &str, from: usize) -> Option<usize> {
 
 #[derive(Debug, serde::Deserialize)]
 struct Head {
-    schema: Option<Schema>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-#[serde(untagged)]
-enum Schema {
-    Name(String),
-    Other(serde::de::IgnoredAny),
-}
-
-impl Schema {
-    fn name(&self) -> Option<&str> {
-        if let Self::Name(name) = self { Some(name) } else { None }
-    }
+    #[serde(default)]
+    schema: serde_json::Value,
 }
 
 /// Parses the JSON value at the start of `text`, if complete; also returns its length in bytes.
