@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{panic, thread};
 
 use plimsoll_machine::EffectiveCache;
 use plimsoll_model::measurement::Status;
@@ -219,26 +218,17 @@ type Outline = (Indexed, Vec<(IndexedSeries, f64, Option<f64>)>);
 
 fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Result<Outline, StoreError>)> {
     const MAX_THREADS: usize = 8;
-    let threads =
-        std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(entries.len());
-    let next = AtomicUsize::new(0);
-    let found = Mutex::new(Vec::new());
-    let work = || {
-        while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let path = runs.join(&entry.0);
-            let read = documents::read(&path).and_then(|run| outline(run, path));
-            if let Ok(mut found) = found.lock() {
-                found.push((entry.clone(), read));
-            }
-        }
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(entries.len());
+    let read = |entry: &DocumentFile| {
+        let path = runs.join(&entry.0);
+        (entry.clone(), documents::read(&path).and_then(|run| outline(run, path)))
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
+    let mut found: Vec<_> = thread::scope(|scope| {
+        let parts = (0..threads).map(|first| entries.iter().skip(first).step_by(threads));
+        let parts = parts.map(|part| scope.spawn(move || part.map(read).collect::<Vec<_>>()));
+        let parts: Vec<_> = parts.collect();
+        parts.into_iter().flat_map(|part| part.join().unwrap_or_else(|e| panic::resume_unwind(e))).collect()
     });
-    let mut found = found.into_inner().unwrap_or_default();
     found.sort_unstable_by(|a, b| a.0.0.cmp(&b.0.0));
     found
 }
