@@ -27,6 +27,11 @@ impl Better {
     pub fn gain(self, change: f64) -> f64 {
         if self == Self::Higher { change } else { -change }
     }
+
+    /// Returns `value` ÷ `reference`, inverted if lower is better: above 1, `value` is better.
+    pub fn ratio(self, value: f64, reference: f64) -> f64 {
+        if self == Self::Higher { value / reference } else { reference / value }
+    }
 }
 
 /// Purpose of a metric. The headline is the first metric of a case.

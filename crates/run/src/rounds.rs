@@ -1,6 +1,6 @@
 //! Rounds until a device is steady (`--steady`): the last five are the result, all are recorded.
 
-use plimsoll_bench::{Better, Metric};
+use plimsoll_bench::Metric;
 use plimsoll_model::sample::CaseFact;
 use plimsoll_model::warning::Note;
 use plimsoll_stats::{SamplingOutcome as Ending, Seed, Segment, TimedPoint, WINDOW_ROUNDS, segments};
@@ -39,10 +39,7 @@ impl CaseSamples {
 /// Returns a warning if the first of `levels` was faster, as with burst credit or a write cache.
 fn burst(levels: &[Segment], metric: Metric) -> Option<CaseRemark> {
     let (first, last) = (levels.first()?, levels.last()?);
-    let share = match metric.better {
-        Better::Higher => last.median / first.median,
-        Better::Lower => first.median / last.median,
-    };
+    let share = metric.better.ratio(last.median, first.median);
     let value = |value| Quantity { value, unit: metric.unit };
     (levels.len() > 1 && share < FALL).then(|| CaseRemark::Burst {
         seconds: levels[1].from - first.from,
@@ -53,6 +50,7 @@ fn burst(levels: &[Segment], metric: Metric) -> Option<CaseRemark> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_bench::Better;
     use plimsoll_model::sample::Sample;
     use plimsoll_stats::{EndedBy, Steadiness};
     use plimsoll_units::quantity::Unit;

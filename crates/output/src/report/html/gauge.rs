@@ -177,10 +177,7 @@ impl<'a> GaugeLine<'a> {
 
     /// Returns a value's position on the gauge: 0 is empty, 1 is full (the limit), 1.08 the end.
     fn at(&self, value: f64) -> f64 {
-        let share = match self.metric.better {
-            Better::Higher => value / self.full,
-            Better::Lower => self.full / value,
-        };
+        let share = self.metric.better.ratio(value, self.full);
         if share.is_finite() { share.clamp(0.0, GAUGE_END) } else { 0.0 }
     }
 

@@ -6,7 +6,6 @@ use maud::{Markup, html};
 use plimsoll_bench::label::label;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult};
-use plimsoll_model::metric::Better;
 use plimsoll_result::document::{Finding, Run};
 use plimsoll_result::finding::evidence::OutlierEvidence;
 use plimsoll_result::fleet;
@@ -32,10 +31,7 @@ struct NodesOfCase<'a> {
 impl NodesOfCase<'_> {
     /// Returns how many times better `value` is than the median of the nodes; below 1 is worse.
     fn better_by(&self, value: f64) -> f64 {
-        match self.metric.better {
-            Better::Higher => value / self.median,
-            Better::Lower => self.median / value,
-        }
+        self.metric.better.ratio(value, self.median)
     }
 }
 
@@ -214,6 +210,7 @@ pub(super) fn table(run: &Run) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::metric::Better;
     use plimsoll_result::fixture;
 
     use super::*;

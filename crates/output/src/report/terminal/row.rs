@@ -9,7 +9,7 @@ use plimsoll_model::limit::{Limit, LimitKind, LimitScope, LimitSource};
 use plimsoll_model::measurement::{
     Delivered, LabelMedian, LossCause, Matrix, Measurement, MetricResult, Note, Status,
 };
-use plimsoll_model::metric::{Also, Better, Form};
+use plimsoll_model::metric::{Also, Form};
 use plimsoll_units::quantity::{Quantity, Unit, percent, relative_half_width};
 use plimsoll_units::text::format_count;
 
@@ -56,10 +56,7 @@ pub(crate) struct DeliveredFigure {
 
 impl DeliveredFigure {
     fn of(delivered: &Delivered, metric: &MetricResult) -> Self {
-        let share = match metric.better {
-            Better::Higher => delivered.value / delivered.undisturbed,
-            Better::Lower => delivered.undisturbed / delivered.value,
-        };
+        let share = metric.better.ratio(delivered.value, delivered.undisturbed);
         let of_limit = metric.rated_share().map(|of| of * share).filter(|share| share.is_finite());
         Self { value: human(delivered.value, metric.unit), of_limit, excluded: delivered.excluded }
     }
