@@ -3,11 +3,12 @@
 use plimsoll_metal::capability::{Probed, clock_for, fastest_variant, loops, per_cycle};
 use plimsoll_metal::clock::CoreClock;
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{ComputeKernel, Element, Op, find, rate};
+use plimsoll_metal::kernel::{ComputeKernel, Element, Op, find};
 use plimsoll_metal::team::Team;
 
 use plimsoll_machine::Machine;
 use plimsoll_machine::cpu::{Ability, Capability};
+use plimsoll_model::limit::microarchitecture::ABILITY_RATES;
 
 const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
 
@@ -72,14 +73,8 @@ fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capabilit
 
 fn ability(kernel: &ComputeKernel) -> Ability {
     let key = kernel.rate().map_or("", |rate| rate.key);
-    let abilities = [
-        (rate::FMA, Ability::Fma),
-        (rate::MULTIPLY_AND_ADD, Ability::MultiplyAndAdd),
-        (rate::ADD, Ability::Add),
-        (rate::MULTIPLY, Ability::Multiply),
-    ];
-    let known = abilities.into_iter().find(|(rate, _)| rate.key == key);
-    known.map_or(Ability::IntegerAdd, |(_, ability)| ability)
+    let known = ABILITY_RATES.into_iter().find(|(_, rate)| rate.key == key);
+    known.map_or(Ability::IntegerAdd, |(ability, _)| ability)
 }
 
 #[cfg(test)]

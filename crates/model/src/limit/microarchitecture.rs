@@ -5,6 +5,7 @@ mod identify;
 mod memory;
 mod table;
 
+pub use evidence::ABILITY_RATES;
 pub use identify::{Core, Identity};
 pub use memory::SocketMemory;
 

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use plimsoll_machine::Cpu;
 use plimsoll_machine::cpu::{Ability, CacheKind, Capability};
-use plimsoll_metal::kernel::rate;
+use plimsoll_metal::kernel::{CoreRate, rate};
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::{Quantity, Unit};
 
@@ -32,6 +32,15 @@ pub(super) struct CpuEvidence<'a> {
     pub(super) has_cpuid: bool,
     capabilities: Vec<&'a Capability>,
 }
+
+/// Rates of chips that are measured before a run.
+pub const ABILITY_RATES: [(Ability, CoreRate); 5] = [
+    (Ability::Fma, rate::FMA),
+    (Ability::MultiplyAndAdd, rate::MULTIPLY_AND_ADD),
+    (Ability::Add, rate::ADD),
+    (Ability::Multiply, rate::MULTIPLY),
+    (Ability::IntegerAdd, rate::INTEGER_ADD),
+];
 
 /// Tolerance of a measured rate above the row's.
 const ABOVE: f64 = 1.02;
@@ -142,14 +151,7 @@ impl<'a> CpuEvidence<'a> {
     /// Lower rates prove nothing, as a neighbour or throttling slows a core down.
     pub(super) fn exceeded_rate(&self, row: &Microarchitecture) -> Option<String> {
         self.capabilities.iter().find_map(|one| {
-            let rate = match one.ability {
-                Ability::Fma => rate::FMA,
-                Ability::MultiplyAndAdd => rate::MULTIPLY_AND_ADD,
-                Ability::Add => rate::ADD,
-                Ability::Multiply => rate::MULTIPLY,
-                Ability::IntegerAdd => rate::INTEGER_ADD,
-                Ability::Loads | Ability::FmaLatency | Ability::AddLatency => return None,
-            };
+            let (_, rate) = ABILITY_RATES.into_iter().find(|(ability, _)| *ability == one.ability)?;
             // A single measurement is imprecise: only the step that it clearly shows counts.
             let step = one.per_cycle()?;
             let listed = row.rate(rate, one.bits).filter(|listed| step > listed * ABOVE)?;
