@@ -383,10 +383,8 @@ pub struct Options {
     /// Seed of the run; combine it with the case id.
     pub seed: u64,
     /// Block device to measure instead of a file in `dir`; settable only on the command line.
-    #[serde(default)]
     pub target: Option<RawTarget>,
     /// Key of the server for network benchmarks.
-    #[serde(default)]
     pub key: Option<SharedKey>,
     /// Deadline for preparing the case, if the run has a time budget; local to each worker.
     #[serde(skip)]

@@ -47,7 +47,6 @@ pub struct Sample {
     /// Seconds of the timed part.
     pub elapsed: f64,
     /// Work done, if the run loop should fix this amount for all further samples.
-    #[serde(default)]
     pub work: Option<u64>,
     /// Metric name → value in base SI units.
     pub values: BTreeMap<String, f64>,

@@ -93,16 +93,14 @@ impl Station for Workers {
         Ok(Box::new(Remote::prepare(worker, candidate, machine.unwrap_or(&self.machine), within)?))
     }
 
-    fn reference_seconds(&self, planned: &Planned) -> f64 {
-        let (against, case) = (&planned.against, &planned.candidate.case);
+    fn reference_seconds(&self, Planned { against, candidate, .. }: &Planned) -> f64 {
         let tools = self.reference_tools.as_ref();
-        tools.map_or(0.0, |all| all.selection.seconds(against, case, &self.machine))
+        tools.map_or(0.0, |all| all.selection.seconds(against, &candidate.case, &self.machine))
     }
 
-    fn reference_writes(&self, planned: &Planned) -> bool {
-        let (against, case) = (&planned.against, &planned.candidate.case);
+    fn reference_writes(&self, Planned { against, candidate, .. }: &Planned) -> bool {
         let tools = self.reference_tools.as_ref();
-        tools.is_some_and(|all| all.writes_test_file(against, case, &self.machine))
+        tools.is_some_and(|all| all.writes_test_file(against, &candidate.case, &self.machine))
     }
 
     fn prepare_tools(&mut self, planned: &Planned, offer: &Offer) -> Vec<PreparedTool> {
