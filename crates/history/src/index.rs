@@ -20,6 +20,8 @@ use super::unfinished;
 use super::{CaseCounts, RunRemarks, RunSummary};
 use plimsoll_units::text::shown_path;
 
+const INDEX_FILE: &str = "index.json";
+
 /// Format version of the index file, and reader of its documents; other ones are ignored.
 const FORM: &str = concat!("plimsoll.index/3 of plimsoll ", env!("CARGO_PKG_VERSION"));
 
@@ -159,14 +161,10 @@ impl Index {
     }
 }
 
-fn path_of(directory: &Path) -> PathBuf {
-    directory.join("index.json")
-}
-
 /// Reads the index file below `directory`; empty if it is missing, damaged or has another version.
 fn stored(directory: &Path) -> Stored {
     let read = || -> Option<Stored> {
-        let file = documents::regular(&path_of(directory)).ok()?;
+        let file = documents::regular(&directory.join(INDEX_FILE)).ok()?;
         let mut text = Vec::new();
         io::Read::read_to_end(&mut BufReader::new(file), &mut text).ok()?;
         let stored: Stored = serde_json::from_slice(&text).ok()?;
@@ -180,7 +178,7 @@ fn stored(directory: &Path) -> Stored {
 
 fn keep(directory: &Path, stored: &Stored, registry: &Registry) -> io::Result<()> {
     let text = serde_json::to_vec(stored)?;
-    documents::replace_atomically(&path_of(directory), registry, |mut file| file.write_all(&text))
+    documents::replace_atomically(&directory.join(INDEX_FILE), registry, |mut file| file.write_all(&text))
 }
 
 struct SeriesNumbers {
@@ -196,19 +194,16 @@ impl SeriesNumbers {
         Self { series, numbers }
     }
 
-    fn number(&mut self, series: IndexedSeries) -> usize {
-        let unranked = IndexedSeries { rank: 0, ..series.clone() };
-        let number = *self.numbers.entry(unranked).or_insert(self.series.len());
-        match self.series.get_mut(number) {
-            Some(known) => known.rank = known.rank.min(series.rank),
-            None => self.series.push(series),
-        }
-        number
-    }
-
     fn numbered(&mut self, (run, figures): Outline) -> Indexed {
-        let figures =
-            figures.into_iter().map(|(series, median, of_limit)| (self.number(series), median, of_limit));
+        let figures = figures.into_iter().map(|(series, median, of_limit)| {
+            let unranked = IndexedSeries { rank: 0, ..series.clone() };
+            let number = *self.numbers.entry(unranked).or_insert(self.series.len());
+            match self.series.get_mut(number) {
+                Some(known) => known.rank = known.rank.min(series.rank),
+                None => self.series.push(series),
+            }
+            (number, median, of_limit)
+        });
         Indexed { figures: figures.collect(), ..run }
     }
 }
@@ -233,8 +228,7 @@ fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Resul
     found
 }
 
-/// Returns what the index has of `run`, the document at `path`: per metric, the median and share of
-/// the limit. Fails for an invalid ID or start time.
+/// Returns what the index has of `run`, whose file is `path`; fails for an invalid ID or start time.
 fn outline(run: Run, path: PathBuf) -> Result<Outline, StoreError> {
     let began = documents::parse_start(&run.id, &run.started);
     let began_ms = began.map_err(|why| StoreError::Damaged(path.clone(), why))?.as_millisecond();

@@ -211,7 +211,7 @@ impl Store {
         self.index.take();
         documents::write(&self.directory, run, &self.registry)?;
         self.journal = None;
-        unfinished::remove(&self.directory, &run.id)
+        documents::remove(&unfinished::path_of(&self.directory, &run.id))
     }
 
     /// Returns a summary of each run, the latest first, unfinished runs included.
@@ -368,7 +368,7 @@ impl Store {
         while self.index()?.runs.iter().any(|run| ids.contains(&run.summary.id)) {
             for run in self.index()?.runs.iter().filter(|run| ids.contains(&run.summary.id)) {
                 documents::remove(&run.path)?;
-                unfinished::remove(&self.directory, &run.summary.id)?;
+                documents::remove(&unfinished::path_of(&self.directory, &run.summary.id))?;
             }
             self.index.take();
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use plimsoll_compare::Floors;
@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::RunRemarks;
 use super::documents::{open_existing, replace_atomically};
 use super::error::StoreError;
+
+const NOTES_FILE: &str = "notes.json";
 
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -35,7 +37,7 @@ pub type ProvenCpus = BTreeMap<usize, u64>;
 impl Remarks {
     /// Reads the remarks below `directory`; empty if missing. Fails if unreadable or damaged.
     pub(super) fn read(directory: &Path) -> Result<Self, StoreError> {
-        let path = path_of(directory);
+        let path = directory.join(NOTES_FILE);
         let Some(file) = open_existing(&path)? else { return Ok(Self::default()) };
         let text = plimsoll_units::text::read_small_file(file, MAX_BYTES)
             .map_err(|why| StoreError::Damaged(path.clone(), why))?;
@@ -50,7 +52,7 @@ impl Remarks {
         registry: &Registry,
         change: impl FnOnce(&mut Self) -> T,
     ) -> Result<T, StoreError> {
-        let path = path_of(directory);
+        let path = directory.join(NOTES_FILE);
         let failed = |e: io::Error| StoreError::NotWritable(path.clone(), e);
         let _lock = lock_directory(directory).map_err(failed)?;
         let mut remarks = Self::read(directory)?;
@@ -72,10 +74,6 @@ impl Remarks {
     pub(super) fn is_imported(&self, id: &str) -> bool {
         self.runs.get(id).is_some_and(|remark| remark.imported)
     }
-}
-
-fn path_of(directory: &Path) -> PathBuf {
-    directory.join("notes.json")
 }
 
 /// Locks `directory` until the returned file is dropped; fails after 10 s. No lock if unsupported.

@@ -12,7 +12,7 @@ use plimsoll_system::wall::ClockStep;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::documents::{self, create_private_dir, open_existing, replace_atomically};
+use super::documents::{create_private_dir, open_existing, replace_atomically};
 use super::error::StoreError;
 
 const UNFINISHED: &str = "unfinished";
@@ -93,10 +93,6 @@ fn line(line: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     Ok(text)
-}
-
-pub(super) fn remove(directory: &Path, id: &str) -> Result<(), StoreError> {
-    documents::remove(&path_of(directory, id))
 }
 
 #[derive(Debug)]
