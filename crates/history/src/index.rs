@@ -228,7 +228,7 @@ fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Resul
     found
 }
 
-/// Returns what the index has of `run`, whose file is `path`; fails for an invalid ID or start time.
+/// Returns what the index has of `run`, whose file is `path`. Fails for an invalid ID or start.
 fn outline(run: Run, path: PathBuf) -> Result<Outline, StoreError> {
     let began = documents::parse_start(&run.id, &run.started);
     let began_ms = began.map_err(|why| StoreError::Damaged(path.clone(), why))?.as_millisecond();

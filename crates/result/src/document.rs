@@ -1,7 +1,6 @@
 //! The run document: a plan executed on one or more nodes, as `--json` and the history store it.
 
 mod bounded;
-mod double;
 mod in_page;
 mod read;
 mod redact;

@@ -5,7 +5,6 @@
 mod causes;
 pub mod clock;
 mod health;
-mod planned;
 mod reference_tools;
 mod remark;
 mod repeat;
@@ -13,7 +12,6 @@ mod rounds;
 mod together;
 pub mod worker;
 
-pub use planned::Planned;
 pub use together::together;
 
 use std::num::NonZeroUsize;
@@ -31,7 +29,7 @@ use plimsoll_model::sample::{
     CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount, ToolRun,
 };
 use plimsoll_model::warning::{Loss, Note, Warning};
-use plimsoll_reference::PreparedTool;
+use plimsoll_reference::{Against, PreparedTool};
 use plimsoll_result::evaluate::Maker;
 use plimsoll_result::event::RunEvent;
 use plimsoll_stats::{
@@ -63,6 +61,25 @@ const LEAST_PAST: f64 = 1.0;
 const MOSTLY_TIMED: f64 = 0.9;
 
 const SET_UP: f64 = 0.5;
+
+/// A planned case and its sampling parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The case, and whether this machine can measure it.
+    pub candidate: Candidate,
+    /// Sampling parameters.
+    pub sampling: Sampling,
+    /// Selection of reference tools.
+    pub against: Against,
+    /// Time limit in s from the budget of its group, if any.
+    pub budget: Option<f64>,
+    /// Options of the job (of fio, for example) from which the case was derived.
+    pub job: Vec<String>,
+    /// Index of its group in the plan.
+    pub group: usize,
+    /// Repetition of the plan, from 1; 0 for a plan that is measured once.
+    pub repeat: u32,
+}
 
 /// Prepares cases: in worker processes, or as a mock in tests.
 pub trait Station {

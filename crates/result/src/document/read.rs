@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plimsoll_units::text::{read_small, shown, shown_path, shown_within};
 
-use super::sound::{LONGEST_RUN, check, is_span};
+use super::sound::{LONGEST_RUN, check, find_duplicate, is_span};
 use super::{RUN_SCHEMA, Run, in_page};
 
 /// Limit of file size, in bytes; a document of 5000 nodes needs half.
@@ -129,7 +129,7 @@ impl Run {
             let range = format!("between 0 and {LONGEST_RUN:e} s");
             return Err(format!("sample_time and budget of its plan must be {range}"));
         }
-        if let Some(double) = self.find_duplicate() {
+        if let Some(double) = find_duplicate(&self) {
             return Err(format!("has {double} twice"));
         }
         check(&self).map(|()| self)

@@ -1,6 +1,7 @@
 //! Recomputes what follows from the rest of a run document, and rejects contradictions.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::{Limit, Varies, median};
@@ -17,6 +18,27 @@ pub(super) const LONGEST_RUN: f64 = 3.2e8;
 
 pub(super) fn is_span(seconds: f64) -> bool {
     (0.0..=LONGEST_RUN).contains(&seconds)
+}
+
+/// Describes the first node, case or metric that `run` has twice; `None` if there is none.
+pub(super) fn find_duplicate(run: &Run) -> Option<String> {
+    if let Some(name) = first_duplicate(run.nodes.iter().map(|node| node.name.as_str())) {
+        return Some(format!("machine '{}'", shown_within(name, 60)));
+    }
+    if let Some((id, node, repeat)) =
+        first_duplicate(run.measurements.iter().map(|m| (m.case.id(), m.node.as_str(), m.repeat)))
+    {
+        return Some(format!("{id} of '{}', repetition {repeat}", shown_within(node, 60)));
+    }
+    run.measurements.iter().find_map(|of| {
+        let name = first_duplicate(of.metrics.iter().map(|metric| metric.name.as_str()))?;
+        Some(format!("metric '{}' of {}", shown_within(name, 40), of.case.id()))
+    })
+}
+
+fn first_duplicate<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let mut seen = HashSet::new();
+    all.find(|one| !seen.insert(one.clone()))
 }
 
 /// Checks all measurements of a run. Fails with the first contradiction.
