@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, SHAPED};
 use plimsoll_bench_api::prelude::*;
-use plimsoll_machine::Root;
 use plimsoll_model::sample::Numbers;
 use plimsoll_server::traffic::{route, shaper};
 use plimsoll_server::wire::Shaping;
@@ -28,8 +27,7 @@ impl Path {
     pub(super) fn to(far: SocketAddr, machine: Option<&Machine>) -> Self {
         let loopback = route::is_local(far);
         let interface = route::outgoing_interface(far);
-        let shaping = interface.as_deref().map(|name| shaper::read_shaping(&Root::live(), name));
-        let shaping = shaping.unwrap_or_default();
+        let shaping = interface.as_deref().map(shaper::read_shaping).unwrap_or_default();
         let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
         let nic = nics.iter().find(|nic| Some(&nic.name) == interface.as_ref());
         let line = nic.filter(|nic| !loopback && nic.has_line());

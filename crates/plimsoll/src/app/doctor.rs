@@ -32,7 +32,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
     let mut facts = plimsoll_doctor::proof::clock(&Root::live(), &prepared.machine.cpu.allowed);
     facts.extend(plimsoll_doctor::checks(&Root::live(), &prepared.machine));
-    let shaping = |nic: &Nic| (nic.name.clone(), shaper::read_shaping(&Root::live(), &nic.name));
+    let shaping = |nic: &Nic| (nic.name.clone(), shaper::read_shaping(&nic.name));
     let shapings: Vec<_> = prepared.machine.network.iter().map(shaping).collect();
     facts.push(plimsoll_doctor::shapers(&shapings));
     facts.push(plimsoll_doctor::leftovers(ref_tools::reaped().as_ref()));

@@ -4,7 +4,6 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use plimsoll_machine::Root;
 use plimsoll_system::random::unique_number;
 use plimsoll_units::text::{format_count, shown_within};
 
@@ -65,7 +64,7 @@ impl OpenSession<'_> {
             max_streams: caps.max_streams,
             max_nanos: nanos(caps.max_duration),
             max_rate: caps.max_rate as u64,
-            shaping: interface.map(|name| shaper::read_shaping(&Root::live(), name)).unwrap_or_default(),
+            shaping: interface.map(shaper::read_shaping).unwrap_or_default(),
             carrier: interface.and_then(Carrier::of_interface),
         };
         self.channel.send(&Message::Welcome(welcome))

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use plimsoll_machine::Root;
 
 use super::*;
 use crate::traffic::account::CounterSource;
@@ -114,7 +113,7 @@ fn work(streams: u16) -> TcpOrder {
 impl Near {
     fn transfer(&mut self, work: &TcpOrder) -> Result<TcpOutcome, LostTransfer> {
         assert_eq!(self.channel.ask(&Message::Tcp(work.clone())).unwrap(), Message::Ready);
-        let (cpus, ledger) = (&PinnedCpus::default(), &CounterSource::new(Root::live(), None));
+        let (cpus, ledger) = (&PinnedCpus::default(), &CounterSource::new(None));
         let (end, longest, sockets) = (TransferEnd::Client, Duration::from_secs(60), &self.streams[..]);
         let means = TcpMeans { end, sockets, cpus, content: MESSAGE, most: 1e15, longest, ledger };
         transfer(&mut self.channel, work, &means)

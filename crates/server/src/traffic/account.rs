@@ -28,15 +28,15 @@ pub struct CounterReading {
 }
 
 impl CounterSource {
-    /// Creates a source of files below `root`, and starts to monitor the links of `interface`.
-    pub fn new(root: Root, interface: Option<String>) -> Self {
-        let links = interface.as_deref().map(|name| LinkWatch::start(&root, name)).unwrap_or_default();
-        CounterSource { root, interface, links }
+    /// Creates a source of this machine's counters, and starts to monitor links of `interface`.
+    pub fn new(interface: Option<String>) -> Self {
+        let links = interface.as_deref().map(LinkWatch::start).unwrap_or_default();
+        CounterSource { root: Root::live(), interface, links }
     }
 
     /// Creates a source of this machine's counters, with the interface on the route to `address`.
     pub fn on_route(address: SocketAddr) -> Self {
-        Self::new(Root::live(), super::route::outgoing_interface(address))
+        Self::new(super::route::outgoing_interface(address))
     }
 
     /// Returns the monitored links that were lost since this source was created.
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn this_machine_tells() {
-        let ledger = CounterSource::new(Root::live(), Some("lo".to_owned()));
+        let ledger = CounterSource::new(Some("lo".to_owned()));
         let look = ledger.read();
         assert!(!look.cpus.is_empty());
         assert!(look.difference_to(&ledger.read()).fullest_busy <= 1_000_000);

@@ -1,12 +1,10 @@
 //! State and changes of an interface's link, from rtnetlink (linux/rtnetlink.h, linux/if_link.h).
 
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::{Deserialize, Serialize};
 
 use super::netlink::{self, MESSAGE_HEADER_BYTES, attribute, u32_at};
 
 const RTM_GETLINK: u16 = 18;
-const NLM_F_REQUEST: u16 = 1;
 /// Length of `struct ifinfomsg`.
 const INTERFACE: usize = 16;
 const IFLA_CARRIER_CHANGES: u16 = 35;
@@ -27,11 +25,8 @@ impl Carrier {
     /// Returns the link state of `interface` (`eth0`); `None` if the kernel reports none.
     pub fn of_interface(interface: &str) -> Option<Self> {
         let (socket, index) = netlink::open_for(interface)?;
-        let request = netlink::request(RTM_GETLINK, NLM_F_REQUEST, &[0, index, 0, 0]);
-        send(&socket, &request, SendFlags::empty()).ok()?;
-        let mut bytes = vec![0; 32 << 10];
-        let (length, _) = recv(&socket, &mut bytes[..], RecvFlags::empty()).ok()?;
-        Self::parse(bytes.get(..length)?).map(|(_, carrier)| carrier)
+        let reply = netlink::ask(&socket, RTM_GETLINK, &[0, index, 0, 0])?;
+        Self::parse(&reply).map(|(_, carrier)| carrier)
     }
 
     /// Parses an rtnetlink message about a link to (index of the interface, state of its link);

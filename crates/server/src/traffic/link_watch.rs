@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use super::carrier::Carrier;
 use super::route::{self, LOOPBACK, lower_interfaces};
 use super::{locked, netlink};
-use plimsoll_machine::Root;
 
 const LINK_MESSAGES: u32 = 1;
 /// Most interfaces that are watched.
@@ -64,11 +63,11 @@ struct WatchedLink {
 
 impl LinkWatch {
     /// Starts to monitor `interface` and those below it (of a VLAN, a bond, or a bridge).
-    pub fn start(root: &Root, interface: &str) -> Self {
+    pub fn start(interface: &str) -> Self {
         if interface == LOOPBACK {
             return Self::default();
         }
-        let links = Arc::new(Mutex::new(links(root, interface)));
+        let links = Arc::new(Mutex::new(links(interface)));
         // Without the thread, the kernel's counts remain.
         let thread = spawn(&links).ok();
         LinkWatch { links, thread }
@@ -76,7 +75,7 @@ impl LinkWatch {
 
     /// Starts to monitor the interface of the route to `address`, if any, and those below it.
     pub fn start_on_route(address: SocketAddr) -> Self {
-        route::outgoing_interface(address).map(|name| Self::start(&Root::live(), &name)).unwrap_or_default()
+        route::outgoing_interface(address).map(|name| Self::start(&name)).unwrap_or_default()
     }
 
     /// Returns the links lost since the start, even if up again; of stacked interfaces the lowest.
@@ -132,13 +131,13 @@ impl WatchedLink {
     }
 }
 
-fn links(root: &Root, interface: &str) -> Vec<WatchedLink> {
+fn links(interface: &str) -> Vec<WatchedLink> {
     let first = WatchedLink { interface: interface.to_owned(), carries_all: true, ..WatchedLink::default() };
     let mut found = vec![first];
     let mut next = 0;
     while let Some(WatchedLink { level, carries_all, interface, .. }) = found.get(next).cloned() {
         next += 1;
-        let lower = if level < MAX_LEVELS { lower_interfaces(root, &interface) } else { Vec::new() };
+        let lower = if level < MAX_LEVELS { lower_interfaces(&interface) } else { Vec::new() };
         let room = MAX_LINKS.saturating_sub(found.len());
         let carries_all = carries_all && lower.len() == 1;
         let below = WatchedLink { level: level + 1, carries_all, ..WatchedLink::default() };
@@ -225,11 +224,11 @@ mod tests {
     #[test]
     fn interfaces_below_are_watched() {
         let names = |interface: &str| {
-            let links = links(&Root::live(), interface);
+            let links = links(interface);
             links.iter().map(|link| link.interface.clone()).collect::<Vec<_>>()
         };
         assert_eq!(names("lo"), ["lo"]);
         assert_eq!(names("no-such-interface"), Vec::<String>::new());
-        assert_eq!(LinkWatch::start(&Root::live(), "lo").losses(), []);
+        assert_eq!(LinkWatch::start("lo").losses(), []);
     }
 }

@@ -1,8 +1,28 @@
-//! This machine's addresses, and the interface of packets to an address by the main routing table
-//! (`/proc/net/route`, `/proc/net/ipv6_route`). Rules for other tables are ignored.
+//! This machine's addresses, and the interface of packets to an address, both by rtnetlink
+//! (linux/rtnetlink.h, linux/if_addr.h): the kernel applies its tables, rules and VRFs.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use plimsoll_machine::Root;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use plimsoll_units::text::shown_within;
+use rustix::fd::OwnedFd;
+use rustix::net::netdevice;
+
+use super::netlink::{self, MESSAGE_HEADER_BYTES, attribute, u16_at, u32_at};
+
+const RTM_GETADDR: u16 = 22;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
+/// Lengths of `struct rtmsg` and `struct ifaddrmsg`.
+const ROUTE: usize = 12;
+const OWN_ADDRESS: usize = 8;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+/// First type of routes that refuse packets.
+const RTN_BLACKHOLE: u8 = 6;
 
 /// Name of the loopback interface.
 pub const LOOPBACK: &str = "lo";
@@ -17,159 +37,145 @@ pub fn is_local(mut address: SocketAddr) -> bool {
     address.ip().is_loopback() || UdpSocket::bind(address).is_ok()
 }
 
-/// Returns the interface that the routes below `root` give for `address`; `None` without a route.
-pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
-    let found = match (address.ip().to_canonical(), address) {
-        (IpAddr::V6(_), SocketAddr::V6(scoped)) if scoped.scope_id() > 0 => {
-            interface_by_index(&root.text("proc/net/if_inet6").ok()?, scoped.scope_id())
-        }
-        (IpAddr::V4(to), _) => route_v4(&root.text("proc/net/route").ok()?, to),
-        (IpAddr::V6(to), _) => route_v6(&root.text("proc/net/ipv6_route").ok()?, to),
-    };
-    let harmless = |name: &String| !name.contains('/') && name != "." && name != "..";
-    found.map(|name| plimsoll_units::text::shown_within(&name, 32)).filter(harmless)
-}
-
 /// Returns the interface for packets to `address`: `lo` if it is local, `None` without a route.
 pub fn outgoing_interface(address: SocketAddr) -> Option<String> {
-    if is_local(address) { Some(LOOPBACK.to_owned()) } else { interface(&Root::live(), address) }
+    if is_local(address) {
+        return Some(LOOPBACK.to_owned());
+    }
+    let socket = netlink::open().ok()?;
+    let reply = netlink::ask(&socket, RTM_GETROUTE, &route_request(address))?;
+    interface_name(&socket, route_interface(&reply)?)
 }
 
 /// Returns the interfaces directly below `interface`: none unless it is a VLAN, a bond, a bridge.
-pub(super) fn lower_interfaces(root: &Root, interface: &str) -> Vec<String> {
-    let files = root.names(format!("sys/class/net/{interface}")).unwrap_or_default();
+pub(super) fn lower_interfaces(interface: &str) -> Vec<String> {
+    let files = Root::live().names(format!("sys/class/net/{interface}")).unwrap_or_default();
     files.iter().filter_map(|file| file.strip_prefix("lower_").map(str::to_owned)).collect()
 }
 
-/// Returns this machine's IPv4 addresses except loopback, and global IPv6 ones, from below `root`.
-pub fn own_addresses(root: &Root) -> Vec<IpAddr> {
-    let v4 = root.text("proc/net/fib_trie").unwrap_or_default();
-    let v6 = root.text("proc/net/if_inet6").unwrap_or_default();
-    let v4 = local_v4(&v4).into_iter().map(IpAddr::V4);
-    v4.chain(v6.lines().filter_map(global_v6).map(IpAddr::V6)).collect()
+/// Returns this machine's IPv4 addresses except loopback, and global IPv6 ones, each with the name
+/// of its interface; none if the kernel does not report them.
+pub fn own_addresses() -> BTreeMap<IpAddr, String> {
+    let Ok(socket) = netlink::open() else { return BTreeMap::new() };
+    let found = netlink::dump(&socket, RTM_GETADDR, &[0, 0], own_address).unwrap_or_default();
+    // An interface that is down has its addresses, but does not receive packets to them.
+    let usable = found.into_iter().filter(|(address, _)| is_local(SocketAddr::new(*address, 0)));
+    usable.filter_map(|(address, index)| Some((address, interface_name(&socket, index)?))).collect()
 }
 
-/// Parses `/proc/net/fib_trie`. Returns this machine's addresses except loopback, each once.
-fn local_v4(text: &str) -> Vec<Ipv4Addr> {
-    let mut found: Vec<Ipv4Addr> = Vec::new();
-    let mut last = None;
-    for line in text.lines() {
-        let line = line.trim();
-        if let Some(address) = line.strip_prefix("|-- ") {
-            last = address.parse().ok();
-        } else if line == "/32 host LOCAL"
-            && let Some(address) = last.filter(|address: &Ipv4Addr| !address.is_loopback())
-            && !found.contains(&address)
-        {
-            found.push(address);
-        }
+/// Parses a message with an address after its header: (address, index of its interface). `None`
+/// for loopback, and for IPv6 without global scope (0).
+fn own_address(message: &[u8]) -> Option<(IpAddr, u32)> {
+    let attributes = message.get(OWN_ADDRESS..)?;
+    // Between two points, the address in `IFA_ADDRESS` is that of the other end.
+    let own = attribute(attributes, IFA_LOCAL).or_else(|| attribute(attributes, IFA_ADDRESS))?;
+    let v4 = <[u8; 4]>::try_from(own).map(IpAddr::from);
+    let address = v4.or_else(|_| <[u8; 16]>::try_from(own).map(IpAddr::from)).ok()?;
+    let is_wanted = !address.is_loopback() && (address.is_ipv4() || message.get(3) == Some(&0));
+    is_wanted.then_some((address, u32_at(message, 4)?))
+}
+
+/// Returns the content of a request for the route to `address`: `struct rtmsg`, the destination,
+/// and the interface of a link-local address, which is 0 for other addresses.
+fn route_request(address: SocketAddr) -> Vec<u32> {
+    let scope = if let SocketAddr::V6(scoped) = address { scoped.scope_id() } else { 0 };
+    // AF_INET and AF_INET6.
+    let (family, destination) = match address.ip().to_canonical() {
+        IpAddr::V4(to) => (2, to.octets().to_vec()),
+        IpAddr::V6(to) => (10, to.octets().to_vec()),
+    };
+    let prefix = destination.len() as u8 * 8;
+    let mut words = vec![u32::from_ne_bytes([family, prefix, 0, 0]), 0, 0];
+    for (kind, value) in [(RTA_DST, destination), (RTA_OIF, scope.to_ne_bytes().to_vec())] {
+        let header = [value.len() as u16 + 4, kind].map(u16::to_ne_bytes).concat();
+        words.extend([header, value].concat().chunks(4).filter_map(|word| u32_at(word, 0)));
     }
-    found
+    words
 }
 
-/// Parses one line of `/proc/net/if_inet6`. Returns its address, `None` if the scope is not global.
-fn global_v6(line: &str) -> Option<Ipv6Addr> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let address = u128::from_str_radix(words.first()?, 16).ok()?;
-    (*words.get(3)? == "00").then(|| Ipv6Addr::from(address))
+/// Parses a reply with one route to the index of its interface; `None` if it refuses packets.
+fn route_interface(reply: &[u8]) -> Option<u32> {
+    let message = reply.get(MESSAGE_HEADER_BYTES..u32_at(reply, 0)? as usize)?;
+    let is_usable = u16_at(reply, 4)? == RTM_NEWROUTE && *message.get(7)? < RTN_BLACKHOLE;
+    u32_at(attribute(message.get(ROUTE..)?, RTA_OIF)?, 0).filter(|_| is_usable)
 }
 
-/// Returns the name of the interface with `index` in `table`, the text of `/proc/net/if_inet6`.
-fn interface_by_index(table: &str, index: u32) -> Option<String> {
-    let row = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let found = u32::from_str_radix(words.get(1)?, 16).ok()?;
-        (found == index).then(|| words.get(5).copied().map(str::to_owned))?
-    };
-    table.lines().find_map(row)
-}
-
-/// Flag of a route in use (`RTF_UP`).
-const UP: u32 = 1;
-/// Flag of a rejecting route (`RTF_REJECT`).
-const REJECT: u32 = 0x200;
-
-/// Returns the interface of the most specific route to `to`, if any. Columns of `/proc/net/route`:
-/// interface, destination, gateway, flags, …, mask at 7; addresses in hexadecimal, native order.
-fn route_v4(table: &str, to: Ipv4Addr) -> Option<String> {
-    let to = u32::from_ne_bytes(to.octets());
-    let row = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let hex = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
-        let (destination, flags, mask) = (hex(1)?, hex(3)?, hex(7)?);
-        let matches = flags & (UP | REJECT) == UP && to & mask == destination;
-        matches.then(|| (mask.count_ones(), words.first().copied().unwrap_or_default().to_owned()))
-    };
-    longest(table.lines().skip(1).filter_map(row))
-}
-
-/// Returns the interface of the most specific route to `to`, if any. Columns of
-/// `/proc/net/ipv6_route`: destination, prefix length, …, flags at 8, interface at 9.
-fn route_v6(table: &str, to: Ipv6Addr) -> Option<String> {
-    let to = u128::from_be_bytes(to.octets());
-    let row = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let destination = u128::from_str_radix(words.first()?, 16).ok()?;
-        let prefix = u32::from_str_radix(words.get(1)?, 16).ok().filter(|p| *p <= 128)?;
-        let flags = u32::from_str_radix(words.get(8)?, 16).ok()?;
-        let mask = u128::MAX.checked_shl(128 - prefix).unwrap_or(0);
-        let matches = flags & (UP | REJECT) == UP && to & mask == destination & mask;
-        matches.then(|| (prefix, words.get(9).copied().unwrap_or_default().to_owned()))
-    };
-    longest(table.lines().filter_map(row))
-}
-
-/// Returns the name in the (prefix length, name) row with the longest prefix, the first of equals.
-fn longest(rows: impl Iterator<Item = (u32, String)>) -> Option<String> {
-    let best = rows.reduce(|best, row| if row.0 > best.0 { row } else { best });
-    best.map(|(_, name)| name).filter(|name| !name.is_empty())
+fn interface_name(socket: &OwnedFd, index: u32) -> Option<String> {
+    netdevice::index_to_name(socket, index).ok().map(|name| shown_within(&name, 32))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const V4: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
-        eth0\t00000000\t010010AC\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
-        eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n\
-        dead\t0000010A\t00000000\t0201\t0\t0\t0\t0000FFFF\t0\t0\t0\n\
-        short\t00\n";
+    fn address(text: &str) -> SocketAddr {
+        SocketAddr::new(text.parse().unwrap(), 9)
+    }
 
-    #[test]
-    fn the_longest_prefix_wins() {
-        if cfg!(target_endian = "big") {
-            return;
+    /// Returns a message of `kind`: header, `structure`, and (type, value) attributes.
+    fn message(kind: u16, structure: &[u8], attributes: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut bytes = [&[0; 4][..], &kind.to_ne_bytes(), &[0; 10], structure].concat();
+        for (kind, value) in attributes {
+            bytes.extend([value.len() as u16 + 4, *kind].map(u16::to_ne_bytes).concat());
+            bytes.extend(*value);
         }
-        assert_eq!(route_v4(V4, Ipv4Addr::new(8, 8, 8, 8)).unwrap(), "eth0");
-        assert_eq!(route_v4(V4, Ipv4Addr::new(10, 9, 9, 9)).unwrap(), "eth1");
-        assert_eq!(route_v4(V4, Ipv4Addr::new(10, 1, 9, 9)).unwrap(), "eth1", "a route that refuses is none");
-        assert_eq!(route_v4("", Ipv4Addr::LOCALHOST), None);
+        let length = (bytes.len() as u32).to_ne_bytes();
+        bytes[..4].copy_from_slice(&length);
+        bytes
     }
 
     #[test]
-    fn ipv6_as_well() {
-        let zero = "0".repeat(32);
-        let table = format!(
-            "{zero} 00 {zero} 00 {zero} 00000400 00000001 00000000 00000003 eth0\n\
-             fd000000000000000000000000000000 08 {zero} 00 {zero} 00000100 00000001 00000000 00000001 eth1\n\
-             {zero} ff {zero} 00 {zero} 00000400 00000001 00000000 00000001 bad\n"
-        );
-        assert_eq!(route_v6(&table, "2001:db8::1".parse().unwrap()).unwrap(), "eth0");
-        assert_eq!(route_v6(&table, "fd00::1".parse().unwrap()).unwrap(), "eth1");
+    fn the_route_in_a_reply_is_found() {
+        let attributes: [(u16, &[u8]); 2] = [(RTA_DST, &[8; 4]), (RTA_OIF, &3_u32.to_ne_bytes())];
+        let reply = |kind, route| message(kind, &[2, 32, 0, 0, 254, 0, 0, route, 0, 0, 0, 0], &attributes);
+        let good = reply(RTM_NEWROUTE, 1);
+        assert_eq!(route_interface(&good), Some(3));
+        assert_eq!(route_interface(&reply(RTM_NEWROUTE, 7)), None, "a route that refuses is none");
+        assert_eq!(route_interface(&reply(2, 1)), None, "an error is no route");
+        assert!((0..good.len()).all(|short| route_interface(&good[..short]).is_none()));
     }
 
     #[test]
-    fn a_link_local_address_names_its_interface() {
-        let table = "fe800000000000000000000000000001 0b 40 20 80     eth1\nshort\n";
-        assert_eq!(interface_by_index(table, 11).as_deref(), Some("eth1"));
-        assert_eq!(interface_by_index(table, 12), None);
+    fn a_request_names_the_destination_and_the_interface_of_a_link_local_address() {
+        let requested = |address| {
+            let bytes: Vec<u8> = route_request(address).iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let value = |kind| attribute(&bytes[ROUTE..], kind).unwrap();
+            (bytes[0], bytes[1], value(RTA_DST).to_vec(), u32_at(value(RTA_OIF), 0))
+        };
+        assert_eq!(requested(address("192.0.2.1")), (2, 32, vec![192, 0, 2, 1], Some(0)));
+        assert_eq!(requested(address("::ffff:192.0.2.1")), (2, 32, vec![192, 0, 2, 1], Some(0)));
+        let scoped: SocketAddr = "[fe80::1%11]:9".parse().unwrap();
+        let octets: Vec<u8> = [vec![0xfe, 0x80], vec![0; 13], vec![1]].concat();
+        assert_eq!(requested(scoped), (10, 128, octets, Some(11)));
     }
 
     #[test]
-    fn own_addresses_are_known() {
-        assert!(is_local(SocketAddr::from((Ipv4Addr::LOCALHOST, 9))));
-        assert!(is_local("[::ffff:127.0.0.1]:9".parse().unwrap()));
+    fn own_addresses_are_those_that_others_may_reach() {
+        fn read(scope: u8, attributes: &[(u16, &[u8])]) -> Option<String> {
+            let message = message(20, &[0, 0, 0, scope, 0, 0, 0, 0], attributes);
+            own_address(&message[MESSAGE_HEADER_BYTES..]).map(|(address, _)| address.to_string())
+        }
+        let v6 = |first: u8| -> Vec<u8> { [vec![first, 1], vec![0; 13], vec![7]].concat() };
+        let between_two = read(0, &[(IFA_ADDRESS, &[192, 0, 2, 1]), (IFA_LOCAL, &[192, 0, 2, 2])]);
+        assert_eq!(between_two.unwrap(), "192.0.2.2");
+        assert_eq!(read(253, &[(IFA_LOCAL, &[169, 254, 0, 1])]).unwrap(), "169.254.0.1");
+        assert_eq!(read(254, &[(IFA_LOCAL, &[127, 0, 0, 1])]), None);
+        assert_eq!(read(0, &[(IFA_ADDRESS, &v6(0x20))]).unwrap(), "2001::7");
+        assert_eq!(read(253, &[(IFA_ADDRESS, &v6(0xfe))]), None, "of its link alone");
+        assert_eq!(read(0, &[(IFA_ADDRESS, &[1, 2, 3])]), None);
+        let whole = message(20, &[0; 8], &[(IFA_ADDRESS, &v6(0x20))]).split_off(MESSAGE_HEADER_BYTES);
+        assert!((0..whole.len()).all(|short| own_address(&whole[..short]).is_none()));
+    }
+
+    #[test]
+    fn local_addresses_leave_by_loopback_and_others_by_another_interface() {
+        assert!(is_local(address("127.0.0.1")) && is_local(address("::ffff:127.0.0.1")));
+        assert_eq!(outgoing_interface(address("127.0.0.1")).as_deref(), Some(LOOPBACK));
         // Documentation addresses (RFC 5737) belong to no machine.
-        assert!(!is_local("192.0.2.1:9".parse().unwrap()));
+        assert!(!is_local(address("192.0.2.1")));
+        assert_ne!(outgoing_interface(address("192.0.2.1")).as_deref(), Some(LOOPBACK));
+        for (own, interface) in own_addresses() {
+            assert!(is_local(SocketAddr::new(own, 9)) && !own.is_loopback(), "{own} {interface}");
+        }
     }
 }

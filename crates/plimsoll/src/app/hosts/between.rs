@@ -12,7 +12,7 @@ use plimsoll_bench_network::to_server;
 use plimsoll_cluster::between::{
     ALL_PAIRS, AT_ONCE, AT_ONCE_BACK, MachinePair, PairAnswer, PairFigure, PairResults, ServingPlace,
 };
-use plimsoll_machine::{Machine, Root};
+use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, CaseId};
 use plimsoll_model::job::network::NetworkStreams;
 use plimsoll_model::limit::{LimitEvidence, SUMMED_PAIRS, median};
@@ -127,8 +127,7 @@ impl Neighbour {
         let thread = std::thread::Builder::new().name("server".to_owned()).spawn(serve);
         thread.map_err(|e| cannot(&e))?;
         self.server = Some(own);
-        let addresses = own_addresses(&Root::live(), machine);
-        Ok(ServingPlace { addresses, port, key: key.to_hex() })
+        Ok(ServingPlace { addresses: own_addresses(machine), port, key: key.to_hex() })
     }
 }
 
@@ -148,15 +147,11 @@ fn answer_of(found: Option<&Measurement>) -> PairAnswer {
 }
 
 /// Returns at most [`ADDRESSES`] of this node's addresses for other nodes, fastest interface first.
-fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
-    let mut found = route::own_addresses(root);
-    let speed = |address: &IpAddr| {
-        let name = route::interface(root, SocketAddr::new(*address, 0))?;
-        machine.network.iter().find(|nic| nic.name == name)?.speed_bit_per_s
-    };
-    found.sort_by_key(|address| std::cmp::Reverse(speed(address)));
-    found.truncate(ADDRESSES);
-    found
+fn own_addresses(machine: &Machine) -> Vec<IpAddr> {
+    let mut found: Vec<(IpAddr, String)> = route::own_addresses().into_iter().collect();
+    let speed = |name: &str| machine.network.iter().find(|nic| nic.name == name)?.speed_bit_per_s;
+    found.sort_by_key(|(_, name)| std::cmp::Reverse(speed(name)));
+    found.into_iter().map(|(address, _)| address).take(ADDRESSES).collect()
 }
 
 /// Returns the first address of `place` that accepts a TCP connection; fails if none does.

@@ -5,18 +5,15 @@
 pub(super) mod read;
 
 use rustix::fd::OwnedFd;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::netlink;
 use super::route::lower_interfaces;
 use crate::wire::Shaping;
-use plimsoll_machine::Root;
 use read::{Class, Discipline, MessageReader, ShaperKind};
 
 const RTM_GETQDISC: u16 = 38;
 const RTM_GETTCLASS: u16 = 42;
 const RTM_GETTFILTER: u16 = 46;
-const REQUEST_DUMP: u16 = 0x301;
 /// `TC_H_ROOT`: the parent of an interface's first discipline.
 const ROOT: u32 = u32::MAX;
 /// Parents of filters for incoming and outgoing packets (`TC_H_MIN_INGRESS`, `TC_H_MIN_EGRESS`).
@@ -24,13 +21,11 @@ const COMING: u32 = 0xffff_fff2;
 const LEAVING: u32 = 0xffff_fff3;
 /// Part of a handle that identifies the discipline (`TC_H_MAJ_MASK`).
 const MAJOR: u32 = 0xffff_0000;
-/// Most replies to one request; no kernel sends more.
-const REPLIES: usize = 64;
 const MAX_INTERFACE_DEPTH: usize = 4;
 const LEVELS: usize = 8;
 
 /// Returns the kernel's rate limits of `interface` and those below it, bit/s; none if unknown.
-pub fn read_shaping(root: &Root, interface: &str) -> Shaping {
+pub fn read_shaping(interface: &str) -> Shaping {
     let mut all = Shaping::default();
     let mut name = interface.to_owned();
     for _ in 0..MAX_INTERFACE_DEPTH {
@@ -40,7 +35,7 @@ pub fn read_shaping(root: &Root, interface: &str) -> Shaping {
             each_out: least(all.each_out, own.each_out),
             into: least(all.into, own.into),
         };
-        let Ok([lower]) = <[String; 1]>::try_from(lower_interfaces(root, &name)) else { break };
+        let Ok([lower]) = <[String; 1]>::try_from(lower_interfaces(&name)) else { break };
         name = lower;
     }
     all
@@ -67,17 +62,7 @@ fn of_one(interface: &str) -> Option<Shaping> {
 }
 
 fn dump<T>(socket: &OwnedFd, what: u16, index: u32, parent: u32, one: MessageReader<T>) -> Option<Vec<T>> {
-    let request = netlink::request(what, REQUEST_DUMP, &[0, index, 0, parent, 0]);
-    send(socket, &request, SendFlags::empty()).ok()?;
-    let mut bytes = vec![0_u8; 64 << 10];
-    let mut found = Vec::new();
-    for _ in 0..REPLIES {
-        let (length, _) = recv(socket, &mut bytes[..], RecvFlags::empty()).ok()?;
-        if read::reply(bytes.get(..length)?, index, one, &mut found) {
-            return Some(found);
-        }
-    }
-    None
+    netlink::dump(socket, what, &[0, index, 0, parent, 0], read::of_interface(index, one))
 }
 
 #[derive(Debug, Default)]

@@ -1,10 +1,8 @@
 //! Parser of the kernel's replies (linux/rtnetlink.h, pkt_sched.h, pkt_cls.h). Rates in bit/s.
 
-use super::super::netlink::{MESSAGE_HEADER_BYTES, attribute, u16_at, u32_at};
+use super::super::netlink::{attribute, u32_at};
 
 const TRAFFIC_CONTROL: usize = 20;
-/// Last message of a reply, and an error instead of a reply (`NLMSG_ERROR`, `NLMSG_DONE`).
-const END_MESSAGE_TYPES: [u16; 2] = [2, 3];
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -74,19 +72,9 @@ pub(super) struct Class {
 /// Reads a message of the kernel after its header; `None` for another kind.
 pub(super) type MessageReader<T> = fn(&[u8]) -> Option<T>;
 
-/// Appends to `found` what `one` reads from the messages in `bytes` about interface `index`.
-/// Returns whether the kernel's reply is complete.
-pub(super) fn reply<T>(mut bytes: &[u8], index: u32, one: MessageReader<T>, found: &mut Vec<T>) -> bool {
-    while let (Some(length), Some(kind)) = (u32_at(bytes, 0), u16_at(bytes, 4)) {
-        let length = length as usize;
-        let message = bytes.get(MESSAGE_HEADER_BYTES..length);
-        let Some(message) = message.filter(|_| !END_MESSAGE_TYPES.contains(&kind)) else { return true };
-        if u32_at(message, 4) == Some(index) {
-            found.extend(one(message));
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    false
+/// Returns a reader that returns `None` for messages about other interfaces than `index`.
+pub(super) fn of_interface<T>(index: u32, one: MessageReader<T>) -> impl Fn(&[u8]) -> Option<T> {
+    move |message| one(message).filter(|_| u32_at(message, 4) == Some(index))
 }
 
 pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {

@@ -37,7 +37,7 @@ fn tbf(rate: u32) -> Vec<u8> {
 
 fn read_all<T>(replies: &[Vec<u8>], one: fn(&[u8]) -> Option<T>) -> Vec<T> {
     let mut found = Vec::new();
-    assert!(!read::reply(&replies.concat(), 3, one, &mut found));
+    assert!(!netlink::read_messages(&replies.concat(), read::of_interface(3, one), &mut found));
     found
 }
 
@@ -144,7 +144,7 @@ fn policers_of_all_packets_are_found() {
 
 #[test]
 fn an_interface_that_is_not_there_is_held_to_nothing() {
-    assert_eq!(read_shaping(&Root::live(), "no-such-interf"), Shaping::default());
+    assert_eq!(read_shaping("no-such-interf"), Shaping::default());
 }
 
 proptest! {
@@ -152,9 +152,9 @@ proptest! {
     fn any_reply_is_read_to_an_end(mut bytes in prop::collection::vec(any::<u8>(), 0..300), at in 0..200_usize) {
         let known = |bytes: &[u8]| {
             let mut known = KnownInterface::default();
-            read::reply(bytes, 3, read::discipline, &mut known.disciplines);
-            read::reply(bytes, 3, read::class, &mut known.classes);
-            read::reply(bytes, 3, read::filter, &mut known.coming);
+            netlink::read_messages(bytes, read::of_interface(3, read::discipline), &mut known.disciplines);
+            netlink::read_messages(bytes, read::of_interface(3, read::class), &mut known.classes);
+            netlink::read_messages(bytes, read::of_interface(3, read::filter), &mut known.coming);
             known.shaping()
         };
         known(&bytes);
