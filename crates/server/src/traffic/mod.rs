@@ -261,25 +261,11 @@ impl PinnedCpus {
         PinnedCpus(cpus)
     }
 
-    /// Pins the calling thread to the CPU with index `thread` modulo the number of CPUs, until the
-    /// result is dropped. Returns `None` if there are no CPUs or pinning fails.
-    pub fn pin(&self, thread: usize) -> Option<PinnedThread> {
-        let cpu = *self.0.get(thread.checked_rem(self.0.len())?)?;
-        let before = affinity::allowed().ok()?;
-        affinity::pin_to(&[cpu]).ok()?;
-        Some(PinnedThread { before })
-    }
-}
-
-/// A pinned thread, which gets its earlier affinity back when this is dropped.
-#[derive(Debug)]
-pub struct PinnedThread {
-    before: Vec<usize>,
-}
-
-impl Drop for PinnedThread {
-    fn drop(&mut self) {
-        let _ = affinity::pin_to(&self.before);
+    /// Pins the calling thread to the CPU with index `thread` modulo the number of CPUs, until it
+    /// ends. Returns false if there are no CPUs or pinning fails.
+    pub fn pin(&self, thread: usize) -> bool {
+        let cpu = thread.checked_rem(self.0.len()).and_then(|index| self.0.get(index));
+        cpu.is_some_and(|cpu| affinity::pin_to(&[*cpu]).is_ok())
     }
 }
 
@@ -380,13 +366,12 @@ mod tests {
         let before = affinity::allowed().unwrap();
         let (first, last) = (before[0], before[before.len() - 1]);
         for (thread, cpu) in [first, last, first].into_iter().enumerate() {
-            let pinned = PinnedCpus(vec![first, last]).pin(thread).unwrap();
+            assert!(PinnedCpus(vec![first, last]).pin(thread));
             assert_eq!(affinity::allowed().unwrap(), [cpu]);
-            drop(pinned);
-            assert_eq!(affinity::allowed().unwrap(), before);
+            affinity::pin_to(&before).unwrap();
         }
         for cpus in [Vec::new(), vec![affinity::MAX_CPUS - 1], vec![usize::MAX]] {
-            assert!(PinnedCpus(cpus).pin(3).is_none());
+            assert!(!PinnedCpus(cpus).pin(3));
         }
         assert_eq!(PinnedCpus(vec![4, 7]).starting_at(3), PinnedCpus(vec![7, 4]));
         assert_eq!(PinnedCpus::default().starting_at(3), PinnedCpus::default());

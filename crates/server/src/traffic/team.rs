@@ -40,7 +40,7 @@ impl<'env> ThreadTeam<'env> {
         let start = |(number, work): (usize, W)| {
             let ready = ready.clone();
             Builder::new().name(format!("{}-{number}", self.name)).spawn_scoped(scope, move || {
-                let _pinned = self.cpus.pin(self.first + number);
+                self.cpus.pin(self.first + number);
                 let _ = ready.send(());
                 let done = work().inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed));
                 self.done.fetch_add(1, Ordering::Release);
