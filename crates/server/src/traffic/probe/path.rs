@@ -62,16 +62,11 @@ impl TripPath for TcpPath<'_> {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         let mut rest = message;
         while !rest.is_empty() {
-            match self.stream.write(rest) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => rest = &rest[n..],
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    if !wait_for(self.stream, PollFlags::OUT, MAX_WRITE_TIME)? {
-                        return Err(ErrorKind::TimedOut.into());
-                    }
-                }
-                Err(e) => return Err(e),
+            match unless_nothing_yet(self.stream.write(rest))? {
+                Some(0) => return Err(ErrorKind::WriteZero.into()),
+                Some(n) => rest = &rest[n..],
+                None if wait_for(self.stream, PollFlags::OUT, MAX_WRITE_TIME)? => {}
+                None => return Err(ErrorKind::TimedOut.into()),
             }
         }
         Ok(())
