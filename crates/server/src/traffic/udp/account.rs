@@ -36,21 +36,19 @@ impl DatagramLayout {
 
     /// Writes this layout's header into `datagram`; `sent` is the time in ns by the sender's clock.
     pub fn write(self, datagram: &mut [u8], tag: u32, number: u64, sent: u64) {
-        match self {
+        let (first, second, rest) = match self {
             DatagramLayout::Bare => return,
+            DatagramLayout::Numbered => (tag, number as u32, None),
+            DatagramLayout::Timed => (tag, number as u32, Some(sent)),
             DatagramLayout::Iperf3 => {
                 let (seconds, micros) = (sent / 1_000_000_000, sent / 1000 % 1_000_000);
-                datagram[..4].copy_from_slice(&(seconds as u32).to_be_bytes());
-                datagram[4..8].copy_from_slice(&(micros as u32).to_be_bytes());
-                datagram[8..16].copy_from_slice(&(number + 1).to_be_bytes());
-                return;
+                (seconds as u32, micros as u32, Some(number + 1))
             }
-            DatagramLayout::Numbered | DatagramLayout::Timed => {}
-        }
-        datagram[..4].copy_from_slice(&tag.to_be_bytes());
-        datagram[4..8].copy_from_slice(&(number as u32).to_be_bytes());
-        if self == DatagramLayout::Timed {
-            datagram[8..16].copy_from_slice(&sent.to_be_bytes());
+        };
+        datagram[..4].copy_from_slice(&first.to_be_bytes());
+        datagram[4..8].copy_from_slice(&second.to_be_bytes());
+        if let Some(rest) = rest {
+            datagram[8..16].copy_from_slice(&rest.to_be_bytes());
         }
     }
 }

@@ -33,7 +33,6 @@ fn hello_datagram(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
 }
 
 fn parsed(datagram: &[u8]) -> Option<(Hex128, u16)> {
-    let datagram: &[u8; HELLO_BYTES] = datagram.try_into().ok()?;
     let (token, stream) = datagram.split_first_chunk::<16>()?;
     Some((HexBytes(*token), u16::from_be_bytes(stream.try_into().ok()?)))
 }
