@@ -500,17 +500,11 @@ const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
     ("key", &["gen", "generate", "create", "make"], "new"),
 ];
 
-fn options(command: &Command) -> impl Iterator<Item = String> + '_ {
-    let long = command.get_arguments().filter_map(clap::Arg::get_long);
-    let short = command.get_arguments().filter_map(clap::Arg::get_short).map(|short| format!("-{short}"));
-    long.map(|long| format!("--{long}")).chain(short)
-}
-
 /// Returns the message for an unknown option: commands that have it, or the most similar option.
 fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let here = path.last().copied().unwrap_or(root);
     let command = name(path);
-    let has = |command: &&Command| !command.is_hide_set() && options(command).any(|known| known == option);
+    let has = |command: &&Command| !command.is_hide_set() && order::option(command, option).is_some();
     let having = |path: &[&Command]| -> Vec<String> {
         let commands = path.last().copied().unwrap_or(root).get_subcommands().filter(has);
         commands.map(|other| format!("{} {}", name(path), other.get_name())).collect()
@@ -518,7 +512,7 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let siblings = path.split_last().map(|(_, above)| having(above)).filter(|found| !found.is_empty());
     let others = siblings.unwrap_or_else(|| having(&[root]));
     let shown = shown(option);
-    if options(here).any(|known| known == option) {
+    if order::option(here, option).is_some() {
         return format!("{shown} is not an option after --, which ends the options: put it before --");
     }
     // A command with streams accepts --threads only to refuse it with a reason.
@@ -545,13 +539,12 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
         let value = positional.get_value_names().and_then(<[_]>::first).map_or("VALUE", |name| name.as_str());
         return format!("{shown} is not an option of {command}: write {command} {value}");
     }
-    let built_in = if path.len() == 1 { &["--help", "--version"][..] } else { &["--help"] };
-    let known: Vec<String> = options(here).chain(built_in.iter().map(|name| (*name).to_owned())).collect();
+    let built_in = if path.len() == 1 { &["help", "version"][..] } else { &["help"] };
+    let known = here.get_arguments().filter_map(clap::Arg::get_long).chain(built_in.iter().copied());
     // Dashes are common to all options, so they are not compared.
     let lower = option.to_lowercase();
     let bare = lower.trim_start_matches('-');
-    let names = known.iter().filter_map(|known| known.strip_prefix("--"));
-    let names = names.filter(|name| is_slip(bare, name) && !refuses(name));
+    let names = known.filter(|name| is_slip(bare, name) && !refuses(name));
     let near = match option {
         "-v" if path.len() == 1 => Some("version"),
         _ => nearest(bare, names).filter(|_| option.starts_with("--")),
