@@ -130,7 +130,8 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
                 refuse_missing_units(name, key, texts)?;
                 read_list(&mut typed, key, texts)?;
             }
-            (subsystem_plan(name), true)
+            let groups = groups_of(|b| b.descriptor().by_default && subsystem_of(b.name()) == name);
+            (PlanFile { name: Some(name.clone()), groups, ..PlanFile::default() }, true)
         }
     };
     refuse_empty_items("only", &common.only)?;
@@ -304,11 +305,6 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
     let stem = std::path::Path::new(name).file_stem().map(|s| shown_bytes(s.as_encoded_bytes()));
     plan.name = plan.name.or(stem);
     Ok(plan)
-}
-
-fn subsystem_plan(subsystem: &str) -> PlanFile {
-    let groups = groups_of(|b| b.descriptor().by_default && subsystem_of(b.name()) == subsystem);
-    PlanFile { name: Some(subsystem.to_owned()), groups, ..PlanFile::default() }
 }
 
 fn subsystem_of(benchmark: &str) -> &str {
