@@ -1,5 +1,4 @@
-//! Requests to the kernel about interfaces, routes and addresses (linux/netlink.h,
-//! linux/rtnetlink.h), and its replies.
+//! Requests to the kernel by rtnetlink (linux/netlink.h, linux/rtnetlink.h), and its replies.
 
 use std::time::Duration;
 
@@ -17,7 +16,6 @@ const END_MESSAGE_TYPES: [u16; 2] = [2, 3];
 /// Most replies to one request; no kernel sends more.
 const REPLIES: usize = 64;
 
-/// Opens a netlink socket, which waits at most 1 s for a reply.
 pub(super) fn open() -> rustix::io::Result<OwnedFd> {
     // Protocol 0 is NETLINK_ROUTE.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;

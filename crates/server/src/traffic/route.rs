@@ -63,8 +63,7 @@ pub fn own_addresses() -> BTreeMap<IpAddr, String> {
     usable.filter_map(|(address, index)| Some((address, interface_name(&socket, index)?))).collect()
 }
 
-/// Parses a message with an address after its header: (address, index of its interface). `None`
-/// for loopback, and for IPv6 without global scope (0).
+/// Parses `struct ifaddrmsg` to (address, index of its interface); `None` as in [`own_addresses`].
 fn own_address(message: &[u8]) -> Option<(IpAddr, u32)> {
     let attributes = message.get(OWN_ADDRESS..)?;
     // Between two points, the address in `IFA_ADDRESS` is that of the other end.
@@ -75,8 +74,7 @@ fn own_address(message: &[u8]) -> Option<(IpAddr, u32)> {
     is_wanted.then_some((address, u32_at(message, 4)?))
 }
 
-/// Returns the content of a request for the route to `address`: `struct rtmsg`, the destination,
-/// and the interface of a link-local address, which is 0 for other addresses.
+/// Returns a request for the route to `address`, by the interface that a link-local one names.
 fn route_request(address: SocketAddr) -> Vec<u32> {
     let scope = if let SocketAddr::V6(scoped) = address { scoped.scope_id() } else { 0 };
     // AF_INET and AF_INET6.
