@@ -10,7 +10,6 @@ use plimsoll_command::cli::{Common, DiskAndNetwork, Measurable, WatchCommand as 
 use plimsoll_machine::{MachineState, Root, processes};
 use plimsoll_metal::usage::cpu_seconds_with_children;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::LimitEvidence;
 use plimsoll_output::report::{Style, StyleOptions, watch as report};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
@@ -249,8 +248,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     let mut run = begun.run.clone();
     let node = first_node(&run);
     let maker = plimsoll_result::evaluate::Maker { seed: run.seed, ..prepared.maker(&node) };
-    let evidence: LimitEvidence<'_> = &outcomes;
-    run.measurements = outcomes.iter().map(|outcome| maker.measurement(outcome, evidence)).collect();
+    run.measurements = outcomes.iter().map(|outcome| maker.measurement(outcome, &outcomes)).collect();
     run.findings = findings(kept, &run.measurements);
     let general = finding::findings(&run.measurements).into_iter();
     run.findings.extend(general.filter(|finding| finding.code != OF_SERIES));

@@ -146,8 +146,8 @@ pub(super) fn run(
         complain(&format!("steady: {shown}: {e}{advice}"));
         ExitCode::from(if e.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
     })?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    *target = pid.map_or(SignalTarget::Nobody, SignalTarget::Command);
+    let pid = Pid::from_child(&child);
+    *target = SignalTarget::Command(pid);
     drop(target);
     watch.start(child.id());
     let ended = watch_end(pid);
@@ -175,10 +175,9 @@ pub(super) fn run(
 }
 
 /// Returns a channel that gets the time at which the child `pid` ends. The child is not reaped.
-fn watch_end(pid: Option<Pid>) -> Receiver<Instant> {
+fn watch_end(pid: Pid) -> Receiver<Instant> {
     let (sender, receiver) = bounded(1);
     let wait = move || {
-        let Some(pid) = pid else { return };
         while let Err(rustix::io::Errno::INTR) =
             waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {}
