@@ -38,12 +38,10 @@ pub use supervision::Supervision;
 
 use crate::wire::{Channel, Direction, Message, REQUEST, SILENCE, WireError, is_closed};
 
-/// Raises this process's soft limit of open files to the hard limit, if possible. Returns the soft
-/// limit that is then in force; `None` if unlimited.
-pub fn raise_descriptors() -> Option<u64> {
+/// Raises this process's soft limit of open files to the hard limit, if possible.
+pub fn raise_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    getrlimit(Resource::Nofile).current
 }
 
 /// Returns whether the error is that this process or the system has no file descriptor left.
