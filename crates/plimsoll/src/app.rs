@@ -70,7 +70,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     plimsoll_system::random::check_available().or_environment()?;
     if matches!(
         typed,
-        TypedCommand::Measure { .. }
+        TypedCommand::Measure { hosts: None, .. }
             | TypedCommand::Plan(_)
             | TypedCommand::References(_)
             | TypedCommand::Site(_)
@@ -83,12 +83,12 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
         let _ = ref_tools::reaped();
     }
     match typed {
-        TypedCommand::Measure { what, common, key } => {
+        TypedCommand::Measure { what, common, key, hosts: None } => {
             let key = serving::key(key.as_deref())?;
             let what = plan_menu::named(what, &common)?;
             measure(&what, &plans::located(&what, *common)?, key)
         }
-        TypedCommand::OnHosts { what, common, key, hosts, words } => {
+        TypedCommand::Measure { what, common, key, hosts: Some((hosts, words)) } => {
             plans::refuse_targets(&what, &common)?;
             hosts::measure((&what, &common, key.as_deref()), &hosts, words)
         }

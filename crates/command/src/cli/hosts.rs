@@ -98,7 +98,7 @@ mod tests {
         let line =
             "plimsoll run standard --hosts a,b --only memory,cpu --repeat 7 --json x --precision 2% --quiet";
         let typed = parse(command(), line.split(' ').map(Into::into)).unwrap();
-        let TypedCommand::OnHosts { hosts, words, .. } = typed else { panic!("{typed:?}") };
+        let TypedCommand::Measure { hosts: Some((hosts, words)), .. } = typed else { panic!("{typed:?}") };
         assert_eq!(hosts.hosts, ["a", "b"]);
         assert_eq!(words, ["--only=memory", "--only=cpu", "--precision=2%", "--repeat=7"]);
     }

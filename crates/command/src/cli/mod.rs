@@ -53,19 +53,8 @@ pub enum TypedCommand {
         common: Box<Common>,
         /// File with the key of the server.
         key: Option<PathBuf>,
-    },
-    /// Measure on other machines, through a launcher.
-    OnHosts {
-        /// Plan or subsystem to measure.
-        what: Measurable,
-        /// Common options.
-        common: Box<Common>,
-        /// File with the key of the server.
-        key: Option<PathBuf>,
-        /// Machines.
-        hosts: Box<Hosts>,
-        /// Options forwarded to each machine, as typed.
-        words: Vec<String>,
+        /// Other machines to measure on, with the options forwarded to each, as typed.
+        hosts: Option<(Box<Hosts>, Vec<String>)>,
     },
     /// Print the output of a command on other machines, through a launcher.
     EachHost {
@@ -602,13 +591,9 @@ fn asked_of_run(m: &ArgMatches, command: &Command) -> Result<TypedCommand, clap:
             Measurable::Unnamed
         }
     };
-    let common = Box::new(common);
     let hosts = Hosts::from_arg_matches(m)?;
-    if !hosts.is_named() {
-        return Ok(TypedCommand::Measure { what, common, key });
-    }
-    let words = hosts::forwarded(command, m);
-    Ok(TypedCommand::OnHosts { what, common, key, hosts: Box::new(hosts), words })
+    let hosts = hosts.is_named().then(|| (Box::new(hosts), hosts::forwarded(command, m)));
+    Ok(TypedCommand::Measure { what, common: Box::new(common), key, hosts })
 }
 
 fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<TypedCommand, clap::Error> {
@@ -624,7 +609,7 @@ fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<TypedCommand, clap::
         common.dir = DirFlag::from_arg_matches(m)?.dir;
     }
     let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
-    Ok(TypedCommand::Measure { what, common: Box::new(common), key })
+    Ok(TypedCommand::Measure { what, common: Box::new(common), key, hosts: None })
 }
 
 /// Formats an error of `clap` in one line.

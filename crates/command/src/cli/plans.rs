@@ -115,11 +115,13 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
             (error.kind(), format!("{takes}: '{first}' {why}"))
         }
         Err(error) => return Err(error),
-        Ok(TypedCommand::Measure { what: Measurable::Kept, .. }) => {
+        Ok(TypedCommand::Measure { what: Measurable::Kept, hosts: None, .. }) => {
             let why = "--resume is not supported on plan show: name the plan";
             (ErrorKind::ArgumentConflict, why.to_owned())
         }
-        Ok(TypedCommand::Measure { what, common, .. }) => return Ok(PlanWork::Show { what, common }),
+        Ok(TypedCommand::Measure { what, common, hosts: None, .. }) => {
+            return Ok(PlanWork::Show { what, common });
+        }
         Ok(_) => {
             let why = "plan show requires a command that measures: run, cpu, memory, disk, network or os, with its options";
             (ErrorKind::InvalidSubcommand, why.to_owned())

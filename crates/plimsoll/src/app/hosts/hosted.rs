@@ -61,7 +61,7 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let stays = order.stays;
     let words = std::iter::once("plimsoll".to_owned()).chain(order.words.clone()).map(Into::into);
     let asked = match cli::parse(crate::app::command(), words) {
-        Ok(TypedCommand::Measure { what, common, .. }) => {
+        Ok(TypedCommand::Measure { what, common, hosts: None, .. }) => {
             HostedOrder::prepare(order, (what, *common), directory, interrupts)
         }
         Ok(other) => return run_order(other),
