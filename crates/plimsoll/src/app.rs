@@ -56,7 +56,7 @@ use plimsoll_units::text::shown_path;
 use crate::failure::{OrFailure, unfit};
 use crate::output::{Outputs, complain, shareable};
 use hosts::{gather, hosted};
-use planning::{generate, plan_menu, plans};
+use planning::{generate, plans};
 use prepared::PreparedRun;
 use resume::ResumedRun;
 use signals::{interrupts, interrupts_until};
@@ -85,7 +85,6 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     match typed {
         TypedCommand::Measure { what, common, key, hosts: None } => {
             let key = serving::key(key.as_deref())?;
-            let what = plan_menu::named(what, &common)?;
             measure(&what, &plans::located(&what, *common)?, key)
         }
         TypedCommand::Measure { what, common, key, hosts: Some((hosts, words)) } => {

@@ -113,15 +113,13 @@ pub enum TypedCommand {
 }
 
 /// Default plan.
-pub const DEFAULT_PLAN: &str = "quick";
+const DEFAULT_PLAN: &str = "quick";
 
 /// Plan or subsystem to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measurable {
     /// A plan, built in or from a file.
     Plan(String),
-    /// The plan chosen on a terminal, or [`DEFAULT_PLAN`].
-    Unnamed,
     /// The plan of the resumed run.
     Kept,
     /// The text of a plan file that a run has stored.
@@ -441,7 +439,7 @@ pub struct LaunchFlags {
 fn run() -> Command {
     let names = built_in::names().join(", ");
     let help = format!(
-        "Plan to measure: {names}, a plan file (FILE.toml) or a fio job file (FILE.fio) [default: quick; on a terminal plimsoll asks, unless --quiet or --hosts]"
+        "Plan to measure: {names}, a plan file (FILE.toml) or a fio job file (FILE.fio) [default: quick]"
     );
     let run = RunFlags::augment_args(Command::new("run").allow_negative_numbers(true));
     Hosts::augment_args(DiskFlags::augment_args(Common::augment_args(run)))
@@ -588,7 +586,7 @@ fn asked_of_run(m: &ArgMatches, command: &Command) -> Result<TypedCommand, clap:
         (None, Some(_)) => Measurable::Kept,
         (None, None) => {
             mistakes::plan_as_file(&[("json", &common.json), ("html", &common.html)])?;
-            Measurable::Unnamed
+            Measurable::Plan(DEFAULT_PLAN.to_owned())
         }
     };
     let hosts = Hosts::from_arg_matches(m)?;

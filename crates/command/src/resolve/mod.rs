@@ -13,7 +13,7 @@ use plimsoll_model::plan::file::{self, FileError, PlanFile};
 use plimsoll_model::plan::{Group, Plan, PlanPositions, Sampling, built_in};
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use crate::cli::{Common, DEFAULT_PLAN, Measurable};
+use crate::cli::{Common, Measurable};
 
 pub use cases::{hash, in_turn, planned};
 use plimsoll_model::plan::scale::SCALED_KEYS;
@@ -122,7 +122,6 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     let mut typed = Group::default();
     let (mut file, narrow) = match what {
         Measurable::Plan(name) => (named_plan(name, common)?, false),
-        Measurable::Unnamed => (named_plan(DEFAULT_PLAN, common)?, false),
         Measurable::Kept => return Err(other("--resume requires the id of a run")),
         Measurable::Text { name, text } => (file::parse_kept(name, text)?, false),
         Measurable::Subsystem { name, lists } => {

@@ -229,7 +229,7 @@ pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<St
 }
 
 /// Returns the estimated seconds of all samples in `planned` on this machine, at most the budget.
-pub(super) fn expected_seconds(machine: &Machine, plan: &Plan, planned: &[Planned]) -> f64 {
+fn expected_seconds(machine: &Machine, plan: &Plan, planned: &[Planned]) -> f64 {
     let feasible = planned.iter().filter(|p| p.candidate.feasible.is_ok());
     // An empty sum is -0 in Rust.
     let once = 0.0 + feasible.map(|planned| expected_of(machine, planned)).sum::<f64>();

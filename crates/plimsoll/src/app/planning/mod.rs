@@ -1,5 +1,4 @@
-//! Built-in plans and plan files: list, menu, generation.
+//! Built-in plans and plan files: list, generation.
 
 pub(crate) mod generate;
-pub(crate) mod plan_menu;
 pub(crate) mod plans;

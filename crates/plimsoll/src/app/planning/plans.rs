@@ -110,7 +110,7 @@ fn job_file(what: &Measurable, common: &Common) -> Result<Option<JobFile>, Failu
     }
 }
 
-pub(crate) fn discovered() -> Machine {
+fn discovered() -> Machine {
     let root = Root::live();
     let mut machine = Machine::discover(&root);
     machine.set_storage_behind(&root, Path::new("."));
