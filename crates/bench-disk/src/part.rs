@@ -42,11 +42,11 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
         ),
         (
             "volume",
-            "end a sample after this many bytes, such as 1G, instead of after --sample-time: per thread, or in total with --scaling strong",
+            "end a sample after this many bytes, such as 1G, per thread (with --scaling strong: in total), instead of after --sample-time",
         ),
         (
             "count",
-            "end a sample after this many transfers, instead of after --sample-time: per thread, or in total with --scaling strong",
+            "end a sample after this many transfers per thread (with --scaling strong: in total), instead of after --sample-time",
         ),
     ],
     cpus: |_, _| Vec::new(),

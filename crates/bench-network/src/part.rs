@@ -31,11 +31,11 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
         ),
         (
             "volume",
-            "end a sample after this many bytes, such as 1G, instead of after --sample-time: per stream, or in total with --scaling strong",
+            "end a sample after this many bytes, such as 1G, per stream (with --scaling strong: in total), instead of after --sample-time",
         ),
         (
             "count",
-            "end a sample after this many messages, instead of after --sample-time: per stream, or in total with --scaling strong",
+            "end a sample after this many messages per stream (with --scaling strong: in total), instead of after --sample-time",
         ),
         (
             "scaling",

@@ -55,7 +55,7 @@ impl Benchmark for Block {
                 ("pattern", "order of the blocks: sequential, random or all [default: all]"),
                 (
                     "volume",
-                    "end a sample after this many bytes, such as 1G, instead of after --sample-time: per thread, or in total with --scaling strong",
+                    "end a sample after this many bytes, such as 1G, per thread (with --scaling strong: in total), instead of after --sample-time",
                 ),
             ],
             by_default: false,

@@ -19,7 +19,7 @@ pub struct GateCommand {
     /// Format of the answer on stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: AnswerForm,
-    /// Also write the answer to FILE, in the format of --format (as JSON if that is text)
+    /// Also write the answer to FILE, in the format of --format (JSON if --format is text)
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Measure nothing: print what would be measured, and for each threshold its source and the
@@ -30,8 +30,9 @@ pub struct GateCommand {
     /// one core at a time]
     #[arg(long)]
     pub exclusive: bool,
-    /// First compare with the machines of this kind in FILE, written by plimsoll gather --json, if
-    /// it has 5 or more besides this one [default: compare with the runs in --store]
+    /// Compare with the other machines of this kind in FILE, written by plimsoll gather --json;
+    /// cases that it lacks, or all if it has fewer than 5 such machines, are compared with the runs
+    /// in --store [default: all are]
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
     /// Directory of the history: the gate compares with the earlier runs of this machine in it;

@@ -92,7 +92,8 @@ pub enum HistoryRequest {
     /// tag 'accepted'. Without it, they leave out all runs after a lasting loss, and compare
     /// --fail-on keeps failing. To undo, type 'plimsoll history tag RUN accepted --remove'.
     Accept {
-        /// A run at the new level: its id or the start of it, last, or last~1 (the one before)
+        /// Any run made after the change: its id or the start of it, last, or last~1 (the one
+        /// before)
         #[arg(value_name = "RUN")]
         run: String,
     },
@@ -108,7 +109,7 @@ pub enum HistoryRequest {
         /// Delete runs that began longer ago than this, such as 90d or 1y
         #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
         older: Duration,
-        /// Keep runs that have a tag
+        /// Keep old runs that have a tag [default: delete them too]
         #[arg(long)]
         keep_tagged: bool,
     },

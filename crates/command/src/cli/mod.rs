@@ -141,7 +141,7 @@ pub enum Measurable {
 /// Options of all commands that measure.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Common {
-    /// Measure only cases whose id (see --list) begins with NAME in whole parts, such as cpu.peak
+    /// Measure only cases whose id (see --list) begins with NAME as whole words, such as cpu.peak
     /// or cpu.peak/op=fma (not cpu.pe), or matches NAME as a glob, such as '*f64*'; NAME,NAME for
     /// several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -177,9 +177,9 @@ pub struct Common {
     /// 1]
     #[arg(long, value_name = "N", value_parser = whole::<u32, 1, MOST_REPEATS>)]
     pub repeat: Option<u32>,
-    /// Multiply all fixed amounts (volumes, counts, operations, file sizes, number of samples where
-    /// a plan file sets series = N) by this factor, such as 0.01; samples that last --sample-time
-    /// stay as long [default: 1]
+    /// Multiply the fixed amounts of work (--work, --volume, --count, sizes of test files, the work
+    /// of --n) by this factor, such as 0.01; below 1 also shorten the time series of plans
+    /// [default: 1]
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
     /// Continue a run that was interrupted: its id or the first characters of it, or last, if it is
@@ -202,12 +202,13 @@ pub struct Common {
     /// Path of a reference tool that is not in PATH, such as stream=./stream
     #[arg(long = "reference-path", value_name = "NAME=FILE", value_parser = named_path)]
     pub reference_path: Vec<(String, PathBuf)>,
-    /// Server of a reference tool that already runs on another host, such as iperf3=HOST:PORT
+    /// With --against and --server: server of a reference tool that you have started on the host of
+    /// --server, such as iperf3=HOST:PORT
     #[arg(long = "reference-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub reference_server: Vec<(String, String)>,
     /// Exit with code 1 unless CASES METRIC >= VALUE (or <=) holds, such as 'disk.io/* latency <=
-    /// 200us'; VALUE may also be 80% of limit, or 95% of baseline (the last 10 runs of the same
-    /// plan or command)
+    /// 200us'; VALUE may also be 80% of limit, or 95% of baseline (the median of the last 10
+    /// runs of the same plan or command)
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// Seed of all random numbers [default: a new one for each run]
@@ -219,7 +220,8 @@ pub struct Common {
     /// Write the report to FILE as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write progress and samples as JSON lines to FILE; - writes them to stdout, not the table
+    /// Write progress and samples as JSON lines to FILE; - writes them to stdout instead of the
+    /// table
     #[arg(long, value_name = "FILE|-", value_parser = events_file)]
     pub events: Option<PathBuf>,
     /// Directory of the history to store the run in; none: do not store it [default:
@@ -258,7 +260,7 @@ pub struct Common {
 /// Directory of a command that measures files, but neither a test file nor a device.
 #[derive(Args, Clone, Debug, Default)]
 struct DirFlag {
-    /// Directory for the small files of os.file, whose file system is measured [default: .]
+    /// Directory for the small files of os.file; its file system is measured [default: .]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

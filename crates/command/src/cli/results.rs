@@ -69,8 +69,9 @@ pub struct Doctor {
     /// Number of times to measure plan quick, to find the noise between runs; 0 measures nothing
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<u32, 0, 100>)]
     pub rounds: u32,
-    /// Measure only cases whose id begins with NAME in whole parts, such as memory or
-    /// cpu.peak/op=fma, or matches NAME as a glob, such as '*f64*'; NAME,NAME for several
+    /// Measure only cases whose id begins with NAME as whole words, such as memory or
+    /// cpu.peak/op=fma (not cpu.pe), or matches NAME as a glob, such as '*f64*'; NAME,NAME for
+    /// several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Directory for test files, on the disk to measure [default: .]
@@ -108,7 +109,7 @@ pub struct ReportCommand {
     /// percentiles, and the meaning of limits and warnings
     #[arg(long, conflicts_with_all = ["html", "tables", "card"])]
     pub explain: bool,
-    /// Format of --tables on stdout
+    /// With --tables: format of the tables on stdout; plimsoll export writes other ones of a run
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: String,
     /// Replace host names, addresses, serial numbers, user names and directories
@@ -148,7 +149,7 @@ pub struct Gather {
     /// for stdin
     #[arg(value_name = "FILE|DIR|-", required = true)]
     pub paths: Vec<PathBuf>,
-    /// File with the expected machine names, one on each line; a machine without a document is
+    /// File with the expected machine names, one on each line; a machine without a run document is
     /// reported as missing (exit code 5)
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
@@ -194,7 +195,8 @@ pub struct Export {
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
     /// Exit with code 1 unless CASES METRIC >= VALUE (or <=) holds, such as 'disk.io/* latency <=
-    /// 200us'; VALUE may also be 80% of limit, or 95% of baseline (the last 10 runs of its plan).
+    /// 200us'; VALUE may also be 80% of limit, or 95% of baseline (the median of the last 10 runs
+    /// of its plan).
     /// In junit each case that EXPR names is a test
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,

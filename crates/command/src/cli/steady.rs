@@ -21,8 +21,8 @@ pub struct SteadyCommand {
     /// Store the verdict in the history as NAME, for a later --baseline NAME
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub save: Option<String>,
-    /// Instead of running a command, observe a process (see --below) and all that it starts, in the
-    /// background under NAME, until --stop NAME
+    /// Instead of running a command, observe in the background the process that called plimsoll (or
+    /// that of --below) and all that it starts, until --stop NAME; NAME is any name
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["stop", "command", "baseline", "save", "repeat", "fail_unless_steady", "output", "results"])]
     pub start: Option<String>,
     /// End the observation that --start NAME began, and print the verdict on it

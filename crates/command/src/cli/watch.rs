@@ -23,8 +23,9 @@ pub struct WatchCommand {
     /// Mean time between probes; each interval is random, from 0.5 to 1.5 times TIME
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = spacing)]
     pub every: Duration,
-    /// Measure only cases of the plan whose id begins with NAME in whole parts, such as memory or
-    /// cpu.peak/op=fma, or matches NAME as a glob, such as '*f64*'; NAME,NAME for several
+    /// Measure only cases of the plan whose id begins with NAME as whole words, such as memory
+    /// or cpu.peak/op=fma (not cpu.pe), or matches NAME as a glob, such as '*f64*'; NAME,NAME for
+    /// several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// What it also measures.

@@ -161,7 +161,7 @@ pub const KEYS: &[Key] = &[
             note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
             ..AXIS
         }),
-    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes as two sequences), random, strided (every 17th block), backward, same (one block), zipf (exponent 1.2) or zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file, 20 % to the rest) [default: random and sequential: see --op]").overlaid().titled(),
+    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes as two sequences), random, strided (every 17th block), backward, same (one block), zipf or zipf:EXPONENT (1.2 without it), zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file, 20 % to the rest) [default: random and sequential: see --op]").overlaid().titled(),
     key("size", ValueKind::Size, "working set. memory: bytes of all arrays of one thread, or the word sweep for many sizes; disk: bytes of the test file")
         .of_machine()
         .axis(Axis { name: "size", log: true, ..AXIS }).amount(ScaledAmount::File),
@@ -181,7 +181,7 @@ pub const KEYS: &[Key] = &[
         .unsaid("256 KiB"),
     key("node", ValueKind::Count, "number of the NUMA node to allocate memory on, such as 0 [default: the node of each thread]"),
     key("delay", ValueKind::Word, "pauses of the loading threads after each 4 KiB, such as 0ns,100ns,1us; one case measures them all, as a curve [default: 12 from 6.4us to 0]"),
-    key("depth", ValueKind::Count, "queue depth of each thread [default: 1 and 32 for the random reads, 8 for the sequential cases; psync and mmap: 1]")
+    key("depth", ValueKind::Count, "queue depth of each thread [default: as the loads of --op have it: 1 and 32 for random reads, 8 for sequential ones, also if --op or --pattern change them; psync and mmap: 1]")
         .axis(Axis { name: "queue depth", log: true, ..AXIS })
         .overlaid(),
     key("engine", ValueKind::Word, "I/O engine: io_uring, libaio, psync or mmap; with polling io_uring+sqpoll, io_uring+iopoll [default: io_uring]")
@@ -189,7 +189,7 @@ pub const KEYS: &[Key] = &[
     key("cache", ValueKind::Word, "direct (O_DIRECT), buffered (file in the page cache from the start) or cold (through the page cache, emptied before each pass over the file) [default: direct; mmap: buffered]")
         .usually("direct"),
     key("verify", ValueKind::Switch, "check that each block read is the one last written there: offset, write number and checksum [default: off]"),
-    key("steady", ValueKind::Switch, "overwrite the file in random order first, then measure until five samples in a row are steady as SNIA defines it, at most --samples or 25 [default: off]"),
+    key("steady", ValueKind::Switch, "overwrite the file in random order first, then take samples until the last five are steady as SNIA defines it, but not more than --samples (25 without it) [default: off]"),
     key("sync", ValueKind::Word, "when writes are made durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N (fdatasync after N writes), fsync:N (fsync after N writes), end (fdatasync after each sample), fsync-end (fsync after each sample) [default: none]")
         .unsaid("none")
         .overlaid(),
@@ -231,9 +231,9 @@ pub const KEYS: &[Key] = &[
         .axis(Axis { name: "threads", workers: true, ..AXIS })
         .overlaid(),
     key("affinity", ValueKind::Word, "CPUs to pin the threads to: spread (sockets in turn, one CPU of each core first), compact (all CPUs of a core first, then the next core), or a list such as 0-3 [default: spread]"),
-    key("work", ValueKind::Count, "end a sample after this many operations, such as 1e12, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Operations),
-    key("volume", ValueKind::Size, "end a sample after this many bytes, such as 1G, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Bytes),
-    key("count", ValueKind::Count, "end a sample after this many blocks, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Transfers),
+    key("work", ValueKind::Count, "end a sample after this many operations, such as 1e12, per thread (with --scaling strong: in total), instead of after --sample-time").amount(ScaledAmount::Operations),
+    key("volume", ValueKind::Size, "end a sample after this many bytes, such as 1G, per thread (with --scaling strong: in total), instead of after --sample-time").amount(ScaledAmount::Bytes),
+    key("count", ValueKind::Count, "end a sample after this many blocks per thread (with --scaling strong: in total), instead of after --sample-time").amount(ScaledAmount::Transfers),
     key("scaling", ValueKind::Word, "with --work, --volume or --count: weak (each thread does that amount) or strong (the threads divide it) [default: weak]")
         .unsaid("weak"),
 ];
