@@ -360,8 +360,12 @@ fn bound(text: &str) -> Result<RequiredBound, String> {
         ["%"] => Err("a percentage must be 'of limit' or 'of baseline'".to_owned()),
         [unit] => {
             let (factor, unit) = scaled_unit(unit).ok_or_else(|| {
+                let is_prefix = scaled_unit(&format!("{unit}IOPS")).is_some();
                 let unit = plimsoll_units::text::shown(unit);
-                format!("'{unit}' is not a unit, such as GFLOP/s, GB/s, Gbit/s, kIOPS, us")
+                match is_prefix {
+                    true => format!("'{unit}' lacks its unit, as in {number}{unit}IOPS or {number}{unit}bit/s"),
+                    false => format!("'{unit}' is not a unit, such as GFLOP/s, GB/s, Gbit/s, kIOPS, us"),
+                }
             })?;
             Ok(RequiredBound::Figure(value * factor, Some(unit)))
         }

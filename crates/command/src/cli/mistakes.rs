@@ -430,11 +430,8 @@ fn positional(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<
         return unexpected("plimsoll watch runs no command; plimsoll steady -- COMMAND does");
     }
     if let (true, Some(place)) = (command == "steady", place) {
-        let line = |words: &[&str]| words.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ");
-        let (options, words) = order.after.split_at(place);
-        // A command line in one pair of quotes.
-        let words = if words.len() == 1 { shown.clone() } else { line(words) };
-        return unexpected(&format!("the command follows --: write plimsoll {} -- {words}", line(options)));
+        let line = steady_line(path.last()?, order.after.split_at(place));
+        return unexpected(&format!("the command follows --, options come before it: write plimsoll {line}"));
     }
     if command == "machine" && order.after.contains(&"--json") {
         return unexpected("plimsoll machine --json prints to stdout");
@@ -454,6 +451,27 @@ fn positional(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<
         return listed.or_else(|| unexpected(&format!("{option} takes one value; run it once for each")));
     }
     unexpected(&format!("write plimsoll {command} {option} {shown}"))
+}
+
+/// Returns the words of a command line of steady: its options, also those of them that were typed
+/// behind the command, then `--` and the command.
+fn steady_line(steady: &Command, (options, words): (&[&str], &[&str])) -> String {
+    let line = |words: &[&str]| words.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ");
+    let (mut options, mut command) = (options.to_vec(), Vec::new());
+    let mut words = words.iter().copied().peekable();
+    while let Some(word) = words.next() {
+        let name = word.split('=').next().unwrap_or_default();
+        match order::option(steady, name).filter(|_| name.starts_with("--") && name != "--help") {
+            None => command.push(word),
+            Some(option) => {
+                options.push(word);
+                options.extend(words.next_if(|_| order::takes_value(option) && name == word));
+            }
+        }
+    }
+    // A command line in one pair of quotes.
+    let command = if let [line] = command[..] { shown(line) } else { line(&command) };
+    format!("{} -- {command}", line(&options))
 }
 
 /// Returns the message for a word that `here`, called `command`, does not take.

@@ -7,7 +7,7 @@ mod history;
 mod hosts;
 mod mistakes;
 mod order;
-mod other_tools;
+pub(crate) mod other_tools;
 mod plans;
 mod results;
 mod serve;

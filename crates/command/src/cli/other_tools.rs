@@ -148,6 +148,7 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("dd", "conv=", "--sync", "disk --op write --sync end"),
     ("other tools", "/dev/", "--target", "disk --target DEVICE"),
     ("fio", ".fio .job", "a plan", "run FILE"),
+    ("kubectl", "-f", "the name of a plan file in TOML", "run FILE"),
     ("hyperfine", "--export-json", "--json", "run --json FILE"),
     ("hyperfine", "-r", "--samples", "run --samples 10"),
     ("iozone", "-r", "--block", "disk --block 4K"),
@@ -216,7 +217,7 @@ const NOT_NEEDED: &[(&str, &str, &str, &str)] = &[
     ("lmbench", "--stride -stride", "memory", "memory.latency visits cache lines in random order"),
     ("other tools", "--timeout --time --duration --quick", "gate", "the shortest, --level 1, is the default"),
     ("fio", "--norandommap --iodepth_batch --iodepth_batch_submit --nrfiles", "disk", ""),
-    ("sysbench", "--cpu-max-prime", "cpu", "plimsoll measures arithmetic, not prime numbers"),
+    ("sysbench", "--cpu-max-prime", "cpu", "plimsoll cpu alone measures arithmetic, not prime numbers"),
     ("sysbench", "--file-num", "disk", "there is one test file"),
     ("other tools", "hyperfine perf", "", "plimsoll measures its own benchmarks, not commands"),
     ("perf", "-e", "", "plimsoll chooses the counters"),
@@ -237,6 +238,14 @@ const NOT_NEEDED: &[(&str, &str, &str, &str)] = &[
     ("plimsoll run", "--dry-run --list", "watch", "write plimsoll run watch --dry-run"),
     ("plimsoll run", "--dry-run --list", "doctor", "--rounds 0 measures nothing"),
     ("plimsoll run", "--list", "references", "the command alone lists them"),
+    (
+        "plimsoll report",
+        "--explain",
+        "compare",
+        "compare --all shows every metric, plimsoll report RUN --explain explains a run",
+    ),
+    ("plimsoll report", "--html", "machine", "plimsoll report RUN --html FILE has the machine of a run"),
+    ("plimsoll export", "--format", "import", "it enters run documents; write plimsoll export RUN --format csv"),
     ("plimsoll run", "--only", "compare", "compare takes all cases that the runs have in common"),
     ("other tools", "--all", "history delete", "plimsoll history prune deletes all runs before a time"),
     ("sysbench", "run prepare cleanup", "", "the command alone measures"),
@@ -253,7 +262,7 @@ const COMMON_OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--numjobs", "--num-threads", "--nthreads", "--jobs", "-j", "-T"], "--threads", "4"),
     (&["--numjobs", "--num-threads", "--nthreads", "--jobs", "-j", "-T"], "--streams", "4"),
     (&["--json"], "--format", "json"),
-    (&["--runs", "--iterations", "--repeat"], "--rounds", "3"),
+    (&["--runs", "--iterations", "--repeat", "--samples"], "--rounds", "3"),
     (&["-i", "--iter", "--iterations", "--runs", "--min-runs", "--repetitions"], "--samples", "10"),
     (&["--time", "--runtime", "--duration", "--timeout", "--seconds"], "--samples", "10 --sample-time 1s"),
     (&["--runs", "--iterations"], "--repeat", "10"),
@@ -381,7 +390,7 @@ pub(super) fn slip(typed: &str, command: &str, is_slip: impl Fn(&str, &str) -> b
 }
 
 /// Returns what to write instead of `typed`, another tool's value of `option`; else `None`.
-pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
+pub(crate) fn value(option: &str, typed: &str) -> Option<&'static str> {
     let row = VALUES.iter().find(|(known, values, _)| *known == option && values.contains(&typed));
     row.map(|(.., here)| *here)
 }

@@ -13,6 +13,7 @@ use plimsoll_units::text::{format_count, shown};
 use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, subsystem_of};
+use crate::cli::other_tools;
 
 /// Expands the plan's groups to the cases that `only` selects. Fails for invalid values or no case.
 pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageError> {
@@ -102,6 +103,10 @@ fn matches_none(plan: &Plan, only: &str) -> UsageError {
     if parts.len() > 1 && parts.iter().all(is_name) {
         let (only, list) = (shown(only), shown(&parts.join(",")));
         return other(format!("--only {only} matches no case: write --only {list}"));
+    }
+    let operation = command.and(only.rsplit('.').next()).and_then(|word| other_tools::value("--op", word));
+    if let Some(here) = operation {
+        return other(format!("--only {} matches no case: write plimsoll {part} {here}", shown(only)));
     }
     // A gpu is not a cpu: the first letters must agree.
     let commands = plimsoll_bench::commands().filter(|name| name.chars().next() == only.chars().next());

@@ -92,7 +92,7 @@ const REFUSED: &[(&str, &str)] = &[
         "a plan cannot raise a server's caps; they are options of plimsoll serve",
     ),
     ("case cases groups test tests", "write [[group]]"),
-    ("benchmarks bench id", "write benchmark in a [[group]]"),
+    ("benchmark benchmarks bench id", "write benchmark in a [[group]]"),
     ("bs blocksize", "write block"),
     ("iodepth", "write depth"),
     ("numjobs", "write threads"),

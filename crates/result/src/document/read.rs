@@ -53,7 +53,10 @@ impl Run {
             return run.checked();
         }
         let head: Head = serde_json::from_str(text).map_err(|e| {
-            let other = if e.is_syntax() { "; plimsoll check reads results of other tools" } else { "" };
+            let other = match e.is_syntax() {
+                true => "; plimsoll run --json and plimsoll export write one, plimsoll check reads results of other tools",
+                false => "",
+            };
             format!("not a plimsoll run (JSON): {}{other}", shown(&e.to_string()))
         })?;
         Self::of_schema(&head, text)

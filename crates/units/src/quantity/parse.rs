@@ -89,8 +89,10 @@ pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
         "E" => 18,
         suffix if suffix.contains(['b', 'B']) => {
             let scale: String = suffix.chars().take(1).filter(|c| "kKMGTPE".contains(*c)).collect();
+            let bits = input.number.to_f64() * if suffix.contains('B') { 8.0 } else { 1.0 };
+            let bits = shown_within(&bits.to_string(), 24);
             return Err(input.error(&format!(
-                "is not (unknown unit '{}': write a number such as 100{scale}: bit/s for a network, transfers per second for a disk)",
+                "is not (unknown unit '{}': write {bits}{scale} for a network, in bit/s; for a disk write transfers per second)",
                 shown(suffix)
             )));
         }

@@ -6,6 +6,7 @@ mod kept;
 mod probe;
 mod results;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use plimsoll_command::cli::SteadyCommand;
@@ -34,6 +35,12 @@ const MIN_RUN: f64 = 0.2;
 pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCode, Failure> {
     if typed.start.is_some() && !is_observer {
         return detached::start();
+    }
+    if let [line] = typed.command.as_slice()
+        && line.to_string_lossy().contains(' ')
+        && !Path::new(line).exists()
+    {
+        return Err(Failure::usage(format!("'{}' is one word: write it without quotes", shown(line))));
     }
     let to = typed.output.as_deref().map(target).transpose()?;
     let baseline = kept::baseline(typed)?;
