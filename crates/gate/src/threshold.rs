@@ -122,10 +122,7 @@ impl Threshold {
 
     /// Returns the lost share (0 to 1) of the usual figure; if lower is better, of the usual speed.
     pub fn lost(&self, value: f64) -> f64 {
-        match self.better {
-            Better::Higher => 1.0 - value / self.usual,
-            Better::Lower => 1.0 - self.usual / value,
-        }
+        1.0 - self.better.ratio(value, self.usual)
     }
 }
 

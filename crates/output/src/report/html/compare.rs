@@ -1,7 +1,7 @@
 //! Comparison as one HTML file: verdicts, differences, all metrics, results by price.
 
 use maud::{Markup, html};
-use plimsoll_bench::{Better, label};
+use plimsoll_bench::label;
 use plimsoll_compare::{Comparison, Decisions, Ranked, RankedSide, RequirementResult, letter};
 
 use super::data::{self, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, island};
@@ -110,8 +110,7 @@ fn headlines(comparison: &Comparison) -> impl Iterator<Item = &Ranked> {
 /// `None` if not finite.
 fn share(row: &Ranked, value: f64) -> Option<f64> {
     let best = row.places.first()?.value;
-    let share = if row.better == Some(Better::Higher) { value / best } else { best / value };
-    Some(share).filter(|share| share.is_finite())
+    Some(row.better?.ratio(value, best)).filter(|share| share.is_finite())
 }
 
 /// Builds the heat map of main metrics × sides, as shares of the best side; `None` without any.

@@ -28,13 +28,6 @@ struct NodesOfCase<'a> {
     median: f64,
 }
 
-impl NodesOfCase<'_> {
-    /// Returns how many times better `value` is than the median of the nodes; below 1 is worse.
-    fn better_by(&self, value: f64) -> f64 {
-        self.metric.better.ratio(value, self.median)
-    }
-}
-
 /// Returns the charts that compare the nodes of a run; empty for a single node.
 pub(super) fn of(run: &Run) -> Vec<Chart> {
     if run.nodes.len() < 2 {
@@ -98,7 +91,7 @@ fn shown(name: &str) -> String {
 
 fn heat(run: &Run, all: &[NodesOfCase<'_>], names: &[&str]) -> Option<Chart> {
     let point = |(row, one): (usize, &NodesOfCase<'_>), (column, name): (usize, &&str)| {
-        let share = 100.0 * one.better_by(*one.values.get(name)?);
+        let share = 100.0 * one.metric.better.ratio(*one.values.get(name)?, one.median);
         Some(vec![Some(column as f64), Some(row as f64), Some(share)])
     };
     let rows = all.iter().enumerate();
