@@ -12,7 +12,7 @@ use super::alike::blocks;
 use super::stated::StatedCases;
 use super::{ReferenceFigure, parts};
 use crate::report::context::{context, title};
-use crate::report::row::{Grade, MeasurementRow};
+use crate::report::row::{Grade, MeasurementRow, bound};
 use crate::report::section::{IN_INTERVAL_COLUMN, STAR, doubt_mark, is_wide};
 use crate::report::{card, grouped};
 
@@ -94,6 +94,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
     let own = metric.summary.median;
     let known = own_limit(metric).is_some();
     let limit = limit_text(metric);
+    let bound = metric.limit.as_ref().and_then(|limit| bound(limit, metric.unit));
     let conditions = parts::ran_under(measurement);
     let codes = measurement.warning_codes();
     let rest = words(in_words(&codes).filter(|code| !reported.contains(code)));
@@ -118,8 +119,8 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
             span.share {
                 @match (measurement.status, figures.of_limit, figures.scope) {
                     (Status::Invalid, ..) => { "invalid" }
-                    (_, Some(_), _) => { @if figures.grade == Grade::Unknown { span.unrated { (figures.share()) } } @else { (figures.share()) } @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
-                    (_, None, Some(scope)) => { span.unknown title=(limit) { (scope.name()) @if let Some(of) = limit_figure(metric) { span.of { ": " (of) } } } }
+                    (_, Some(_), _) => { @if figures.grade == Grade::Unknown { span.unrated { (figures.share()) } } @else { (figures.share()) } @if let Some(of) = &bound { span.of { " of " (of) } } }
+                    (_, None, Some(scope)) => { span.unknown title=(limit) { (scope.name()) @if let Some(of) = &bound { span.of { ": " (of) } } } }
                     (_, None, None) => { span.unknown title=(limit) { "no limit known" } }
                 }
             }
@@ -140,14 +141,6 @@ fn in_words<'a>(codes: &[&'a str]) -> impl Iterator<Item = &'a str> {
 
 fn words<'a>(codes: impl IntoIterator<Item = &'a str>) -> String {
     codes.into_iter().collect::<Vec<_>>().join(", ").replace('-', " ")
-}
-
-fn limit_figure(metric: &MetricResult) -> Option<String> {
-    let value = metric.limit.as_ref()?.quantity(metric.unit)?;
-    Some(match metric.better {
-        Better::Higher => value.to_string(),
-        Better::Lower => format!("≥ {value}"),
-    })
 }
 
 fn limit_text(metric: &MetricResult) -> String {

@@ -169,10 +169,11 @@ impl HeadlineFigures {
             None if summary.ci95.is_some() => String::new(),
             None => format!("n = {}", summary.n),
         };
+        let limit = metric.limit.as_ref().map(|of| bound(of, metric.unit).unwrap_or("unknown".to_owned()));
         Self {
             value: human(summary.median, metric.unit),
             interval,
-            limit: metric.limit.as_ref().map(|limit| bound(limit, metric.unit)).unwrap_or_default(),
+            limit: limit.unwrap_or_default(),
             note: metric.limit.as_ref().and_then(note),
             scope: metric.limit.as_ref().and_then(|limit| limit.scope),
             of_limit: metric.rated_share(),
@@ -215,13 +216,10 @@ fn human(value: f64, unit: Unit) -> String {
     Quantity::new(value, unit).to_string()
 }
 
-/// Formats the limit, `118 GFLOP/s`, `≥ 80.0 ns` for a floor, or "unknown".
-fn bound(limit: &Limit, unit: Unit) -> String {
-    match (limit.quantity(unit), limit.kind) {
-        (None, _) => "unknown".to_owned(),
-        (Some(value), LimitKind::Ceiling) => value.to_string(),
-        (Some(value), LimitKind::Floor) => format!("≥ {value}"),
-    }
+/// Formats the limit, `118 GFLOP/s` or for a floor `≥ 80.0 ns`; `None` if it is unknown.
+pub(crate) fn bound(limit: &Limit, unit: Unit) -> Option<String> {
+    let value = limit.quantity(unit)?;
+    Some(if limit.kind == LimitKind::Floor { format!("≥ {value}") } else { value.to_string() })
 }
 
 fn note(limit: &Limit) -> Option<String> {
