@@ -8,13 +8,26 @@ use super::tool_results::ToolComparison;
 
 pub(super) type Column<R> = (&'static str, fn(&R) -> Value);
 
-/// The sample number `index` of a metric.
-pub(super) struct TidySample<'a> {
+/// A metric of a run with one of its samples or reference tools' results.
+pub(super) struct MetricItem<'a, T> {
+    pub(super) run: &'a Run,
+    pub(super) measurement: &'a Measurement,
+    pub(super) metric: &'a MetricResult,
+    pub(super) item: T,
+}
+
+/// Number of a sample, and its point in the series.
+pub(super) type TidySample<'a> = MetricItem<'a, (usize, Option<&'a SamplePoint>)>;
+
+/// Yields the `items` of each metric and measurement of a run, in the order of the document.
+pub(super) fn metric_items<'a, I: IntoIterator>(
     run: &'a Run,
-    measurement: &'a Measurement,
-    metric: &'a MetricResult,
-    index: usize,
-    point: Option<&'a SamplePoint>,
+    items: impl Fn(&'a MetricResult) -> I,
+) -> impl Iterator<Item = MetricItem<'a, I::Item>> {
+    let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
+    metrics.flat_map(move |(measurement, metric)| {
+        items(metric).into_iter().map(move |item| MetricItem { run, measurement, metric, item })
+    })
 }
 
 /// Returns name and value function of each column of a table of samples. `t`: seconds since the
@@ -32,33 +45,23 @@ pub(super) fn sample_columns<'a>() -> Vec<Column<TidySample<'a>>> {
         ("metric", |of| json!(of.metric.name)),
         ("unit", |of| json!(of.metric.unit.name())),
         ("better", |of| json!(of.metric.better.word())),
-        ("sample", |of| json!(of.index)),
-        ("t", |of| json!(of.point.map(|p| p.t))),
-        ("value", |of| json!(of.metric.samples.get(of.index))),
+        ("sample", |of| json!(of.item.0)),
+        ("t", |of| json!(of.item.1.map(|p| p.t))),
+        ("value", |of| json!(of.metric.samples.get(of.item.0))),
         ("limit", |of| json!(of.metric.limit.as_ref().and_then(|l| l.value))),
         ("of_limit", |of| json!(of.metric.of_limit)),
-        ("clock_hz", |of| json!(of.point.and_then(|p| p.clock_hz))),
-        ("steal", |of| json!(of.point.and_then(|p| p.steal))),
-        ("excluded", |of| json!(of.point.and_then(|p| p.excluded))),
-        ("delivered", |of| json!(of.point.and_then(|p| p.delivered))),
-        ("throttled", |of| json!(of.point.and_then(|p| p.throttled))),
-        ("waited", |of| json!(of.point.and_then(|p| p.waited))),
+        ("clock_hz", |of| json!(of.item.1.and_then(|p| p.clock_hz))),
+        ("steal", |of| json!(of.item.1.and_then(|p| p.steal))),
+        ("excluded", |of| json!(of.item.1.and_then(|p| p.excluded))),
+        ("delivered", |of| json!(of.item.1.and_then(|p| p.delivered))),
+        ("throttled", |of| json!(of.item.1.and_then(|p| p.throttled))),
+        ("waited", |of| json!(of.item.1.and_then(|p| p.waited))),
         ("warnings", |of| json!(of.measurement.warning_codes().join(";"))),
     ]
 }
 
-/// Yields a row per sample of each metric and measurement of a run, in the order of the document.
 pub(super) fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
-    let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
-    metrics.flat_map(move |(measurement, metric)| {
-        (0..metric.samples.len()).map(move |index| TidySample {
-            run,
-            measurement,
-            metric,
-            index,
-            point: metric.series.get(index),
-        })
-    })
+    metric_items(run, |metric| (0..metric.samples.len()).map(move |at| (at, metric.series.get(at))))
 }
 
 /// Returns name and value function of the columns on reference tools; ratios are ours ÷ theirs.
@@ -73,21 +76,21 @@ pub(super) fn tool_columns<'a>() -> Vec<Column<ToolComparison<'a>>> {
         ("metric", |of| json!(of.metric.name)),
         ("unit", |of| json!(of.metric.unit.name())),
         ("better", |of| json!(of.metric.better.word())),
-        ("tool", |of| json!(of.tool_result.tool)),
-        ("version", |of| json!(of.tool_result.version)),
-        ("match", |of| json!(of.tool_result.definition)),
-        ("pairs", |of| json!(of.tool_result.samples.len())),
-        ("own", |of| json!(of.tool_result.own_median())),
-        ("reference", |of| json!(of.tool_result.median)),
+        ("tool", |of| json!(of.item.tool)),
+        ("version", |of| json!(of.item.version)),
+        ("match", |of| json!(of.item.definition)),
+        ("pairs", |of| json!(of.item.samples.len())),
+        ("own", |of| json!(of.item.own_median())),
+        ("reference", |of| json!(of.item.median)),
         ("limit", |of| json!(of.metric.limit.as_ref().and_then(|l| l.value))),
-        ("own_of_limit", |of| json!(of.tool_result.own_of_limit)),
-        ("reference_of_limit", |of| json!(of.tool_result.of_limit)),
-        ("ratio", |of| json!(of.tool_result.ratio.map(|ratio| ratio.median))),
-        ("ratio_low", |of| json!(of.tool_result.ratio.and_then(|ratio| ratio.ci95).map(|[low, _]| low))),
-        ("ratio_high", |of| json!(of.tool_result.ratio.and_then(|ratio| ratio.ci95).map(|[_, high]| high))),
-        ("margin", |of| json!(of.tool_result.margin)),
-        ("verdict", |of| json!(of.tool_result.verdict)),
-        ("reason", |of| json!(of.tool_result.reason)),
+        ("own_of_limit", |of| json!(of.item.own_of_limit)),
+        ("reference_of_limit", |of| json!(of.item.of_limit)),
+        ("ratio", |of| json!(of.item.ratio.map(|ratio| ratio.median))),
+        ("ratio_low", |of| json!(of.item.ratio.and_then(|ratio| ratio.ci95).map(|[low, _]| low))),
+        ("ratio_high", |of| json!(of.item.ratio.and_then(|ratio| ratio.ci95).map(|[_, high]| high))),
+        ("margin", |of| json!(of.item.margin)),
+        ("verdict", |of| json!(of.item.verdict)),
+        ("reason", |of| json!(of.item.reason)),
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use plimsoll_bench::label::label;
-use plimsoll_model::measurement::{Availability, Measurement, MetricResult, ToolResult};
+use plimsoll_model::measurement::{Availability, Measurement, ToolResult};
 use plimsoll_model::sample::Match;
 use plimsoll_result::document::Run;
 use plimsoll_stats::EquivalenceVerdict;
@@ -12,6 +12,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::grouped;
 use super::style::{Style, TextRole};
+use super::tidy::{MetricItem, metric_items};
 use super::wrap::{flowed, pad, paragraph, widths};
 
 /// A reference tool in the list of `plimsoll references`.
@@ -52,19 +53,10 @@ pub fn listed(rows: &[ListedTool], passed_over: &[String], style: &Style) -> Str
 /// A line above the cells in narrow terminals, and the cells.
 type ToolRow = (Option<String>, Vec<String>);
 
-pub(super) struct ToolComparison<'a> {
-    pub(super) run: &'a Run,
-    pub(super) measurement: &'a Measurement,
-    pub(super) metric: &'a MetricResult,
-    pub(super) tool_result: &'a ToolResult,
-}
+pub(super) type ToolComparison<'a> = MetricItem<'a, &'a ToolResult>;
 
 pub(super) fn compared(run: &Run) -> impl Iterator<Item = ToolComparison<'_>> {
-    let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
-    metrics.flat_map(move |(measurement, metric)| {
-        let all = metric.tool_results.iter();
-        all.map(move |tool_result| ToolComparison { run, measurement, metric, tool_result })
-    })
+    metric_items(run, |metric| &metric.tool_results)
 }
 
 /// All verdicts of a comparison with a reference tool, with their words.
@@ -78,7 +70,7 @@ pub(super) const VERDICTS: [(EquivalenceVerdict, &str); 4] = [
 impl ToolComparison<'_> {
     /// Formats our result, the tool's, limit, both shares of it, ratio and verdict; `–` if unknown.
     fn figures(&self) -> [String; 7] {
-        let tool_result = self.tool_result;
+        let tool_result = self.item;
         let known = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
         let figure =
             |value: Option<f64>| known(value.map(|value| Quantity::new(value, self.metric.unit).human(3)));
@@ -100,20 +92,20 @@ impl ToolComparison<'_> {
     }
 
     pub(super) fn cells(&self) -> Vec<String> {
-        let names = [label(&self.measurement.case), self.tool_result.tool.clone()];
+        let names = [label(&self.measurement.case), self.item.tool.clone()];
         names.into_iter().chain(self.figures()).collect()
     }
 
     /// Returns the row for narrow terminals: case and tool on a line above, ratio with the verdict.
     fn narrow(&self) -> ToolRow {
-        let above = format!("{} and {}", label(&self.measurement.case), self.tool_result.tool);
+        let above = format!("{} and {}", label(&self.measurement.case), self.item.tool);
         let [figures @ .., ratio, describe] = self.figures();
         (Some(above), [figures.as_slice(), &[format!("{ratio} {describe}")]].concat())
     }
 
     /// Formats the verdict, such as `equivalent (related only: NOTE)`, or `not available: REASON`.
     fn describe(&self) -> String {
-        let tool_result = self.tool_result;
+        let tool_result = self.item;
         if let Some(reason) = &tool_result.reason {
             return format!("not available: {reason}");
         }
@@ -133,8 +125,8 @@ impl ToolComparison<'_> {
 
     /// Formats the ratio of both medians if it contradicts the shown median of ratios; else empty.
     fn other_ratio(&self) -> String {
-        let medians = self.tool_result.own_median().zip(self.tool_result.median);
-        match medians.zip(self.tool_result.ratio) {
+        let medians = self.item.own_median().zip(self.item.median);
+        match medians.zip(self.item.ratio) {
             Some(((own, tool), ratio)) if tool > 0.0 && !agree(own, tool, ratio.median) => {
                 format!("; the two medians' ratio is {}", significant(own / tool, 3))
             }
@@ -168,8 +160,8 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let lines: Vec<ToolComparison<'_>> = compared(run).collect();
     let Some(first) = lines.first() else { return String::new() };
     let title = style.paint(TextRole::Strong, "Reference tools");
-    let margin = percent(first.tool_result.margin, 2);
-    let mut warnings = lines.iter().flat_map(|line| &line.tool_result.warnings);
+    let margin = percent(first.item.margin, 2);
+    let mut warnings = lines.iter().flat_map(|line| &line.item.warnings);
     let few = match warnings.any(|warning| warning.code == FEW_PAIRS) {
         true => "; fewer than 5 where the tools' time was used up: give --budget more room",
         false => "",
@@ -177,7 +169,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let about = format!("medians of pairs{few}; % is of the limit; {RATIO}; equivalent: within {margin}");
     let text = format!("\n{title}\n{}", paragraph(style, TextRole::Dim, "  ", &about));
     let (absent, there): (Vec<_>, Vec<_>) =
-        lines.iter().partition(|line| line.tool_result.status == Availability::Unavailable);
+        lines.iter().partition(|line| line.item.status == Availability::Unavailable);
     text + &compared_rows(&there, style) + &unavailable(&absent, style)
 }
 
@@ -210,8 +202,8 @@ fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
         };
         paragraph(style, TextRole::Plain, "  ", &format!("{tool} for {what} not available: {why}"))
     };
-    let reasons = lines.iter().map(|ToolComparison { tool_result, measurement, .. }| {
-        ((tool_result.tool.as_str(), tool_result.reason.as_deref().unwrap_or("unknown")), *measurement)
+    let reasons = lines.iter().map(|ToolComparison { item, measurement, .. }| {
+        ((item.tool.as_str(), item.reason.as_deref().unwrap_or("unknown")), *measurement)
     });
     grouped(reasons).into_iter().map(one).collect()
 }
@@ -329,7 +321,7 @@ mod tests {
             let row = compared(&run).next().unwrap();
             let read = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
             let [_, _, _, _, _, ratio, describe] = row.figures();
-            let (own, tool) = (row.tool_result.own_median().unwrap(), row.tool_result.median.unwrap());
+            let (own, tool) = (row.item.own_median().unwrap(), row.item.median.unwrap());
             let contradicts = (own / tool / read(&ratio) - 1.0).abs() > 0.016;
             proptest::prop_assert!(!contradicts || describe.contains("the two medians' ratio is"), "{own} {tool} {ratio} {describe}");
             if let Some(named) = describe.split("ratio is ").nth(1) {

@@ -149,7 +149,7 @@ pub(super) fn has_tools(run: &Run) -> bool {
 }
 
 fn agreement(run: &Run) -> VerdictText {
-    let given = compared(run).filter_map(|one| Some((one.tool_result, one.tool_result.ratio?.median)));
+    let given = compared(run).filter_map(|one| Some((one.item, one.item.ratio?.median)));
     let given: Vec<(&ToolResult, f64)> = given.collect();
     let equivalent = given.iter().filter(|(p, _)| p.verdict == EquivalenceVerdict::Equivalent).count();
     let within = |(p, ratio): &&(&ToolResult, f64)| (1.0 / (1.0 + p.margin)..=1.0 + p.margin).contains(ratio);
@@ -340,8 +340,8 @@ pub(super) fn tool_results(run: &Run) -> Markup {
                         td.n[FIGURES.contains(&column)] { (cell) }
                     }
                     td {
-                        span.note { (line.tool_result.version.as_deref().unwrap_or_default()) }
-                        details.limit { summary { "command" } code { (line.tool_result.command.join(" ")) } }
+                        span.note { (line.item.version.as_deref().unwrap_or_default()) }
+                        details.limit { summary { "command" } code { (line.item.command.join(" ")) } }
                     }
                 } } }
             } }
