@@ -1,7 +1,7 @@
 //! Groups neighbouring rows with common amounts and settings, shown once as a heading.
 
 use plimsoll_bench::label::{added, label, named};
-use plimsoll_model::case::{Case, Key, Value};
+use plimsoll_model::case::{Case, Key};
 use plimsoll_model::measurement::Measurement;
 
 use super::stated::StatedCases;
@@ -81,10 +81,7 @@ fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, Str
 fn describe(rows: &[&Measurement], name: &str, stated: &str) -> String {
     let text = |case| named(case).into_iter().find_map(|(known, value)| (known == name).then_some(value));
     let mut cases: Vec<&Case> = rows.iter().map(|m| &m.case).collect();
-    cases.sort_by_key(|case| match case.get(name) {
-        Some(Value::Size(n) | Value::Count(n)) => *n,
-        _ => 0,
-    });
+    cases.sort_by_key(|case| case.number(name).unwrap_or(0));
     let [least, most] = [cases.first(), cases.last()].map(|case| case.and_then(|case| text(case)));
     let measured = match (least, most) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),

@@ -53,7 +53,7 @@ impl XAxisParameter {
     fn facets<'a>(&self, all: &[ChartedMetric<'a>], in_all: bool, stated: &StatedCases) -> Vec<Facet<'a>> {
         let keyed = |&(measurement, metric): &ChartedMetric<'a>| {
             let case = &measurement.case;
-            place(case, self.key.name)?;
+            case.number(self.key.name)?;
             let total = self.total_size(case).filter(|_| in_all);
             let kept = |key: &str, _: &Value| {
                 let overlaid = Key::find(key).is_ok_and(|key| self.overlays(key));
@@ -132,13 +132,6 @@ fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
         _ => format!("{name} {}", human(value)),
     };
     kept.map(stated).collect()
-}
-
-fn place(case: &Case, key: &str) -> Option<f64> {
-    match case.get(key)? {
-        Value::Size(n) | Value::Count(n) => Some(*n as f64),
-        _ => None,
-    }
 }
 
 /// Name of the only line of a chart.
@@ -228,7 +221,7 @@ impl<'a> Facet<'a> {
         let varying: Vec<&Key> = KEYS.iter().filter(differs).collect();
         let several = self.benchmarks().len() > 1;
         let point = |&(measurement, metric): &ChartedMetric<'a>| {
-            let x = place(&measurement.case, self.along.key.name)?;
+            let x = measurement.case.number(self.along.key.name)? as f64;
             let named = |key: &&Key| {
                 let value = measurement.case.get(key.name)?;
                 Some(match key.name {
