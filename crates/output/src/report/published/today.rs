@@ -8,7 +8,7 @@ use plimsoll_model::sample::OwnCondition;
 use plimsoll_published::{Matched, PublishedReport};
 use plimsoll_result::document::Run;
 
-use crate::report::distinct;
+use crate::report::{distinct, grouped};
 
 /// Reason if no run has the case.
 const ABSENT: &str = "not in this run";
@@ -117,17 +117,13 @@ impl<'a> ReplayRuns<'a> {
     /// Returns the best of the cases `points` in the latest run with any, and the result of `tool`.
     pub(crate) fn best(&self, points: &[&Matched], tool: &str) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
-            let mut cases: Vec<MeasuredPoint<'a>> = Vec::new();
-            for measurement in &run.measurements {
-                let is_known = cases.iter().any(|today| today.case == Some(&measurement.case));
-                let same = |m: &&&Matched| !is_known && m.measures_same(&measurement.case, run.plan.scale);
-                let Some(matched) = points.iter().find(same) else { continue };
-                let same = run.measurements.iter().filter(|m| m.case == measurement.case);
-                let same: Vec<&Measurement> = same.collect();
+            let by_case = grouped(run.measurements.iter().map(|m| (&m.case, m)));
+            let cases = by_case.into_iter().filter_map(|(case, same)| {
+                let matched = points.iter().find(|m| m.measures_same(case, run.plan.scale))?;
                 let today = MeasuredPoint::new(run, &same, matched.metric, tool).or_condition(matched, &same);
-                cases.push(today.counted(matched));
-            }
-            cases.retain(|today| today.believed().is_some());
+                Some(today.counted(matched)).filter(|today| today.believed().is_some())
+            });
+            let cases: Vec<MeasuredPoint<'a>> = cases.collect();
             let best_of = cases.len();
             Some(MeasuredPoint { best_of, ..cases.into_iter().reduce(MeasuredPoint::better)? })
         };
