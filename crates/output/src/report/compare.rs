@@ -17,7 +17,7 @@ use plimsoll_units::text::format_count;
 use super::format::Sides;
 use super::style::TextRole;
 use super::wrap::{cut, paragraph};
-use super::{and_more, grouped};
+use super::{and_more, grouped, listed};
 use rows::ComparisonTable;
 
 /// Metrics to show.
@@ -163,8 +163,7 @@ pub(super) fn notes(comparison: &Comparison, table: &ComparisonTable<'_>) -> Vec
     notes.extend(whys.into_iter().map(|(why, n)| format!("inconclusive ({n}): {why}")));
     let is_there = |origin: NoiseOrigin| rows.iter().any(|row| row.noise == Some(origin));
     let known = NOISE_ORIGINS.into_iter().filter(|(origin, _)| is_there(*origin)).map(|(_, words)| words);
-    let known = known.collect::<Vec<_>>().join("; ");
-    notes.extend((!known.is_empty()).then(|| format!("noise floor between runs: {known}")));
+    notes.extend(listed(known, "; ").map(|known| format!("noise floor between runs: {known}")));
     let outliers = rows.iter().filter(|row| row.outliers > 0).count();
     if outliers > 0 {
         notes.push(format!(

@@ -18,6 +18,8 @@ use plimsoll_machine::smbios::Module;
 use plimsoll_machine::{Cgroup, CpuSet, Machine, MachineState, Memory, UnknownFact, Virtualisation};
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent};
 
+use super::listed;
+
 /// Text for unknown values; the section of unknown facts gives the reason.
 const UNKNOWN_VALUE: &str = "unknown";
 
@@ -45,9 +47,9 @@ fn system(machine: &Machine) -> FactSection {
     section.row("host", or_unknown(machine.host.as_deref()));
     section.row("id", format!("{} (of the hardware: machines of one kind share it)", machine.id));
     let words = [kernel.release.as_deref(), kernel.architecture.as_deref()];
-    section.row("kernel", or_unknown(joined(words.into_iter().flatten(), " ")));
+    section.row("kernel", or_unknown(listed(words.into_iter().flatten(), " ")));
     let Virtualisation { system_vendor, product, .. } = &machine.virtualisation;
-    section.known("product", joined([system_vendor, product].into_iter().flatten(), " "));
+    section.known("product", listed([system_vendor, product].into_iter().flatten(), " "));
     section.row("virtual", virtualisation(&machine.virtualisation));
     section
 }
@@ -60,7 +62,7 @@ fn virtualisation(found: &Virtualisation) -> String {
         (None, None) => UNKNOWN_VALUE.into(),
     };
     let container = found.container.as_ref().map(|kind| format!("; container: {kind}")).unwrap_or_default();
-    match joined(&found.evidence, "; ") {
+    match listed(&found.evidence, "; ") {
         Some(evidence) => format!("{what}{container} ({evidence})"),
         None => what + &container,
     }
@@ -84,7 +86,7 @@ fn memory(memory: &Memory) -> FactSection {
         }
         format!("{page}: {}, {} free", count(pool.total), count(pool.free))
     });
-    section.row("huge pages", or_unknown(joined(pools, "; ")));
+    section.row("huge pages", or_unknown(listed(pools, "; ")));
     section.known("modules", memory.modules.as_deref().map(modules_by_kind));
     let page = memory.transparent_huge_page_bytes.map(|bytes| format!(", {}", size(Some(bytes))));
     let setting = memory.transparent_huge_pages.as_ref();
@@ -93,7 +95,7 @@ fn memory(memory: &Memory) -> FactSection {
     section.known("ordinary pages", memory.page_bytes.map(|bytes| size(Some(bytes))));
     for node in &memory.nodes {
         let cpus = if node.cpus.is_empty() { "no CPU".into() } else { format!("CPUs {}", node.cpus) };
-        let distances = joined(node.distances.values(), " ").filter(|_| memory.nodes.len() > 1);
+        let distances = listed(node.distances.values(), " ").filter(|_| memory.nodes.len() > 1);
         let far = distances.map(|list| format!(", distances {list}")).unwrap_or_default();
         section.row(format!("NUMA node {}", node.id), format!("{}, {cpus}{far}", size(node.total_bytes)));
     }
@@ -161,11 +163,6 @@ fn unknown<'a>(all: impl Iterator<Item = &'a UnknownFact>) -> FactSection {
         section.row(what, format!("{why}{cost}"));
     }
     section
-}
-
-fn joined<T: ToString>(texts: impl IntoIterator<Item = T>, between: &str) -> Option<String> {
-    let texts: Vec<String> = texts.into_iter().map(|text| text.to_string()).collect();
-    (!texts.is_empty()).then(|| texts.join(between))
 }
 
 fn or_unknown(text: Option<impl Into<String>>) -> String {

@@ -84,6 +84,12 @@ fn and_more(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
+/// Joins texts with `between` as separator; `None` without any.
+fn listed<T: ToString>(texts: impl IntoIterator<Item = T>, between: &str) -> Option<String> {
+    let texts: Vec<String> = texts.into_iter().map(|text| text.to_string()).collect();
+    (!texts.is_empty()).then(|| texts.join(between))
+}
+
 /// Joins the words that are not empty, with `between` as separator.
 fn joined(words: &[&str], between: &str) -> String {
     words.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(between)

@@ -17,9 +17,9 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Quantity, significant};
 use plimsoll_units::text::format_count;
 
-use super::grouped;
 use super::style::{Style, TextRole};
 use super::wrap::paragraph;
+use super::{grouped, listed};
 use cells::FilledTable;
 use sheet::TableSheet;
 use today::ReplayRuns;
@@ -118,8 +118,7 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
     let own = points(filled).filter(|cell| cell.today.run.is_some_and(|of| of.id == run.id));
     let own = own.filter(|cell| cell.value().is_some()).map(|cell| (cell.figure.subsystem, ()));
     let part = |(part, all): (&str, Vec<()>)| format!("{part} ({})", format_count(all.len(), "figure"));
-    let parts: Vec<String> = grouped(own).into_iter().map(part).collect();
-    let what = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
+    let what = listed(grouped(own).into_iter().map(part), ", ").unwrap_or_else(|| "nothing".to_owned());
     let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
     let host = run.machine.host.as_deref().unwrap_or("this machine");
     let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");

@@ -23,7 +23,6 @@ use plimsoll_result::event::RunEvent;
 use plimsoll_units::text::{format_count, shell_quoted, shown_path};
 
 use super::context::{context, title};
-use super::joined;
 use super::progress::ProgressLine;
 use super::published::published_lines;
 use super::row::{Grade, MeasurementRow};
@@ -32,6 +31,7 @@ use super::style::{Style, TextRole};
 use super::table::{CaseTable, WIDEST};
 use super::verdict::verdict;
 use super::wrap::paragraph;
+use super::{joined, listed};
 
 /// Terminal output of a running run.
 pub struct Live<O: Write, E: Write> {
@@ -245,12 +245,9 @@ pub(super) fn tally(run: &Run) -> String {
     let warned = run.measurements.iter().filter(|m| has_mark(m)).count();
     let marked = [(wide, "not converged (*)"), (warned, "with warnings (!)")];
     let marked = marked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
-    let marked = marked.collect::<Vec<_>>().join(", ");
-    let marked = if marked.is_empty() { marked } else { format!("; of these {marked}") };
-    let stated = match counts.lines() {
-        none if none.is_empty() => "nothing measured".to_owned(),
-        stated => stated.join(" · ") + &marked,
-    };
+    let marked = listed(marked, ", ").map(|marked| format!("; of these {marked}")).unwrap_or_default();
+    let stated = listed(counts.lines(), " · ").map(|stated| stated + &marked);
+    let stated = stated.unwrap_or_else(|| "nothing measured".to_owned());
     let (total, nodes) = (counts.total(), run.nodes.len());
     let cases = match run.status {
         RunStatus::Complete => format_count(total, "case"),

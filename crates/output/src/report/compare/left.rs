@@ -6,8 +6,8 @@ use plimsoll_model::measurement::Status;
 use plimsoll_units::quantity::Quantity;
 use plimsoll_units::text::{shown, shown_within};
 
-use crate::report::grouped;
 use crate::report::style::TextRole;
+use crate::report::{grouped, listed};
 
 pub(crate) struct LeftGroup {
     pub(crate) kind: UncomparedKind,
@@ -88,7 +88,6 @@ fn figures(one: &Uncompared) -> String {
         let (value, unit) = on.value.zip(on.unit)?;
         Some(format!("{name} {}", Quantity::new(value, unit)))
     };
-    let all: Vec<String> =
-        [figure("A", &one.a), figure(&letter(one.side), &one.b)].into_iter().flatten().collect();
-    if all.is_empty() { String::new() } else { format!(" [{}]", all.join(", ")) }
+    let all = [figure("A", &one.a), figure(&letter(one.side), &one.b)].into_iter().flatten();
+    listed(all, ", ").map(|all| format!(" [{all}]")).unwrap_or_default()
 }

@@ -7,10 +7,10 @@ use plimsoll_units::quantity::{Quantity, percent, significant};
 use unicode_width::UnicodeWidthStr;
 
 use super::{ShownMetrics, signed, word};
-use crate::report::escape;
 use crate::report::row::with_delivered;
 use crate::report::style::{Style, TextRole};
 use crate::report::wrap::{cut, left, paragraph, right, widths};
+use crate::report::{escape, listed};
 
 const OF_SIDE: [&str; 8] =
     ["case", "side", "figure", "rank", "by price", "rank by price", "of limit", "with"];
@@ -145,9 +145,8 @@ impl<'a> ComparisonTable<'a> {
             text += &format!("{}\n", out.trim_end());
         }
         let left_out = (1..self.head.len()).filter(|at| !shown.contains(at)).map(|at| self.head[at].as_str());
-        let left_out: Vec<&str> = left_out.collect();
-        if !left_out.is_empty() {
-            let note = format!("also in a wider terminal and in every --format: {}", left_out.join(", "));
+        if let Some(names) = listed(left_out, ", ") {
+            let note = format!("also in a wider terminal and in every --format: {names}");
             text += &paragraph(style, TextRole::Dim, "", &note);
         }
         text

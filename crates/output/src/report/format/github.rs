@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::bmf::benchmark;
 use super::{Format, OneRun};
+use crate::report::listed;
 
 pub(super) static BIGGER: Format = Format {
     name: "github-bigger",
@@ -66,8 +67,7 @@ fn extra(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let limit = limit.map(|share| format!("{} of the limit", percent(share, 3)));
     let delivered = measurement.delivered().map(|delivered| Quantity::new(delivered.value, metric.unit));
     let delivered = delivered.map(|delivered| format!("undisturbed; {delivered} delivered"));
-    let texts: Vec<String> = limit.into_iter().chain(delivered).collect();
-    (!texts.is_empty()).then(|| texts.join(", "))
+    listed(limit.into_iter().chain(delivered), ", ")
 }
 
 #[cfg(test)]

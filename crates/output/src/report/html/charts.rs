@@ -14,7 +14,7 @@ use super::data::{
 };
 use super::stated::StatedCases;
 use super::{PUBLISHED, ReferenceFigure};
-use crate::report::grouped;
+use crate::report::{grouped, listed};
 
 #[derive(Clone, Copy)]
 struct XAxisParameter {
@@ -232,8 +232,8 @@ impl<'a> Facet<'a> {
             };
             let by = measurement.case.benchmark().split('.').next_back().filter(|_| several);
             let by = by.map(str::to_owned).into_iter();
-            let name = by.chain(varying.iter().filter_map(named)).collect::<Vec<_>>().join(" ");
-            let name = if name.is_empty() { OWN.to_owned() } else { name };
+            let name = listed(by.chain(varying.iter().filter_map(named)), " ");
+            let name = name.unwrap_or_else(|| OWN.to_owned());
             Some((name, (x, measurement, metric)))
         };
         let line = |(name, mut points): (String, Vec<LinePoint<'a>>)| {

@@ -8,7 +8,7 @@ use plimsoll_model::limit::microarchitecture::{Core, Identity};
 use plimsoll_units::quantity::format::significant;
 
 use super::FactSection;
-use crate::report::grouped;
+use crate::report::{grouped, listed};
 
 const WIDTHS: [u32; 3] = [128, 256, 512];
 
@@ -94,12 +94,8 @@ fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
                 }
             }
         }
-        if !parts.is_empty() {
-            rows.push((format!("{label} per cycle"), parts.join(", ")));
-        }
+        rows.extend(listed(parts, ", ").map(|parts| (format!("{label} per cycle"), parts)));
     }
-    if !reasons.is_empty() {
-        rows.push(("unknown".to_owned(), reasons.into_iter().collect::<Vec<_>>().join("; ")));
-    }
+    rows.extend(listed(reasons, "; ").map(|reasons| ("unknown".to_owned(), reasons)));
     rows
 }

@@ -4,7 +4,7 @@ use plimsoll_machine::Cpu;
 use plimsoll_machine::cpu::{CacheKind, CpuCache};
 use plimsoll_units::text::format_count;
 
-use super::{FactSection, UNKNOWN_VALUE, cpus_of, hertz, joined, or_unknown, size};
+use super::{FactSection, UNKNOWN_VALUE, cpus_of, hertz, listed, or_unknown, size};
 
 /// Vector extensions that decide which kernels can run, the best first, as named by the kernel.
 const VECTOR_FLAGS: &str =
@@ -20,10 +20,10 @@ pub(super) fn processors(cpu: &Cpu) -> FactSection {
     let source = clock.base_source.as_ref().map(|source| format!(" (by {source})")).unwrap_or_default();
     let base = format!("nominal {}{source}", hertz(clock.base_hz));
     section.row("clock", format!("{base}, highest {}", hertz(clock.max_hz)));
-    let governors = or_unknown(joined(&clock.governors, ", "));
+    let governors = or_unknown(listed(&clock.governors, ", "));
     section.known("governor", clock.driver.as_ref().map(|driver| format!("{governors} ({driver})")));
     let vector = VECTOR_FLAGS.split(' ').filter(|flag| cpu.has(flag));
-    section.row("vectors", or_unknown(joined(vector, " ")));
+    section.row("vectors", or_unknown(listed(vector, " ")));
     section
 }
 
@@ -37,7 +37,7 @@ fn model(cpu: &Cpu) -> String {
     });
     let microcode = cpu.microcode.as_ref().map(|revision| format!("microcode {revision}"));
     let parts = [name, cpu.vendor.clone()].into_iter().chain(x86).chain([arm, microcode]);
-    or_unknown(joined(parts.flatten(), ", "))
+    or_unknown(listed(parts.flatten(), ", "))
 }
 
 fn topology(cpu: &Cpu) -> String {

@@ -5,16 +5,16 @@ use plimsoll_machine::health::{Controller, Drive, PcieLink, Sensor, Throttled};
 use plimsoll_units::quantity::significant;
 use plimsoll_units::text::format_count;
 
-use super::{FactSection, joined};
+use super::{FactSection, listed};
 
 const MAX_DEVICES_SHOWN: usize = 8;
 
 /// Returns a section on microcode, mitigations, temperature and errors; `None` if all are unknown.
 pub fn health(health: &Health) -> Option<FactSection> {
     let mut section = FactSection::new("health");
-    section.known("microcode", joined(&health.microcode, ", "));
+    section.known("microcode", listed(&health.microcode, ", "));
     section.known("mitigations", (!health.mitigations.is_empty()).then(|| mitigations(health)));
-    section.known("temperature", joined(hottest(&health.sensors).into_iter().map(sensor), "; "));
+    section.known("temperature", listed(hottest(&health.sensors).into_iter().map(sensor), "; "));
     section.known("throttled by heat", health.counters.throttled.as_ref().map(throttle_counts));
     let controllers = &health.counters.controllers;
     if !controllers.is_empty() {
@@ -27,7 +27,7 @@ pub fn health(health: &Health) -> Option<FactSection> {
     for fault in health.faults() {
         section.row(format!("fault {}", fault.code()), fault.to_string());
     }
-    section.known("only for root", joined(&health.missing, "; "));
+    section.known("only for root", listed(&health.missing, "; "));
     (!section.rows.is_empty()).then_some(section)
 }
 
@@ -36,8 +36,8 @@ fn mitigations(health: &Health) -> String {
         let with = health.mitigations.iter().filter(|(_, text)| text.starts_with(word));
         with.map(|(name, _)| name.as_str()).collect()
     };
-    let open = joined(begin("Vulnerable"), ", ").unwrap_or_else(|| "none".to_owned());
-    let unknown = joined(begin("Unknown"), ", ").map(|names| format!("; unknown: {names}"));
+    let open = listed(begin("Vulnerable"), ", ").unwrap_or_else(|| "none".to_owned());
+    let unknown = listed(begin("Unknown"), ", ").map(|names| format!("; unknown: {names}"));
     let unknown = unknown.unwrap_or_default();
     format!("{} on; vulnerable: {open}{unknown}", begin("Mitigation").len())
 }

@@ -9,7 +9,7 @@ use plimsoll_model::sample::{Conditions, Sample};
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use super::{FactSection, joined};
+use super::{FactSection, listed};
 
 const EXAMPLE_HZ: f64 = 1e9;
 
@@ -57,7 +57,7 @@ fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
         let [value, hertz] = [Quantity::new(value, metric.unit), Quantity::new(hertz, Unit::Hertz)];
         Some(format!("{value} at the {name} clock of {hertz}"))
     });
-    joined(at, ", ").map(|at| format!("; {at}")).unwrap_or_default()
+    listed(at, ", ").map(|at| format!("; {at}")).unwrap_or_default()
 }
 
 /// Returns the first metric of a case with a known limit at `clock_hz`, else the first metric with
@@ -82,7 +82,7 @@ fn derivation(limit: &Limit, metric: Metric) -> String {
         return format!("unknown{because}");
     };
     let bound = if limit.kind == LimitKind::Ceiling { "≤" } else { "≥" };
-    let inputs = joined(limit.inputs.iter().map(input), ", ").unwrap_or_default();
+    let inputs = listed(limit.inputs.iter().map(input), ", ").unwrap_or_default();
     format!("{bound} {value} = {}, with {inputs}{because}", limit.formula)
 }
 

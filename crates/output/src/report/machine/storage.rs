@@ -5,7 +5,7 @@ use plimsoll_machine::network::NicKind;
 use plimsoll_machine::storage::{DeviceLayer, Medium, Storage};
 use plimsoll_machine::{Disk, Machine, Nic};
 
-use super::{FactSection, UNKNOWN_VALUE, bits, joined, or_unknown, size};
+use super::{FactSection, UNKNOWN_VALUE, bits, listed, or_unknown, size};
 
 const LONGEST_VALUE: usize = 16;
 
@@ -31,7 +31,7 @@ fn behind(section: &mut FactSection, storage: &Storage) {
             Medium::Memory if fs.fs_type == "overlay" => " (its upper directory is in memory)",
             Medium::Device | Medium::Memory | Medium::Network => "",
         };
-        let options = joined(fs.options.iter().map(|option| short(option)), ",").unwrap_or_default();
+        let options = listed(fs.options.iter().map(|option| short(option)), ",").unwrap_or_default();
         section
             .row("file system", format!("{}{medium}, mounted on {} ({options})", fs.fs_type, fs.mount_point));
     }
@@ -42,7 +42,7 @@ fn behind(section: &mut FactSection, storage: &Storage) {
         DiskKind::Zram | DiskKind::Ram => format!("{name} ({})", kind.word()),
         _ => name.clone(),
     });
-    let ends = joined(disks, " + ").unwrap_or_else(|| {
+    let ends = listed(disks, " + ").unwrap_or_else(|| {
         let of_loop = storage.layers.iter().find_map(|layer| layer.medium);
         let nowhere = match of_loop.or(storage.file_system.as_ref().map(|fs| fs.medium)) {
             Some(Medium::Memory) => "memory",
@@ -58,7 +58,7 @@ fn behind(section: &mut FactSection, storage: &Storage) {
     let top = match storage.members.as_slice() {
         [] => storage.device.clone().filter(|device| !is_named(device)),
         members if members.iter().all(|member| is_named(&member.name)) => None,
-        members => joined(members.iter().map(|member| &member.name), " + "),
+        members => listed(members.iter().map(|member| &member.name), " + "),
     };
     let steps = top.into_iter().chain(layers).chain([ends]);
     section.row("is on", steps.collect::<Vec<_>>().join(" → "));

@@ -9,7 +9,7 @@ use plimsoll_units::text::format_count;
 
 use super::cells::{ComparablePart, FilledTable};
 use super::today::MeasuredPoint;
-use crate::report::{context, distinct, grouped, joined};
+use crate::report::{context, distinct, grouped, joined, listed};
 
 pub(crate) const TITLE: &str = "Evaluation";
 
@@ -168,9 +168,7 @@ impl PointGroup<'_> {
     /// report), or returns `None`. Returns `None` if neither side has a value.
     fn sides(&self, of: impl Fn(usize) -> Option<String>) -> Option<String> {
         let sides = SIDES.iter().enumerate();
-        let stated = sides.filter_map(|(side, name)| Some(format!("{name} {}", of(side)?)));
-        let stated: Vec<String> = stated.collect();
-        (!stated.is_empty()).then(|| stated.join(", "))
+        listed(sides.filter_map(|(side, name)| Some(format!("{name} {}", of(side)?))), ", ")
     }
 
     /// Returns ratios of results of `side` (0: the run, 1: the report): each with the first `key` ÷
@@ -201,13 +199,11 @@ impl PointGroup<'_> {
         };
         let operation = |name: &String| Some(format!("{name} {}", self.sides(|side| of(name, side))?));
         let operations = distinct(self.points.iter().map(MatrixPoint::operation));
-        let found: Vec<String> = operations.iter().filter_map(operation).collect();
+        let found = listed(operations.iter().filter_map(operation), "; ").filter(|_| least < most)?;
         let what = if is_time(self.metric) { "grows to" } else { "becomes" };
-        (least < most && !found.is_empty()).then(|| {
-            let (name, found) = (self.inner_name(), found.join("; "));
-            let text = format!("Scaling: from {least} to {most} threads, {name} {what}: {found}");
-            self.state(text, &|p| matches!(p.threads(), Some(n) if n == least || n == most))
-        })
+        let name = self.inner_name();
+        let text = format!("Scaling: from {least} to {most} threads, {name} {what}: {found}");
+        Some(self.state(text, &|p| matches!(p.threads(), Some(n) if n == least || n == most)))
     }
 
     /// States the best result of each side (the run and the report), and its lead over the best of

@@ -9,7 +9,7 @@ use plimsoll_units::text::shown_within;
 
 use super::cells::{ComparablePart, FilledCell, FilledTable};
 use super::units::TableUnits;
-use crate::report::{distinct, joined};
+use crate::report::{distinct, joined, listed};
 
 const OWN_FIGURE_DIGITS: usize = 4;
 const SHARE_DIGITS: usize = 3;
@@ -370,6 +370,5 @@ fn of_text(filled: &FilledTable<'_>) -> Option<String> {
         format!("{what}{whose} {} {}{doubt}", text.value, text.unit)
     };
     let all = filled.baseline.figures.iter().filter(|f| f.is_of_text()).filter(is_free).filter(about);
-    let all: Vec<String> = all.map(stated).collect();
-    (!all.is_empty()).then(|| format!("published, from the text: {}", all.join(", ")))
+    Some(format!("published, from the text: {}", listed(all.map(stated), ", ")?))
 }

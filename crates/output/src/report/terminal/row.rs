@@ -13,7 +13,7 @@ use plimsoll_model::metric::{Also, Form};
 use plimsoll_units::quantity::{Quantity, Unit, percent, relative_half_width};
 use plimsoll_units::text::format_count;
 
-use crate::report::joined;
+use crate::report::{joined, listed};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MeasurementRow {
@@ -252,8 +252,8 @@ fn tail(metric: &MetricResult) -> Option<String> {
         let value = human(*percentiles.get(*name)?, metric.unit);
         Some(together(&format!("{name} {value:>7}")))
     };
-    let all: Vec<String> = ["p50", "p99", "p99.9", "max"].iter().filter_map(one).collect();
-    (!all.is_empty()).then(|| format!("{} {}", together("single operations:"), all.join(" · ")))
+    let all = listed(["p50", "p99", "p99.9", "max"].iter().filter_map(one), " · ")?;
+    Some(format!("{} {all}", together("single operations:")))
 }
 
 /// Formats a matrix's median per kind of CPU or node pair: `l3 50.0 ns (4 pairs)`; else empty.
@@ -277,8 +277,7 @@ fn points(metric: &MetricResult, benchmark: Option<&dyn Benchmark>) -> Vec<Strin
 
 fn describe(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
     let one = |name: &&str| percentiles.get(*name).map(|value| format!("{name} {}", human(*value, unit)));
-    let all: Vec<String> = names.iter().filter_map(one).collect();
-    (!all.is_empty()).then(|| all.join(" · "))
+    listed(names.iter().filter_map(one), " · ")
 }
 
 fn percentiles_shown(metric: &MetricResult) -> Option<[String; 2]> {

@@ -7,7 +7,7 @@ use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 
 use crate::report::row::{GOOD, Grade, HeadlineFigures, MeasurementRow, remedy};
-use crate::report::{main_results, subsystems};
+use crate::report::{listed, main_results, subsystems};
 
 /// Share of the measured cases that must be mostly excluded for a run to be too disturbed to judge.
 const TOO_BUSY: f64 = 0.5;
@@ -24,10 +24,8 @@ pub(crate) fn verdict(run: &Run) -> Option<Verdict> {
     let busy = too_busy(run);
     let lost = lost(run, busy.is_some());
     let lacking = busy.or_else(|| delivered(run)).into_iter().chain(lost);
-    match lacking.collect::<Vec<_>>().join(" ") {
-        none if none.is_empty() => of_limits(run),
-        text => Some(Verdict { grade: Grade::Poor, text }),
-    }
+    let poor = listed(lacking, " ").map(|text| Verdict { grade: Grade::Poor, text });
+    poor.or_else(|| of_limits(run))
 }
 
 fn too_busy(run: &Run) -> Option<String> {
