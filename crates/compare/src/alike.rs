@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use plimsoll_model::case::Case;
 use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_units::text::and_more;
 use serde::Serialize;
 
 use super::ComparedSide;
@@ -21,6 +22,8 @@ pub struct ConditionDifference {
 
 /// Returns what differs between sides (kernel, version …), not results, and their partial runs.
 pub(super) fn differences(sides: &[ComparedSide]) -> Vec<ConditionDifference> {
+    const MAX_VALUES_SHOWN: usize = 3;
+    let listed = |all: &BTreeSet<String>| and_more(&all.iter().collect::<Vec<_>>(), MAX_VALUES_SHOWN);
     let one = |(code, what, read): ConditionFact| {
         let values = sides.iter().map(|side| side.runs.iter().map(read).collect());
         let values: Vec<BTreeSet<String>> = values.collect();
@@ -70,13 +73,6 @@ fn machine(run: &Run) -> String {
 fn quota(run: &Run) -> String {
     let quota = &run.machine.cgroup.cpu_quota;
     quota.as_ref().map_or("none".to_owned(), |quota| format!("{:.2} CPUs", quota.cpus()))
-}
-
-fn listed(values: &BTreeSet<String>) -> String {
-    const MAX_VALUES_SHOWN: usize = 3;
-    let shown: Vec<&str> = values.iter().take(MAX_VALUES_SHOWN).map(String::as_str).collect();
-    let more = values.len() - shown.len();
-    shown.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
 pub(super) fn differing(a: &Case, b: &Case) -> BTreeSet<&'static str> {

@@ -26,6 +26,15 @@ pub fn format_count<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> Strin
     format!("{n} {one}{end}")
 }
 
+/// Joins at most `most` names, and counts the rest: `a, b and 3 more`.
+pub fn and_more(names: &[impl AsRef<str>], most: usize) -> String {
+    let named = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
 /// Line index of a text, to convert byte offsets to lines and columns.
 #[derive(Debug)]
 pub struct LinePositions<'t> {

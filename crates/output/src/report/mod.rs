@@ -32,6 +32,7 @@ pub use style::{Style, StyleOptions};
 use plimsoll_bench::Better;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::Run;
+use plimsoll_units::text::and_more;
 use progress::span;
 
 /// Returns the main result of each subsystem with results: the last throughput of its first
@@ -73,15 +74,6 @@ fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Ve
         }
     }
     groups
-}
-
-/// Joins at most `most` names, and counts the rest: `a, b and 3 more`.
-fn and_more(names: &[impl AsRef<str>], most: usize) -> String {
-    let named = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(most) {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
 }
 
 /// Joins texts with `between` as separator; `None` without any.

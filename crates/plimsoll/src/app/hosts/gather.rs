@@ -12,7 +12,7 @@ use plimsoll_output::report::{Style, StyleOptions, html, terminal};
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::finding::WRONG_ANSWER;
 use plimsoll_result::fleet;
-use plimsoll_units::text::{format_count, read_small, shown_path, shown_within};
+use plimsoll_units::text::{and_more, format_count, read_small, shown_path, shown_within};
 use serde_json::json;
 
 use crate::app::{Failure, code, complain, ending, printed, target};
@@ -277,8 +277,7 @@ fn names(run: &Run) -> impl Iterator<Item = &str> {
 
 fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| shown_within(name, 64)).collect();
-    let (first, rest) = names.split_at(names.len().min(MAX_NAMES_SHOWN));
-    first.join(", ") + &if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) }
+    and_more(&names, MAX_NAMES_SHOWN)
 }
 
 fn about(code: &str, text: String, run: &Run) -> Finding {
