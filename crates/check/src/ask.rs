@@ -2,7 +2,7 @@
 
 use plimsoll_machine::Machine;
 use plimsoll_model::limit::user::UserLimits;
-use plimsoll_model::limit::{Limit, LimitEvidence, LimitKind, LimitSource, Question};
+use plimsoll_model::limit::{Limit, LimitEvidence, LimitKind, LimitSource, Question, tightest_first};
 use plimsoll_reference::stated::{EquivalentCase, StatedFigure, Subject};
 
 use crate::{CheckedMachine, ImpossibleCause};
@@ -51,16 +51,13 @@ pub(crate) fn ask(
     if like.case.threads() as u64 > MOST_THREADS {
         return HeldFigure::unknown("it states more threads than any machine runs");
     }
-    let found: Vec<Limit> = alternatives(like).iter().filter_map(|like| physical(machine, like)).collect();
-    let known = found.iter().filter(|limit| limit.value.is_some_and(|value| value > 0.0));
-    let room = |limit: &&Limit| match limit.kind {
-        LimitKind::Ceiling => limit.value.unwrap_or(0.0),
-        LimitKind::Floor => -limit.value.unwrap_or(0.0),
-    };
-    if let Some(limit) = known.max_by(|a, b| room(a).total_cmp(&room(b))) {
-        return HeldFigure { limit: Some(limit.clone()), ..HeldFigure::default() };
+    let mut found: Vec<Limit> =
+        alternatives(like).iter().filter_map(|like| physical(machine, like)).collect();
+    let reason = found.iter().find_map(|limit| limit.reason.clone());
+    tightest_first(&mut found);
+    if let Some(limit) = found.into_iter().rfind(|limit| limit.value.is_some_and(|value| value > 0.0)) {
+        return HeldFigure { limit: Some(limit), ..HeldFigure::default() };
     }
-    let reason = found.into_iter().find_map(|limit| limit.reason);
     HeldFigure::unknown(reason.unwrap_or_else(|| "plimsoll derives no limit for it".to_owned()))
 }
 
