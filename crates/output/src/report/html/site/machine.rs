@@ -9,8 +9,8 @@ use plimsoll_units::text::{format_count, shown_within};
 
 use super::plot::plot;
 use super::{
-    ListedRun, OfMachine, TrendSeries, change, changes, class, day, method, name, names, short, since,
-    text_page, when,
+    ListedRun, OfMachine, TrendSeries, change, changes, class, method, name, names, short, since, text_page,
+    when,
 };
 use crate::report::context::title;
 use crate::report::grouped;
@@ -107,9 +107,9 @@ fn trend(series: &TrendSeries) -> Markup {
                 }
                 (plot(series, &found))
                 p.ends {
-                    span { (day(&first.run.started)) }
+                    span { (short(&first.run.started, 10)) }
                     span { (format_count(trend.points.len(), "run")) ", " (human(low)) " … " (human(high)) }
-                    span { (day(&last.run.started)) }
+                    span { (short(&last.run.started, 10)) }
                 }
                 @for change in &found {
                     p {
@@ -142,7 +142,7 @@ fn row(run: &ListedRun<'_>, redacted: bool) -> Markup {
     html! {
         tr {
             td { (when(&line.started)) }
-            td { a href=(format!("{BASE}{}", names::run(&line.id))) { (short(&line.id)) } }
+            td { a href=(format!("{BASE}{}", names::run(&line.id))) { (short(&line.id, 13)) } }
             td { (shown_within(&run.plan, 80)) @if run.entry.nodes > 1 { " · " (format_count(run.entry.nodes, "machine")) } }
             td.poor-word[is_bad] { @if line.status == RunStatus::Partial { "partial " } (counts) }
             td { (run.quiet.word) }

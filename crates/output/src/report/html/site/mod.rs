@@ -158,15 +158,11 @@ fn text_page(title: &str, body: &Markup) -> String {
 }
 
 fn when(started: &str) -> String {
-    format!("{} UTC", shown_within(started.get(..16).unwrap_or(started), 40).replace('T', " "))
+    format!("{} UTC", short(started, 16).replace('T', " "))
 }
 
-fn day(started: &str) -> String {
-    shown_within(started.get(..10).unwrap_or(started), 40)
-}
-
-fn short(id: &str) -> String {
-    shown_within(id.get(..13).unwrap_or(id), 40)
+fn short(text: &str, bytes: usize) -> String {
+    shown_within(text.get(..bytes).unwrap_or(text), 40)
 }
 
 /// A run, and the changes of level that it is the first to show.
@@ -203,7 +199,7 @@ fn name(series: &TrendSeries, case: &str) -> String {
 /// Builds `since DATE (run ID):` with a link to the run's page; `base`: path to the site's root.
 fn since(since: &RunStart, base: &str) -> Markup {
     html! {
-        "since " a href=(format!("{base}{}", names::run(&since.id))) { (when(&since.started)) " (run " (short(&since.id)) ")" } ": "
+        "since " a href=(format!("{base}{}", names::run(&since.id))) { (when(&since.started)) " (run " (short(&since.id, 13)) ")" } ": "
     }
 }
 
