@@ -110,7 +110,7 @@ fn loopback(used: &LinkUse) -> Option<(String, bool)> {
 
 /// Returns the summed speed in bit/s of all interfaces that have a line and are not down, and their
 /// largest MTU in bytes. Fails without such an interface or if a speed is unknown.
-fn speed(machine: &Machine) -> Result<Crossed, String> {
+pub(crate) fn speed(machine: &Machine) -> Result<Crossed, String> {
     let is_line = |nic: &&Nic| nic.has_line() && nic.state.as_deref() != Some("down");
     let lines = || machine.network.iter().filter(is_line);
     let largest = lines().filter_map(|nic| nic.mtu_bytes).max();
@@ -124,13 +124,8 @@ fn speed(machine: &Machine) -> Result<Crossed, String> {
     Ok(Crossed { speed: lines().map(rate).sum::<Result<f64, String>>()?, mtu })
 }
 
-/// Returns the summed rate of all links in B/s; fails without links or if a speed is unknown.
-pub(crate) fn link_bytes(machine: &Machine) -> Result<f64, String> {
-    speed(machine).map(|crossed| crossed.speed / 8.0)
-}
-
-struct Crossed {
-    speed: f64,
+pub(crate) struct Crossed {
+    pub(crate) speed: f64,
     mtu: f64,
 }
 
