@@ -1,7 +1,5 @@
 //! Comparison of the nodes of a run: median, lowest and highest result per case.
 
-use std::collections::HashSet;
-
 use plimsoll_bench::label::label;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult};
@@ -9,6 +7,7 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::Quantity;
 
 use super::compare::signed;
+use super::grouped;
 use super::style::{Style, TextRole};
 use super::wrap::{cut, left, right, widths};
 
@@ -21,9 +20,8 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         return String::new();
     }
     let mut rows: Vec<[String; 4]> = vec![["", "median", "lowest", "highest"].map(str::to_owned)];
-    let mut ids = HashSet::new();
-    let first = run.measurements.iter().filter(|m| ids.insert(m.case.id().to_string()));
-    rows.extend(first.filter_map(|measurement| row(run, measurement)));
+    let by_case = grouped(run.measurements.iter().map(|m| (m.case.id(), m)));
+    rows.extend(by_case.iter().filter_map(|(_, all)| row(all)));
     if rows.len() < 2 {
         return String::new();
     }
@@ -44,8 +42,9 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     text
 }
 
-fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
-    let alike = run.measurements.iter().filter(|m| m.case == like.case && m.repeat == like.repeat);
+fn row(all: &[&Measurement]) -> Option<[String; 4]> {
+    let like = all.first()?;
+    let alike = all.iter().filter(|m| m.repeat == like.repeat);
     let figure = |metric: &MetricResult| Quantity::new(metric.summary.median, metric.unit);
     let figures = alike.filter_map(|m| Some((m.node.as_str(), figure(m.headline()?))));
     let mut figures: Vec<(&str, Quantity)> = figures.collect();

@@ -12,6 +12,7 @@ use plimsoll_result::fleet;
 use plimsoll_units::quantity::Quantity;
 
 use super::data::{Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number};
+use crate::report::grouped;
 
 /// Limit of nodes per chart; the nodes furthest from the median are kept.
 const MAX_MACHINES_DRAWN: usize = 96;
@@ -52,24 +53,18 @@ pub(super) fn first(run: &Run) -> Run {
 }
 
 fn across(run: &Run) -> Vec<NodesOfCase<'_>> {
-    let mut found: Vec<NodesOfCase<'_>> = Vec::new();
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for (measurement, metric) in run.measurements.iter().filter_map(|m| Some((m, m.headline()?))) {
-        let place = *places.entry(measurement.case.id().to_string()).or_insert_with(|| {
-            let (values, limits) = (BTreeMap::new(), BTreeMap::new());
-            found.push(NodesOfCase { like: measurement, metric, values, limits, median: f64::NAN });
-            found.len() - 1
-        });
-        found[place].values.entry(&measurement.node).or_insert(metric.summary.median);
-        if let Some(limit) = metric.limit.as_ref().and_then(|limit| limit.value) {
-            found[place].limits.entry(&measurement.node).or_insert(limit);
-        }
-    }
-    for one in &mut found {
-        one.median = median(one.values.values().copied().collect()).unwrap_or(f64::NAN);
-    }
-    found.retain(|one| one.values.len() > 1 && one.median > 0.0);
-    found
+    let measured = run.measurements.iter().filter_map(|m| Some((m.case.id(), (m, m.headline()?))));
+    let of_cases = grouped(measured).into_iter().filter_map(|(_, all)| {
+        let (like, metric) = *all.first()?;
+        // In a map the last one stays: of several repetitions on a node, the first.
+        let on_nodes = || all.iter().rev().map(|(m, metric)| (m.node.as_str(), *metric));
+        let limit = |(node, metric): (_, &MetricResult)| Some((node, metric.limit.as_ref()?.value?));
+        let values: BTreeMap<&str, f64> = on_nodes().map(|(node, of)| (node, of.summary.median)).collect();
+        let limits = on_nodes().filter_map(limit).collect();
+        let median = median(values.values().copied().collect())?;
+        (values.len() > 1 && median > 0.0).then_some(NodesOfCase { like, metric, values, limits, median })
+    });
+    of_cases.collect()
 }
 
 /// Returns the names of the (at most 96) nodes furthest from the median, in the run's order.
