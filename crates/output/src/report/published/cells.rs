@@ -38,7 +38,7 @@ pub(crate) enum ComparablePart {
 }
 
 impl ComparablePart {
-    fn of(figure: &PublishedFigure, kind: TableKind) -> Self {
+    pub(super) fn of(figure: &PublishedFigure, kind: TableKind) -> Self {
         let sample = |number: &str| Some(Self::Sample(number.parse::<usize>().ok()?.saturating_sub(1)));
         match (figure.source, figure.statistic, figure.metric) {
             ("theoretical", ..) => Self::Limit,

@@ -349,12 +349,10 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
 /// Formats limits, efficiencies and tools' results that the report's prose, but no column, has.
 fn of_text(filled: &FilledTable<'_>) -> Option<String> {
     let is_own = |cell: &&FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
-    let is_free = |text: &&PublishedFigure| match text.source {
-        "own" => false,
-        "theoretical" => !filled.has(ComparablePart::Limit),
-        "efficiency-own" => !filled.has(ComparablePart::OwnShare),
-        "efficiency-reference" => !filled.has(ComparablePart::ProgramShare),
-        _ => !filled.has(ComparablePart::Program) && filled.table.kind == TableKind::Own,
+    let is_free = |text: &&PublishedFigure| {
+        let part = ComparablePart::of(text, TableKind::Own);
+        let is_apart = part != ComparablePart::Program || filled.table.kind == TableKind::Own;
+        text.source != "own" && is_apart && !filled.has(part)
     };
     let about =
         |text: &&PublishedFigure| filled.cells().filter(is_own).any(|cell| cell.figure.matches_text(text));
