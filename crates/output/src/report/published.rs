@@ -18,7 +18,7 @@ use plimsoll_units::quantity::{Quantity, significant};
 use plimsoll_units::text::format_count;
 
 use super::style::{Style, TextRole};
-use super::wrap::paragraph;
+use super::wrap::{list, paragraph};
 use super::{grouped, listed};
 use cells::FilledTable;
 use sheet::TableSheet;
@@ -94,16 +94,8 @@ impl FilledReport<'_> {
         let mut text = format!("{}\n", style.paint(TextRole::Strong, &style.styled(&self.title())));
         text.extend(self.remarks().iter().map(|remark| paragraph(style, TextRole::Dim, "  ", remark)));
         self.sheets().iter().for_each(|sheet| text += &text::sheet(sheet, style));
-        let (evaluation, open) = (evaluation::statements(&self.tables), self.runs.baseline.open_points());
-        let lists: [(&str, Vec<String>); 2] = [
-            (evaluation::TITLE, evaluation.iter().map(ToString::to_string).collect()),
-            (evaluation::OPEN_TITLE, open.iter().map(ToString::to_string).collect()),
-        ];
-        for (title, lines) in lists {
-            text += &format!("\n{}\n", style.paint(TextRole::Strong, title));
-            lines.iter().for_each(|line| text += &paragraph(style, TextRole::Plain, "  • ", line));
-        }
-        text
+        text += &list(style, TextRole::Plain, evaluation::TITLE, evaluation::statements(&self.tables));
+        text + &list(style, TextRole::Plain, evaluation::OPEN_TITLE, self.runs.baseline.open_points())
     }
 }
 

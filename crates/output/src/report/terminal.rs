@@ -30,7 +30,7 @@ use super::section::{has_mark, is_wide};
 use super::style::{Style, TextRole};
 use super::table::{CaseTable, WIDEST};
 use super::verdict::verdict;
-use super::wrap::paragraph;
+use super::wrap::{list, paragraph};
 use super::{joined, listed};
 
 /// Terminal output of a running run.
@@ -183,14 +183,9 @@ impl RunText {
         let mut text = super::tool_results::section(run, style);
         text += &(super::machines::section(run, style) + &super::pairs::section(run, style));
         let shown = |finding: &&Finding| style.explain || !finding.is_good_scaling();
-        let findings = run.findings.iter().filter(shown).map(|finding| finding.text.as_str()).collect();
-        let notes = run.plan.notes.iter().map(String::as_str).collect();
-        let lists: [(&str, TextRole, Vec<&str>); 2] =
-            [("Findings", TextRole::Plain, findings), ("How it is counted", TextRole::Dim, notes)];
-        for (title, role, lines) in lists.iter().filter(|(.., lines)| !lines.is_empty()) {
-            text += &format!("\n{}\n", style.paint(TextRole::Strong, title));
-            lines.iter().for_each(|line| text += &paragraph(style, *role, "  • ", line));
-        }
+        let findings = run.findings.iter().filter(shown).map(|finding| &finding.text);
+        text += &list(style, TextRole::Plain, "Findings", findings);
+        text += &list(style, TextRole::Dim, "How it is counted", &run.plan.notes);
         text += if text.is_empty() { "" } else { "\n" };
         text += &paragraph(style, TextRole::Plain, "", &tally(run));
         if let Some(RunPlace { location, id }) = stored {

@@ -98,10 +98,8 @@ pub(super) fn limits(run: &Run) -> VerdictText {
     let parts = parts.map(|(part, [good, known])| format!("{} {good} of {known}", title(part)));
     let mut why: Vec<String> = parts.collect();
     let shares = judged.iter().filter_map(|(m, _)| m.headline()?.rated_share());
-    match shares.filter(|share| *share >= GOOD).count() {
-        undisturbed if undisturbed == good => {}
-        undisturbed => why.push(format!("undisturbed {undisturbed} of {known}")),
-    }
+    let undisturbed = shares.filter(|share| *share >= GOOD).count();
+    why.extend((undisturbed != good).then(|| format!("undisturbed {undisturbed} of {known}")));
     match judged.len() - known {
         0 => {}
         _ if known == 0 => why.push("give them with --limits FILE".to_owned()),

@@ -2,6 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::report::listed;
 use crate::report::style::{Style, TextRole};
 
 /// Wraps a text to the style's width; starts with `lead`, and indents further lines by its width.
@@ -12,6 +13,18 @@ pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -
     let leads = std::iter::once(lead).chain(std::iter::repeat(" ".repeat(indent)));
     let lines = flowed(&style.styled(text), room).into_iter().zip(leads);
     lines.map(|(line, lead)| format!("{lead}{}\n", style.paint(role, &line))).collect()
+}
+
+/// Formats a list with bullets below its title; empty without items.
+pub(crate) fn list<T: ToString>(
+    style: &Style,
+    role: TextRole,
+    title: &str,
+    items: impl IntoIterator<Item = T>,
+) -> String {
+    let items = items.into_iter().map(|item| paragraph(style, role, "  • ", &item.to_string()));
+    let title = format!("\n{}\n", style.paint(TextRole::Strong, title));
+    listed(items, "").map(|items| title + &items).unwrap_or_default()
 }
 
 /// Returns the width (in terminal columns) of each table column's widest cell.
