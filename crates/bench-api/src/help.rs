@@ -1,6 +1,7 @@
 //! Help text of parameters.
 
 use plimsoll_model::case::Key;
+use plimsoll_units::group::grouped;
 
 use crate::{Benchmark, Subsystem};
 
@@ -13,25 +14,19 @@ pub fn help_of(part: &Subsystem, key: &Key) -> String {
     if let Some(text) = own(part.help) {
         return text.to_owned();
     }
-    let mut texts: Vec<(Vec<&dyn Benchmark>, &str)> = Vec::new();
-    for benchmark in part.benchmarks.iter().filter(|benchmark| benchmark.keys().contains(&key.name)) {
-        let text = own(benchmark.descriptor().help).unwrap_or(key.help);
-        match texts.iter_mut().find(|(_, other)| *other == text) {
-            Some((benchmarks, _)) => benchmarks.push(*benchmark),
-            None => texts.push((vec![*benchmark], text)),
-        }
-    }
+    let asked = part.benchmarks.iter().filter(|benchmark| benchmark.keys().contains(&key.name));
+    let texts = grouped(asked.map(|one| (own(one.descriptor().help).unwrap_or(key.help), *one)));
     match texts.as_slice() {
         [] => key.help.to_owned(),
-        [(benchmarks, text)] if *text == key.help && benchmarks.iter().any(|b| b.descriptor().by_default) => {
+        [(text, benchmarks)] if *text == key.help && benchmarks.iter().any(|b| b.descriptor().by_default) => {
             (*text).to_owned()
         }
         texts => {
-            let stated = texts.iter().map(|(benchmarks, text)| format!("{}: {text}", applies_to(benchmarks)));
+            let stated = texts.iter().map(|(text, benchmarks)| format!("{}: {text}", applies_to(benchmarks)));
             let stated = stated.collect::<Vec<_>>().join("; ");
             // A default benchmark refuses the operations of another one.
             let is_default =
-                |(of, _): &&(Vec<&dyn Benchmark>, &str)| of.iter().any(|b| b.descriptor().by_default);
+                |(_, of): &&(&str, Vec<&dyn Benchmark>)| of.iter().any(|b| b.descriptor().by_default);
             match key.name == "op" && texts.iter().filter(is_default).count() > 1 {
                 true => format!("by the benchmark of --only; {stated}"),
                 false => stated,

@@ -14,6 +14,7 @@ use plimsoll_model::measurement::{Measurement, Status};
 
 use plimsoll_result::document::Run;
 use plimsoll_stats::without_outliers;
+use plimsoll_units::group::grouped;
 
 /// Smallest difference (1 %) that may be real: memory placement alone changes results by as much.
 const MIN_REAL_DIFFERENCE: f64 = 0.01;
@@ -192,31 +193,21 @@ pub struct Floors {
     pub floors: Vec<NoiseFloor>,
 }
 
-/// Medians of a metric by case id.
-type MedianLists = BTreeMap<String, Vec<f64>>;
-
 impl Floors {
     /// Computes the noise from `runs` of one plan on one machine, without disturbed measurements.
     pub fn of(runs: &[Run]) -> Self {
         let is_quiet = quiet_measurements(runs);
-        let mut figures: Vec<([&str; 2], MedianLists)> = Vec::new();
-        for measurement in measured(runs).filter(|m| is_quiet(m)) {
-            for metric in &measurement.metrics {
-                let named = [measurement.case.benchmark(), metric.name.as_str()];
-                let at = figures.iter().position(|(known, _)| *known == named).unwrap_or_else(|| {
-                    figures.push((named, MedianLists::new()));
-                    figures.len() - 1
-                });
-                let cases = &mut figures[at].1;
-                cases.entry(measurement.case.id().to_string()).or_default().push(metric.summary.median);
-            }
-        }
+        let quiet = measured(runs).filter(|m| is_quiet(m));
+        let figures = quiet.flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
+        let figures = grouped(figures.map(|(m, metric)| {
+            ([m.case.benchmark(), metric.name.as_str()], (m.case.id().to_string(), metric.summary.median))
+        }));
         Self {
             machine: runs.first().map(|run| run.machine.id.clone()).unwrap_or_default(),
             made: runs.last().map(|run| run.started.clone()).unwrap_or_default(),
             rounds: runs.len(),
             left_out: measured(runs).filter(|m| !is_quiet(m)).count(),
-            floors: figures.iter().flat_map(|(named, cases)| floors(*named, cases)).collect(),
+            floors: figures.into_iter().flat_map(|(named, medians)| floors(named, medians)).collect(),
         }
     }
 
@@ -260,8 +251,10 @@ fn quiet_measurements(runs: &[Run]) -> impl Fn(&Measurement) -> bool {
 }
 
 /// Returns the noise floor of a metric over all cases, if there are at least [`LEAST_CASES`], then
-/// one per case. `cases` has the results of each case by its id.
-fn floors([benchmark, metric]: [&str; 2], cases: &BTreeMap<String, Vec<f64>>) -> Vec<NoiseFloor> {
+/// one per case. `medians` has the results, each with the id of its case.
+fn floors([benchmark, metric]: [&str; 2], medians: Vec<(String, f64)>) -> Vec<NoiseFloor> {
+    let mut cases: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    medians.into_iter().for_each(|(case, median)| cases.entry(case).or_default().push(median));
     let floor = |case: Option<&String>, noise| NoiseFloor {
         benchmark: benchmark.to_owned(),
         metric: metric.to_owned(),

@@ -1,6 +1,7 @@
 //! Findings: sentences derived from the measurements of a run, with the figures they rest on.
 
 use plimsoll_stats::{ScalingStep, scaling};
+use plimsoll_units::group::grouped;
 use serde_json::Value;
 
 use crate::measurement::Measurement;
@@ -52,14 +53,8 @@ pub fn select<'a>(run: &'a [Measurement], benchmark: &str) -> impl Iterator<Item
 
 /// Compares each rate with that of the same case, node and repetition at the fewest threads.
 pub fn compare_threads(run: &[Measurement]) -> Vec<Compared<'_>> {
-    let mut groups: Vec<(_, Vec<&Measurement>)> = Vec::new();
-    for rate in run.iter().filter(|m| is_comparable(m)) {
-        let key = (kind(rate), &rate.node, rate.repeat);
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, alike)) => alike.push(rate),
-            None => groups.push((key, vec![rate])),
-        }
-    }
+    let rates = run.iter().filter(|m| is_comparable(m));
+    let groups = grouped(rates.map(|rate| ((kind(rate), &rate.node, rate.repeat), rate)));
     groups.iter().flat_map(|(_, alike)| compared_alike(alike)).collect()
 }
 

@@ -1,5 +1,6 @@
-//! Parsing and formatting of quantities, and sanitising of text from outside.
+//! Parsing and formatting of quantities, sanitising of text from outside, grouping of values.
 #![forbid(unsafe_code)]
 
+pub mod group;
 pub mod quantity;
 pub mod text;

@@ -32,6 +32,7 @@ pub use style::{Style, StyleOptions};
 use plimsoll_bench::Better;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::Run;
+use plimsoll_units::group::grouped;
 use plimsoll_units::text::and_more;
 use progress::span;
 
@@ -62,18 +63,6 @@ fn subsystems(run: &Run) -> Vec<&str> {
 /// Returns each value once, in the order of their first occurrences.
 fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     grouped(all.into_iter().map(|one| (one, ()))).into_iter().map(|(one, _)| one).collect()
-}
-
-/// Groups values by key, in the order of the keys' first occurrences.
-fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
-    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
-    for (key, value) in all {
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, group)) => group.push(value),
-            None => groups.push((key, vec![value])),
-        }
-    }
-    groups
 }
 
 /// Joins texts with `between` as separator; `None` without any.
