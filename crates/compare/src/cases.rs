@@ -170,12 +170,10 @@ pub(super) fn match_cases<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Matc
     let mut found: Vec<MatchedCase<'f, 'r>> = Vec::new();
     for (side, all) in sides.iter().enumerate() {
         let own: HashSet<&str> = all.iter().map(|figures| figures.name.as_str()).collect();
-        let mut known: HashMap<&str, usize> = HashMap::new();
-        for (at, members) in found.iter().enumerate() {
-            for &(_, figures) in members {
-                known.entry(figures.name.as_str()).or_insert(at);
-            }
-        }
+        // The first case of a name is the last one entered.
+        let cases = found.iter().enumerate().rev();
+        let names = cases.flat_map(|(at, all)| all.iter().map(move |&(_, one)| (one.name.as_str(), at)));
+        let known: HashMap<&str, usize> = names.collect();
         let earlier = found.len();
         for figures in all {
             let is_free = |at: &usize| found[*at].iter().all(|(one, _)| *one != side);
