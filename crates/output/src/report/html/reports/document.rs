@@ -255,10 +255,7 @@ fn grouped(lines: &[(SheetLine, Vec<String>)]) -> SheetLines {
             SheetLine::OwnShare => (SheetLine::Limit, ["(", ")"]),
             SheetLine::ReferenceShare => (SheetLine::Reference, ["(", ")"]),
             SheetLine::Ratio => (SheetLine::Published, ["(", ")"]),
-            _ => {
-                found.push((*line, cells.clone()));
-                continue;
-            }
+            _ => (*line, ["", ""]),
         };
         match found.iter_mut().find(|(known, _)| *known == into) {
             None => found.push((*line, cells.clone())),
