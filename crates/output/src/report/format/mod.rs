@@ -175,14 +175,6 @@ pub struct NoFormat {
     subject: FormatSubject,
 }
 
-impl NoFormat {
-    /// Creates the error for the format `name`, which is unknown or does not support `subject`.
-    #[must_use]
-    pub fn new(name: &str, subject: FormatSubject) -> Self {
-        Self { name: name.to_owned(), subject }
-    }
-}
-
 impl fmt::Display for NoFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let choices: Vec<&str> = self.subject.formats().map(|format| format.name).collect();
@@ -226,7 +218,7 @@ pub fn writer<W>(
     subject: FormatSubject,
     writer: impl FnOnce(&Format) -> Option<W>,
 ) -> Result<W, NoFormat> {
-    find(name).and_then(writer).ok_or_else(|| NoFormat::new(name, subject))
+    find(name).and_then(writer).ok_or_else(|| NoFormat { name: name.to_owned(), subject })
 }
 
 #[cfg(test)]

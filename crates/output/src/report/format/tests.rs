@@ -55,7 +55,8 @@ fn what_is_left_out_is_counted() {
 
 #[test]
 fn what_a_format_cannot_write_is_refused_with_those_that_can() {
-    let refused = |name: &str, subject: FormatSubject| NoFormat::new(name, subject).to_string();
+    let refused =
+        |name: &str, subject: FormatSubject| NoFormat { name: name.to_owned(), subject }.to_string();
     assert_eq!(
         refused("ndjson", FormatSubject::Comparison),
         "--format ndjson is not supported on compare (it is for export, export --table tools): use text, html, json, csv, markdown"

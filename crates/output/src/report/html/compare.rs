@@ -24,7 +24,12 @@ pub fn comparison(of: &Sides<'_>) -> Result<String, serde_json::Error> {
     let body = html! {
         header {
             div.name { h1 { "Comparison" } p.machine { (title(comparison)) } }
-            div.verdicts { (counted(comparison)) @for one in held { (requirement(one)) } }
+            div.verdicts {
+                div.verdict.(grade(&comparison.decided).class()) {
+                    span.word { (comparison.decided) } span.why { "a change counts where it is larger than the noise floor" }
+                }
+                @for one in held { (requirement(one)) }
+            }
             p.run { (tally(comparison)) button.theme type="button" hidden { "dark / light" } }
         }
         main {
@@ -46,14 +51,6 @@ pub fn comparison(of: &Sides<'_>) -> Result<String, serde_json::Error> {
     let bodies = vec![body, html! { main { (machines) } }];
     let title = format!("plimsoll: {}", comparison.sides.join(" and "));
     Ok(document(&PageParts { bodies, island: island(&charts)?, held }, &title))
-}
-
-fn counted(comparison: &Comparison) -> Markup {
-    html! {
-        div.verdict.(grade(&comparison.decided).class()) {
-            span.word { (comparison.decided) } span.why { "a change counts where it is larger than the noise floor" }
-        }
-    }
 }
 
 /// Returns poor if anything regressed or is lost, good if nothing changed, else fair.

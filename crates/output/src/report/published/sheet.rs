@@ -135,10 +135,9 @@ impl TableSheet {
 
     /// Returns the mark of a new note on how the reference tool differs from the case, if it does.
     fn differs(&mut self, cell: &FilledCell<'_>) -> String {
-        match cell.today.tool.as_ref().filter(|tool| !tool.differs.is_empty()) {
-            Some(tool) => format!(" {}", self.note(format!("{}: {}", tool.name, tool.differs))),
-            None => String::new(),
-        }
+        let tool = cell.today.tool.as_ref().filter(|tool| !tool.differs.is_empty());
+        let note = tool.map(|tool| self.note(format!("{}: {}", tool.name, tool.differs)));
+        note.map(|note| format!(" {note}")).unwrap_or_default()
     }
 
     fn today(&mut self, cell: &FilledCell<'_>, unit: &str) -> String {
@@ -188,10 +187,8 @@ impl TableSheet {
         if cell.part == ComparablePart::Program && cell.figure.is_of_text() {
             text += &format!(" {}", cell.figure.source);
         }
-        match doubt {
-            None => text,
-            Some(doubt) => format!("{text} {}", self.note(format!("published: {doubt}"))),
-        }
+        let note = doubt.map(|doubt| self.note(format!("published: {doubt}"))).unwrap_or_default();
+        joined(&[&text, &note], " ")
     }
 
     /// Returns the mark of the note `text`, such as `[1]`; adds the note to the list if it is new.
@@ -288,7 +285,9 @@ fn remarks(filled: &FilledTable<'_>) -> Vec<String> {
     if filled.table.kind != TableKind::Text {
         remarks.extend(printed_units(filled));
         remarks.extend(of_text(filled));
-        remarks.extend(not_divided(filled));
+        let matched = filled.cells().filter(|cell| cell.figure.matched.is_some());
+        let reasons = matched.map(|cell| cell.figure.unmatched).filter(|why| !why.is_empty());
+        remarks.extend(distinct(reasons).into_iter().map(|why| format!("no ratio: {why}")));
         remarks.extend(lacking(filled));
     }
     let is_latency =
@@ -315,13 +314,6 @@ fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
     });
     let rest = if implied.is_some() { ", and no unit for the rest" } else { "" };
     printed.map(|printed| printed + rest).or(implied)
-}
-
-/// Formats each reason why the run's results are not divided by published ones: `no ratio: WHY`.
-fn not_divided(filled: &FilledTable<'_>) -> Vec<String> {
-    let matched = filled.cells().filter(|cell| cell.figure.matched.is_some());
-    let reasons = matched.map(|cell| cell.figure.unmatched).filter(|why| !why.is_empty());
-    distinct(reasons).into_iter().map(|why| format!("no ratio: {why}")).collect()
 }
 
 /// Formats why limits and reference tools' results of the run are missing, if the table has none.
