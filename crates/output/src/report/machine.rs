@@ -62,10 +62,8 @@ fn virtualisation(found: &Virtualisation) -> String {
         (None, None) => UNKNOWN_VALUE.into(),
     };
     let container = found.container.as_ref().map(|kind| format!("; container: {kind}")).unwrap_or_default();
-    match listed(&found.evidence, "; ") {
-        Some(evidence) => format!("{what}{container} ({evidence})"),
-        None => what + &container,
-    }
+    let evidence = listed(&found.evidence, "; ").map(|evidence| format!(" ({evidence})"));
+    what + &container + &evidence.unwrap_or_default()
 }
 
 fn memory(memory: &Memory) -> FactSection {

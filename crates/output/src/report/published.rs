@@ -94,8 +94,8 @@ impl FilledReport<'_> {
         let mut text = format!("{}\n", style.paint(TextRole::Strong, &style.styled(&self.title())));
         text.extend(self.remarks().iter().map(|remark| paragraph(style, TextRole::Dim, "  ", remark)));
         self.sheets().iter().for_each(|sheet| text += &text::sheet(sheet, style));
-        text += &list(style, TextRole::Plain, evaluation::TITLE, evaluation::statements(&self.tables));
-        text + &list(style, TextRole::Plain, evaluation::OPEN_TITLE, self.runs.baseline.open_points())
+        text += &list(style, TextRole::Plain, evaluation::TITLE, &evaluation::statements(&self.tables));
+        text + &list(style, TextRole::Plain, evaluation::OPEN_TITLE, &self.runs.baseline.open_points())
     }
 }
 

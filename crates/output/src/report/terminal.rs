@@ -183,8 +183,8 @@ impl RunText {
         let mut text = super::tool_results::section(run, style);
         text += &(super::machines::section(run, style) + &super::pairs::section(run, style));
         let shown = |finding: &&Finding| style.explain || !finding.is_good_scaling();
-        let findings = run.findings.iter().filter(shown).map(|finding| &finding.text);
-        text += &list(style, TextRole::Plain, "Findings", findings);
+        let findings: Vec<&String> = run.findings.iter().filter(shown).map(|finding| &finding.text).collect();
+        text += &list(style, TextRole::Plain, "Findings", &findings);
         text += &list(style, TextRole::Dim, "How it is counted", &run.plan.notes);
         text += if text.is_empty() { "" } else { "\n" };
         text += &paragraph(style, TextRole::Plain, "", &tally(run));

@@ -105,10 +105,8 @@ pub(super) fn limits(run: &Run) -> VerdictText {
         _ if known == 0 => why.push("give them with --limits FILE".to_owned()),
         n => why.push(format!("{n} without a limit of their own")),
     }
-    match run.measurements.iter().filter(|m| m.is_mostly_excluded()).count() {
-        0 => {}
-        n => why.push(format!("{n} not rated: more than half of their time is excluded")),
-    }
+    let n = run.measurements.iter().filter(|m| m.is_mostly_excluded()).count();
+    why.extend((n > 0).then(|| format!("{n} not rated: more than half of their time is excluded")));
     VerdictText { grade, word, why: why.join(" · ") }
 }
 

@@ -49,13 +49,8 @@ fn has(cpu: &Cpu, of: CoreRate, bits: u32) -> bool {
 fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> FactSection {
     let mut section = FactSection::new("core");
     section.known("CPUs", cpus.map(ToString::to_string));
-    let core = match found {
-        Ok(core) => core,
-        Err(why) => {
-            section.row("microarchitecture", format!("unknown: {why}"));
-            return section;
-        }
-    };
+    section.known("microarchitecture", found.as_ref().err().map(|why| format!("unknown: {why}")));
+    let Ok(core) = found else { return section };
     let certainty = match core.identity {
         Identity::Documented => "documented",
         Identity::Inferred => "inferred",

@@ -16,13 +16,8 @@ pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -
 }
 
 /// Formats a list with bullets below its title; empty without items.
-pub(crate) fn list<T: ToString>(
-    style: &Style,
-    role: TextRole,
-    title: &str,
-    items: impl IntoIterator<Item = T>,
-) -> String {
-    let items = items.into_iter().map(|item| paragraph(style, role, "  • ", &item.to_string()));
+pub(crate) fn list(style: &Style, role: TextRole, title: &str, items: &[impl ToString]) -> String {
+    let items = items.iter().map(|item| paragraph(style, role, "  • ", &item.to_string()));
     let title = format!("\n{}\n", style.paint(TextRole::Strong, title));
     listed(items, "").map(|items| title + &items).unwrap_or_default()
 }
