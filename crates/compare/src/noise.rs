@@ -238,10 +238,7 @@ fn quiet_measurements(runs: &[Run]) -> impl Fn(&Measurement) -> bool {
         let moved = distances.is_some_and(|(here, usual)| topology.has_moved(here, usual));
         conditions.disturbed(case, cpus) <= DISTURBED && !moved
     };
-    let mut cases: BTreeMap<String, Vec<&Measurement>> = BTreeMap::new();
-    for measurement in measured(runs) {
-        cases.entry(measurement.case.id().to_string()).or_default().push(measurement);
-    }
+    let cases = grouped(measured(runs).map(|m| (m.case.id().to_string(), m)));
     let with_usual = |(id, all): (String, Vec<&Measurement>)| {
         let usual = CpuDistance::median(all.iter().map(|m| &m.conditions));
         (all.iter().filter(|m| is_quiet(m, usual)).count() >= LEAST_ROUNDS).then_some((id, usual))
@@ -253,8 +250,7 @@ fn quiet_measurements(runs: &[Run]) -> impl Fn(&Measurement) -> bool {
 /// Returns the noise floor of a metric over all cases, if there are at least [`LEAST_CASES`], then
 /// one per case. `medians` has the results, each with the id of its case.
 fn floors([benchmark, metric]: [&str; 2], medians: Vec<(String, f64)>) -> Vec<NoiseFloor> {
-    let mut cases: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    medians.into_iter().for_each(|(case, median)| cases.entry(case).or_default().push(median));
+    let cases: BTreeMap<String, Vec<f64>> = grouped(medians).into_iter().collect();
     let floor = |case: Option<&String>, noise| NoiseFloor {
         benchmark: benchmark.to_owned(),
         metric: metric.to_owned(),
