@@ -27,9 +27,8 @@ fn one(file: &Checked, style: &Style) -> String {
     if file.rows.is_empty() {
         return text + &paragraph(style, TextRole::Dim, "", "no figure in it");
     }
-    let head = COLUMN_TITLES.map(|cell| style.styled(cell));
-    let body = file.rows.iter().map(|row| cells(row).map(|cell| style.styled(&cell)));
-    let stated: Vec<[String; 5]> = std::iter::once(head).chain(body).collect();
+    let mut stated = vec![COLUMN_TITLES.map(|cell| style.styled(cell))];
+    stated.extend(file.rows.iter().map(|row| cells(row).map(|cell| style.styled(&cell))));
     let widths = widths(&stated);
     text += &line(&stated[0], &widths, TextRole::Dim, style);
     let mut before = "";

@@ -177,13 +177,10 @@ pub(super) fn notes(comparison: &Comparison, table: &ComparisonTable<'_>) -> Vec
             percent(1.0 - FAMILY, 2)
         ));
     }
-    if comparison.prices.is_some() {
-        notes.push("by price: a rate is divided by the price, a time multiplied by it".to_owned());
-    }
-    if !comparison.scores.is_empty() {
-        let score = "score: the weighted geometric mean of the figures, each as a share of the best one";
-        notes.push(score.to_owned());
-    }
+    let price = "by price: a rate is divided by the price, a time multiplied by it";
+    notes.extend(comparison.prices.is_some().then(|| price.to_owned()));
+    let score = "score: the weighted geometric mean of the figures, each as a share of the best one";
+    notes.extend((!comparison.scores.is_empty()).then(|| score.to_owned()));
     notes.extend(unweighed(&comparison.unweighed));
     notes
 }

@@ -88,12 +88,9 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> S
     if gate.checks.is_empty() {
         return String::new();
     }
-    let head = (COLUMN_TITLES.map(|cell| style.styled(cell)), TextRole::Dim);
-    let body = gate.checks.iter().map(|check| {
-        let cells = cells(check, &last).map(|cell| style.styled(&cell));
-        (cells, role(check))
-    });
-    let rows: Vec<([String; 6], TextRole)> = std::iter::once(head).chain(body).collect();
+    let styled = |check: &FigureCheck| cells(check, &last).map(|cell| style.styled(&cell));
+    let mut rows = vec![(COLUMN_TITLES.map(|cell| style.styled(cell)), TextRole::Dim)];
+    rows.extend(gate.checks.iter().map(|check| (styled(check), role(check))));
     let widths = widths(&rows.iter().map(|(row, _)| &row[..5]).collect::<Vec<_>>());
     let used: usize = widths.iter().map(|width| width + 2).sum();
     let mut out = String::new();
@@ -102,11 +99,10 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> S
         for (cell, width) in numbers.iter().zip(&widths[1..]) {
             line += &format!("  {}", right(cell, *width));
         }
-        let role = *role;
         out += &match used + end.chars().count() <= style.width {
-            true => format!("{line}  {}\n", style.paint(role, end)),
+            true => format!("{line}  {}\n", style.paint(*role, end)),
             false if index == 0 => format!("{line}\n"),
-            false => format!("{line}\n{}", paragraph(style, role, "    ", end)),
+            false => format!("{line}\n{}", paragraph(style, *role, "    ", end)),
         };
     }
     out

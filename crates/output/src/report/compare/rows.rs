@@ -107,12 +107,9 @@ impl<'a> ComparisonTable<'a> {
     /// Formats aligned rows. On narrow terminals, drops columns and lists them in a note, then
     /// moves long names to their own lines.
     pub(super) fn aligned(&self, style: &Style) -> String {
-        let head = (self.head.clone(), TextRole::Dim);
-        let lines = self.lines.iter().map(|line| (line.cells.clone(), role(line.compared)));
-        let lines: Vec<(Vec<String>, TextRole)> = std::iter::once(head)
-            .chain(lines)
-            .map(|(cells, role)| (cells.iter().map(|cell| style.styled(cell)).collect(), role))
-            .collect();
+        let styled = |cells: &[String]| cells.iter().map(|cell| style.styled(cell)).collect::<Vec<_>>();
+        let mut lines = vec![(styled(&self.head), TextRole::Dim)];
+        lines.extend(self.lines.iter().map(|line| (styled(&line.cells), role(line.compared))));
         let widths = widths(&lines.iter().map(|(cells, _)| cells.as_slice()).collect::<Vec<_>>());
         let longest = widths.first().copied().unwrap_or(0);
         let has_rank = self.head.iter().any(|column| column == "rank");
