@@ -7,7 +7,7 @@ use plimsoll_units::text::format_count;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Style, TextRole};
-use super::wrap::{left, paragraph, right, widths};
+use super::wrap::{aligned, left, paragraph, widths};
 
 const COLUMN_TITLES: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
 
@@ -55,12 +55,9 @@ fn line(row: &[String], widths: &[usize], role: TextRole, style: &Style) -> Stri
     let ([name, numbers @ .., verdict], [longest, others @ ..]) = (row, widths) else { return String::new() };
     let room = style.width.saturating_sub(others.iter().map(|width| width + 2).sum());
     let room = if room >= MIN_NAME_COLUMNS { room.min(*longest) } else { 0 };
-    let mut out =
-        if name.width() <= room { left(name, room) } else { format!("{name}\n{}", " ".repeat(room)) };
-    for (cell, width) in numbers.iter().zip(others) {
-        out += &format!("  {}", right(cell, *width));
-    }
-    format!("{out}  {}\n", style.paint(role, verdict))
+    let name = if name.width() <= room { left(name, room) } else { format!("{name}\n{}", " ".repeat(room)) };
+    let numbers = aligned(numbers, others, |_| true);
+    format!("{name}  {numbers}  {}\n", style.paint(role, verdict))
 }
 
 fn role(row: &CheckedFigure) -> TextRole {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::format::{Families, since_1970};
 use super::style::{Style, TextRole};
-use super::wrap::{left, paragraph, right, widths};
+use super::wrap::{aligned, paragraph, widths};
 use super::{and_more, grouped};
 
 const COLUMN_TITLES: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
@@ -94,11 +94,8 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> S
     let widths = widths(&rows.iter().map(|(row, _)| &row[..5]).collect::<Vec<_>>());
     let used: usize = widths.iter().map(|width| width + 2).sum();
     let mut out = String::new();
-    for (index, ([name, numbers @ .., end], role)) in rows.iter().enumerate() {
-        let mut line = left(name, widths[0]);
-        for (cell, width) in numbers.iter().zip(&widths[1..]) {
-            line += &format!("  {}", right(cell, *width));
-        }
+    for (index, ([cells @ .., end], role)) in rows.iter().enumerate() {
+        let line = aligned(cells, &widths, |at| at > 0);
         out += &match used + end.chars().count() <= style.width {
             true => format!("{line}  {}\n", style.paint(*role, end)),
             false if index == 0 => format!("{line}\n"),

@@ -9,7 +9,7 @@ use plimsoll_units::quantity::Quantity;
 use super::compare::signed;
 use super::grouped;
 use super::style::{Style, TextRole};
-use super::wrap::{cut, left, right, widths};
+use super::wrap::{aligned, cut, widths};
 
 const MAX_CASE_COLUMNS: usize = 28;
 const MACHINE: usize = 24;
@@ -31,13 +31,10 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let title = format!("Machines  {} measured the same", run.nodes.len());
     let mut text = format!("\n{}\n", style.paint(TextRole::Strong, &style.styled(&title)));
     for (index, row) in rows.iter().enumerate() {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let (cell, width) = (cut(cell, widths[column]), widths[column]);
-            line += &format!("  {}", if column == 1 { right } else { left }(&cell, width));
-        }
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| cut(cell, *width)).collect();
+        let line = format!(" {}", aligned(&cells, &widths, |at| at == 1));
         let role = if index == 0 { TextRole::Dim } else { TextRole::Plain };
-        text += &format!("{}\n", style.paint(role, &cut(style.styled(&line[1..]).trim_end(), style.width)));
+        text += &format!("{}\n", style.paint(role, &cut(style.styled(&line).trim_end(), style.width)));
     }
     text
 }

@@ -10,7 +10,7 @@ use crate::report::row::MeasurementRow;
 use crate::report::style::Style;
 use crate::report::terminal::{tally, when};
 use crate::report::verdict::verdict;
-use crate::report::wrap::{cut, left, right, widths};
+use crate::report::wrap::{aligned, cut, widths};
 use crate::report::{commands, conditions, grouped, json};
 
 const CARD_COLUMNS: usize = 110;
@@ -26,7 +26,9 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     lines.extend(run.measurements.first().map(|first| machine(run, first)));
     lines.extend(verdict(run).map(|verdict| verdict.text));
     let rows = telling(run).into_iter().filter_map(|(subsystem, measurement)| row(subsystem, measurement));
-    lines.extend(aligned(&rows.collect::<Vec<_>>()));
+    let rows: Vec<Vec<String>> = rows.collect();
+    let widths = widths(&rows);
+    lines.extend(rows.iter().map(|row| aligned(row, &widths, |at| at > 1).trim_end().to_owned()));
     let noted = conditions::whole(&run.machine);
     let noted = noted.first().map_or("none noted before the run", |note| &note.text);
     lines.push(format!("conditions: {noted}"));
@@ -65,16 +67,6 @@ fn row(subsystem: &str, measurement: &Measurement) -> Option<Vec<String>> {
     let figures = row.figures?;
     let share = figures.of_limit.map(|_| format!("{} of the limit", figures.share())).unwrap_or_default();
     Some(vec![title(subsystem).to_owned(), row.label, figures.both(), figures.interval.clone(), share])
-}
-
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
-    let widths = widths(rows);
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(column, (cell, width))| if column < 2 { left } else { right }(cell, *width));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -44,6 +44,13 @@ pub(crate) fn left(text: &str, width: usize) -> String {
     text.to_owned() + &pad(text, width)
 }
 
+/// Formats the cells of a row with the `widths` of their columns; numbers are on the right.
+pub(crate) fn aligned(cells: &[String], widths: &[usize], is_number: impl Fn(usize) -> bool) -> String {
+    let cells = cells.iter().zip(widths).enumerate();
+    let cells = cells.map(|(at, (cell, width))| if is_number(at) { right } else { left }(cell, *width));
+    cells.collect::<Vec<_>>().join("  ")
+}
+
 /// Wraps to lines of at most `room` columns, but not between a number and its unit or sign.
 pub(crate) fn flowed(text: &str, room: usize) -> Vec<String> {
     let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());
