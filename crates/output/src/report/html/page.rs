@@ -14,7 +14,7 @@ use crate::report::row::Grade;
 use crate::report::section::{DOUBTFUL, STAR, is_wide};
 
 /// Builds the body of run number `index` of a page, with `references` as marks: whole, then without
-/// header and findings; with its charts. Of several nodes, shows the first, and how the rest differ.
+/// header and findings; and its charts. Of several nodes, the first, and how the rest differ.
 pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) -> ([Markup; 2], Vec<Chart>) {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();

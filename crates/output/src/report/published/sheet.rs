@@ -343,8 +343,8 @@ fn of_text(filled: &FilledTable<'_>) -> Option<String> {
     let is_own = |cell: &&FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
     let is_free = |text: &&PublishedFigure| {
         let part = ComparablePart::of(text, TableKind::Own);
-        let is_apart = part != ComparablePart::Program || filled.table.kind == TableKind::Own;
-        text.source != "own" && is_apart && !filled.has(part)
+        let is_shown = part != ComparablePart::Program || filled.table.kind == TableKind::Own;
+        text.source != "own" && is_shown && !filled.has(part)
     };
     let about =
         |text: &&PublishedFigure| filled.cells().filter(is_own).any(|cell| cell.figure.matches_text(text));
