@@ -170,9 +170,7 @@ impl RunText {
     }
 
     fn opening(&self, run: &Run) -> String {
-        let host = context::host_or_count(run).map(|host| format!(" on {host}")).unwrap_or_default();
-        let (plan, when) = (&run.plan.name, when(&run.started, &self.style));
-        let title = format!("plimsoll {} · {plan}{host} · {when}", run.version);
+        let title = heading(run, &self.style);
         let whole = conditions::whole(&run.machine);
         let stated = whole.iter().map(|note| paragraph(&self.style, TextRole::Warning, "! ", &note.text));
         paragraph(&self.style, TextRole::Dim, "", &title) + &stated.collect::<String>()
@@ -231,6 +229,12 @@ pub fn store_option(location: &Location) -> String {
         Location::Usual(_) => String::new(),
         Location::Named(_) => format!(" --store {}", shell_quoted(&shown_path(location.directory()))),
     }
+}
+
+/// Names program, plan, host and start of a run: `plimsoll 1.0.0 · quick on a · 2026-11-29 12:30`.
+pub(super) fn heading(run: &Run, style: &Style) -> String {
+    let host = context::host_or_count(run).map(|host| format!(" on {host}")).unwrap_or_default();
+    format!("plimsoll {} · {}{host} · {}", run.version, run.plan.name, when(&run.started, style))
 }
 
 /// Formats the number of cases by outcome and the duration: `12 cases in 3 min: 11 ok · 1 failed`.

@@ -5,10 +5,10 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Quantity, Unit};
 use sha2::{Digest, Sha256};
 
-use crate::report::context::{context, host_or_count, title};
+use crate::report::context::{context, title};
 use crate::report::row::MeasurementRow;
 use crate::report::style::Style;
-use crate::report::terminal::{tally, when};
+use crate::report::terminal::{heading, tally};
 use crate::report::verdict::verdict;
 use crate::report::wrap::{aligned, cut, widths};
 use crate::report::{commands, conditions, grouped, json};
@@ -20,9 +20,7 @@ const MAX_HEADLINES: usize = 8;
 /// Formats a run as a short card: machine, verdict, main results, conditions, counts, SHA-256 of
 /// the document. Fails if a number cannot be represented in JSON.
 pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
-    let host = host_or_count(run).map(|host| format!(" on {host}")).unwrap_or_default();
-    let when = when(&run.started, style);
-    let mut lines = vec![format!("plimsoll {} · {}{host} · {when}", run.version, run.plan.name)];
+    let mut lines = vec![heading(run, style)];
     lines.extend(run.measurements.first().map(|first| machine(run, first)));
     lines.extend(verdict(run).map(|verdict| verdict.text));
     let rows = telling(run).into_iter().filter_map(|(subsystem, measurement)| row(subsystem, measurement));
