@@ -153,12 +153,8 @@ impl<'a> ReplayRuns<'a> {
         let program = self.baseline.figures.iter().find(|f| f.is_reference() && f.is_of_point(figure));
         let other = program.and_then(|f| Some((f.matched.as_ref()?, f.source)));
         let own = figure.matched.as_ref().map(|m| &m.case);
-        match other {
-            Some((matched, source)) if Some(&matched.case) != own => {
-                MeasuredPoint { tool: self.of(matched, source).tool, ..today }
-            }
-            _ => today,
-        }
+        let other = other.filter(|(matched, _)| Some(&matched.case) != own);
+        MeasuredPoint { tool: other.and_then(|(matched, source)| self.of(matched, source).tool), ..today }
     }
 
     /// Returns the run's result to compare with `figure`, a number of the report's prose: of the

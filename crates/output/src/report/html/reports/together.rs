@@ -22,12 +22,8 @@ pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     }
     let reports: Vec<PublishedReport> =
         plimsoll_published::names().into_iter().filter_map(plimsoll_published::find).collect();
-    let mut charts = Vec::new();
-    for metric in CHARTED_METRICS {
-        for subsystem in plimsoll_bench::commands() {
-            charts.extend(chart(&reports, runs, subsystem, metric));
-        }
-    }
+    let pairs = CHARTED_METRICS.iter().flat_map(|name| plimsoll_bench::commands().map(move |of| (of, name)));
+    let mut charts: Vec<Chart> = pairs.filter_map(|(of, metric)| chart(&reports, runs, of, metric)).collect();
     number(&mut charts, "together");
     charts
 }
