@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::report::row::{Grade, HeadlineFigures, MeasurementRow};
 use crate::report::section::{IN_INTERVAL_COLUMN, STAR, Section, doubt_mark, is_wide};
 use crate::report::style::{Style, TextRole};
-use crate::report::wrap::{flowed, pad};
+use crate::report::wrap::{led, pad};
 
 const VALUE: usize = 12;
 const LIMIT: usize = 12;
@@ -206,10 +206,8 @@ impl CaseTable {
 
     /// Wraps a label to lines: `lead` before the first, two blanks before the rest.
     fn wrapped_label(&self, lead: &str, label: &str) -> String {
-        let room = self.style.width.saturating_sub(INDENT).max(1);
-        let indent = " ".repeat(INDENT);
-        let leads = std::iter::once(lead).chain(std::iter::repeat(indent.as_str()));
-        flowed(label, room).iter().zip(leads).map(|(line, lead)| format!("{lead}{line}\n")).collect()
+        let lines = led(lead, INDENT, label, self.style.width.saturating_sub(INDENT));
+        lines.iter().map(|(lead, line)| format!("{lead}{line}\n")).collect()
     }
 
     /// Formats value, interval, limit, and if known share of the limit with a bar of `bar` columns;
@@ -296,11 +294,10 @@ impl CaseTable {
     fn below(&self, role: TextRole, lead: &str, text: &str) -> String {
         let lead = self.style.styled(lead);
         let indent = INNER.min(self.style.width / 8);
-        let room = self.style.width.min(WIDEST).saturating_sub(indent + lead.width()).max(1);
-        let leads = std::iter::once(lead.clone()).chain(std::iter::repeat(" ".repeat(lead.width())));
-        let lines = flowed(&self.style.styled(text), room).into_iter().zip(leads);
-        let line = |(text, lead)| self.style.paint(role, &format!("{lead}{text}"));
-        lines.map(|of| format!("{:indent$}{}\n", "", line(of))).collect()
+        let room = self.style.width.min(WIDEST).saturating_sub(indent + lead.width());
+        let lines = led(&lead, lead.width(), &self.style.styled(text), room);
+        let line = |(lead, text): &(String, String)| self.style.paint(role, &format!("{lead}{text}"));
+        lines.iter().map(|of| format!("{:indent$}{}\n", "", line(of))).collect()
     }
 }
 

@@ -8,11 +8,15 @@ use crate::report::style::{Style, TextRole};
 /// Wraps a text to the style's width; starts with `lead`, and indents further lines by its width.
 pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -> String {
     let lead = style.styled(lead);
-    let indent = lead.width();
-    let room = style.width.saturating_sub(indent).max(1);
-    let leads = std::iter::once(lead).chain(std::iter::repeat(" ".repeat(indent)));
-    let lines = flowed(&style.styled(text), room).into_iter().zip(leads);
-    lines.map(|(line, lead)| format!("{lead}{}\n", style.paint(role, &line))).collect()
+    let lines = led(&lead, lead.width(), &style.styled(text), style.width.saturating_sub(lead.width()));
+    lines.iter().map(|(lead, line)| format!("{lead}{}\n", style.paint(role, line))).collect()
+}
+
+/// Wraps `text` to lines of at most `room` columns, at least one; returns each with what precedes
+/// it: `lead` the first, `indent` blanks the others.
+pub(crate) fn led(lead: &str, indent: usize, text: &str, room: usize) -> Vec<(String, String)> {
+    let leads = std::iter::once(lead.to_owned()).chain(std::iter::repeat(" ".repeat(indent)));
+    leads.zip(flowed(text, room.max(1))).collect()
 }
 
 /// Formats a list with bullets below its title; empty without items.
