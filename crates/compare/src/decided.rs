@@ -165,10 +165,7 @@ impl UnjudgedMetrics {
 /// Returns the largest loss (0.1 is a tenth) that would not be a regression; `None`: unlimited.
 fn unseen(one: &ComparedMetric) -> Option<f64> {
     let [low, high] = one.interval?;
-    let worst = match one.better? {
-        Better::Higher => -low,
-        Better::Lower => high,
-    };
+    let worst = if one.better? == Better::Higher { -low } else { high };
     one.unseen.map(|unseen| unseen.max(worst))
 }
 

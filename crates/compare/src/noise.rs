@@ -151,10 +151,7 @@ impl RunNoise {
 
     /// Returns the probability that chance puts a result `distance` (a logarithm) below the mean.
     pub fn probability_below(&self, distance: f64) -> f64 {
-        match self.deviation {
-            0.0 => 0.0,
-            deviation => self.probability(distance / deviation) / 2.0,
-        }
+        if self.deviation == 0.0 { 0.0 } else { self.probability(distance / self.deviation) / 2.0 }
     }
 
     /// Returns the noise whose smallest real difference is larger.

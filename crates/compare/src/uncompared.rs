@@ -180,10 +180,8 @@ fn lone_metrics([a, b]: [&SideFigures<'_>; 2], compared: &[&ComparedMetric]) -> 
         let [of_a, of_b] = [a, b].map(|figures| Standing::of_metric(figures, metric));
         let one = Uncompared { metric: Some(metric.name.clone()), ..Uncompared::of_case(b, of_a, of_b) };
         let ungated = plimsoll_bench::is_informative(b.case, &metric.name) || b.side.is_published();
-        match one.kind {
-            UncomparedKind::Lost if ungated => Uncompared { kind: UncomparedKind::Partly, ..one },
-            _ => one,
-        }
+        let is_partly = ungated && one.kind == UncomparedKind::Lost;
+        Uncompared { kind: if is_partly { UncomparedKind::Partly } else { one.kind }, ..one }
     };
     let all = distinct_metrics([a, b].into_iter().flat_map(SideFigures::metrics));
     all.into_iter().filter(|metric| !known(metric)).map(one).collect()

@@ -148,10 +148,7 @@ fn digits(value: f64) -> String {
 }
 
 pub(super) fn word(verdict: DifferenceVerdict) -> &'static str {
-    match verdict {
-        DifferenceVerdict::NoChange => "no change",
-        other => other.code(),
-    }
+    if verdict == DifferenceVerdict::NoChange { "no change" } else { verdict.code() }
 }
 
 /// Returns notes below `table`: reasons of undecided verdicts, noise sources, how to read ranks.

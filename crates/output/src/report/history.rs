@@ -79,7 +79,7 @@ fn figure_name(loss: &OpenRegression) -> String {
 }
 
 /// Returns the first 13 characters of a run id (UUIDv7): its start time to the millisecond.
-fn short_id(id: &str) -> String {
+pub(super) fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
 }
 

@@ -8,6 +8,7 @@ use plimsoll_units::quantity::{Quantity, percent};
 use plimsoll_units::text::format_count;
 use unicode_width::UnicodeWidthStr;
 
+use super::history::short_id;
 use super::style::{Style, TextRole};
 use super::terminal::when;
 use super::wrap::{cut, paragraph};
@@ -52,8 +53,7 @@ fn line(trend: &MetricTrend, style: &Style) -> String {
     let figures = cut(&style.styled(&figures), room);
     text += &format!("    {}  {figures}\n", style.paint(TextRole::Dim, &spark));
     for change in changes(trend) {
-        let run: String = change.since.id.chars().take(13).collect();
-        let when = when(&change.since.started, style);
+        let (run, when) = (short_id(&change.since.id), when(&change.since.started, style));
         let role = match change.is_good(trend) {
             None => TextRole::Plain,
             Some(true) => TextRole::Good,

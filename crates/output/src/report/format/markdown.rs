@@ -47,10 +47,8 @@ fn row(measurement: &Measurement) -> String {
         let word = if row.status == Status::Failed { "failed" } else { "skipped" };
         return format!("| {name} | {word}: {reason} | | | |\n");
     };
-    let share = match row.status {
-        Status::Invalid => format!("invalid: {reason}"),
-        _ => figures.share(),
-    };
+    let invalid = format!("invalid: {reason}");
+    let share = if row.status == Status::Invalid { invalid } else { figures.share() };
     format!("| {name} | {} | {} | {} | {share} |\n", figures.both(), figures.interval, figures.limit)
 }
 

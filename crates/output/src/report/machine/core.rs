@@ -51,10 +51,7 @@ fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Fa
     section.known("CPUs", cpus.map(ToString::to_string));
     section.known("microarchitecture", found.as_ref().err().map(|why| format!("unknown: {why}")));
     let Ok(core) = found else { return section };
-    let certainty = match core.identity {
-        Identity::Documented => "documented",
-        Identity::Inferred => "inferred",
-    };
+    let certainty = if core.identity == Identity::Documented { "documented" } else { "inferred" };
     section.row("microarchitecture", format!("{} ({certainty})", core.name));
     section.known("because", core.note.as_ref());
     section.rows.extend(rates(core, cpu));

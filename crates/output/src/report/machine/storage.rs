@@ -66,10 +66,8 @@ fn behind(section: &mut FactSection, storage: &Storage) {
 
 /// Shortens a mount option with a long value, such as an overlay's directories: `lowerdir=…`.
 fn short(option: &str) -> String {
-    match option.split_once('=') {
-        Some((name, value)) if value.len() > LONGEST_VALUE => format!("{name}=…"),
-        _ => option.to_owned(),
-    }
+    let long = option.split_once('=').filter(|(_, value)| value.len() > LONGEST_VALUE);
+    long.map_or_else(|| option.to_owned(), |(name, _)| format!("{name}=…"))
 }
 
 fn one_disk(disk: &Disk) -> String {
