@@ -231,7 +231,6 @@ pub fn store_option(location: &Location) -> String {
     }
 }
 
-/// Names program, plan, host and start of a run: `plimsoll 1.0.0 · quick on a · 2026-11-29 12:30`.
 pub(super) fn heading(run: &Run, style: &Style) -> String {
     let host = context::host_or_count(run).map(|host| format!(" on {host}")).unwrap_or_default();
     format!("plimsoll {} · {}{host} · {}", run.version, run.plan.name, when(&run.started, style))

@@ -16,7 +16,6 @@ pub(super) struct MetricItem<'a, T> {
     pub(super) item: T,
 }
 
-/// Number of a sample, and its point in the series.
 pub(super) type TidySample<'a> = MetricItem<'a, (usize, Option<&'a SamplePoint>)>;
 
 /// Yields the `items` of each metric and measurement of a run, in the order of the document.

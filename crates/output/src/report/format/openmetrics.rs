@@ -62,7 +62,6 @@ fn text(runs: &[JudgedRun<'_>], timed: bool) -> String {
     families.text()
 }
 
-/// Families of metrics, by name.
 #[derive(Default)]
 pub(crate) struct Families {
     /// Time of the lines that are added, in seconds since 1970; `None` for scraping.

@@ -29,7 +29,6 @@ pub(crate) enum SheetLine {
     Ratio,
 }
 
-/// All lines, in order, with their names.
 const LINES: [(SheetLine, &str); 8] = [
     (SheetLine::Today, "today"),
     (SheetLine::Deviation, "stdev"),

@@ -10,7 +10,6 @@ use plimsoll_result::document::Run;
 
 use crate::report::{distinct, grouped};
 
-/// Reason if no run has the case.
 const ABSENT: &str = "not in this run";
 
 /// A published report with the runs of its plan, the latest first.

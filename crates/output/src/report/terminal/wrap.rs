@@ -12,8 +12,7 @@ pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -
     lines.iter().map(|(lead, line)| format!("{lead}{}\n", style.paint(role, line))).collect()
 }
 
-/// Wraps `text` to lines of at most `room` columns, at least one; returns each with what precedes
-/// it: `lead` the first, `indent` blanks the others.
+/// Wraps `text` to lines in `room` columns, with `lead` before the first, else `indent` blanks.
 pub(crate) fn led(lead: &str, indent: usize, text: &str, room: usize) -> Vec<(String, String)> {
     let leads = std::iter::once(lead.to_owned()).chain(std::iter::repeat(" ".repeat(indent)));
     leads.zip(flowed(text, room.max(1))).collect()
