@@ -184,8 +184,8 @@ pub fn remedy(tool: &RefTool, search: &ProgramSearch, why: &str) -> String {
 
 /// Returns one line for each program of a reference tool on the search path that is not trusted.
 pub fn untrusted_programs(search: &ProgramSearch) -> Vec<String> {
-    let programs: BTreeSet<&str> =
-        REF_TOOLS.iter().flat_map(|ref_tool| ref_tool.programs.iter().copied()).collect();
+    let of_tool = |tool: &&RefTool| [Some(tool.program.unwrap_or(tool.name)), tool.server];
+    let programs: BTreeSet<&str> = REF_TOOLS.iter().flat_map(of_tool).flatten().collect();
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
 }
 

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -103,11 +103,11 @@ pub struct InvocationInput {
 }
 
 impl InvocationInput {
-    /// Returns a call of `program` with `arguments`, bound to the CPUs of the case. Starts nothing.
-    fn call(&self, program: &'static str, arguments: Vec<String>) -> Invocation {
+    /// Returns a call of the tool with `arguments`, bound to the CPUs of the case. Starts nothing.
+    fn call(&self, arguments: Vec<String>) -> Invocation {
         let mut cpus = self.offer.cpus.clone();
         cpus.dedup();
-        Invocation { program, arguments, cpus, ..Invocation::default() }
+        Invocation { arguments, cpus, ..Invocation::default() }
     }
 
     fn test_file(&self) -> Result<&str, String> {
@@ -131,7 +131,7 @@ pub enum Output {
 /// A server that must listen before the tool starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerProgram {
-    /// Name among the tool's programs.
+    /// Its name, to be shown.
     pub program: &'static str,
     /// Command-line arguments.
     pub arguments: Vec<String>,
@@ -146,8 +146,6 @@ pub struct ServerProgram {
 /// How a tool is called for a case.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Invocation {
-    /// Name among the tool's programs.
-    pub program: &'static str,
     /// Command-line arguments.
     pub arguments: Vec<String>,
     /// Input files: name in its directory, content.
@@ -232,8 +230,10 @@ pub struct RefTool {
     pub name: &'static str,
     /// Subjects that it measures, in a few words.
     pub checks: &'static str,
-    /// Names of its programs; the first is required.
-    pub programs: &'static [&'static str],
+    /// Name of its program, if it is another one.
+    pub program: Option<&'static str>,
+    /// Name of its server, if it is another program.
+    pub server: Option<&'static str>,
     /// Directories of its package that are not on PATH.
     pub directories: &'static [&'static str],
     /// Package or build command.
@@ -309,7 +309,8 @@ impl RefTool {
     const NONE: Self = Self {
         name: "",
         checks: "",
-        programs: &[],
+        program: None,
+        server: None,
         directories: &[],
         package: Package::Source(""),
         version_arguments: &[],
@@ -348,23 +349,19 @@ pub fn find(name: &str) -> Option<&'static RefTool> {
 pub struct InstalledTool {
     /// The tool.
     pub ref_tool: &'static RefTool,
-    /// Paths of its programs, in the order of [`RefTool::programs`]; the first is `Some`.
-    pub programs: Vec<Option<PathBuf>>,
+    /// Path of its program.
+    pub program: PathBuf,
+    /// Path of its server, often the same program; `None` if that is not installed or not trusted.
+    pub server: Option<PathBuf>,
 }
 
 impl InstalledTool {
-    /// Finds the programs of a tool. Fails if the first one is not installed or not trusted.
+    /// Finds the programs of a tool. Fails if that without its server is not installed or trusted.
     pub fn find_programs(ref_tool: &'static RefTool, search: &ProgramSearch) -> Result<Self, String> {
-        let RefTool { name, programs, directories, .. } = ref_tool;
-        let (first, rest) = programs.split_first().ok_or("it has no program")?;
-        let first = search.find(name, first, directories)?;
-        let part = |program: &&str| search.find_part(name, program, directories).ok();
-        Ok(Self { ref_tool, programs: std::iter::once(Some(first)).chain(rest.iter().map(part)).collect() })
-    }
-
-    /// Returns the path of the tool's program `name`; `None` if it was not found.
-    pub fn program(&self, name: &str) -> Option<&Path> {
-        let at = self.ref_tool.programs.iter().position(|program| *program == name)?;
-        self.programs.get(at)?.as_deref()
+        let RefTool { name, program, server, directories, .. } = ref_tool;
+        let program = search.find(name, program.unwrap_or(name), directories)?;
+        let part = |server: &str| search.find_part(name, server, directories).ok();
+        let server = server.map_or_else(|| Some(program.clone()), part);
+        Ok(Self { ref_tool, program, server })
     }
 }

@@ -215,7 +215,7 @@ impl ReferenceTools {
             (None, several @ 2..) => Some(ToolLauncher::open_mpi(&self.selection.search, several)?),
             (through, _) => through,
         };
-        let order = order(found, &invocation, &scratch, pairing.seconds.max(self.seconds))?;
+        let order = order(found, &invocation, &scratch, pairing.seconds.max(self.seconds));
         let libraries = found.ref_tool.library.map(|part| libraries(&order, part, &self.launcher));
         Ok(Runs {
             found: found.clone(),
@@ -298,22 +298,15 @@ fn named(ref_tool: &RefTool, case: &Case) -> String {
     (ref_tool.benchmark_name)(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
 }
 
-fn order(
-    found: &InstalledTool,
-    invocation: &Invocation,
-    scratch: &Scratch,
-    seconds: f64,
-) -> Result<ProgramOrder, String> {
-    let name = invocation.program;
-    let program = found.program(name).ok_or_else(|| format!("its program {name} is not installed"))?;
-    Ok(ProgramOrder {
+fn order(found: &InstalledTool, invocation: &Invocation, scratch: &Scratch, seconds: f64) -> ProgramOrder {
+    ProgramOrder {
         arguments: invocation.arguments.iter().map(Into::into).collect(),
         cpus: invocation.cpus.clone(),
         environment: invocation.environment.clone(),
         stdin: invocation.stdin.clone(),
         limit: Duration::from_secs_f64((seconds * 4.0).clamp(20.0, 1800.0)),
-        ..ProgramOrder::of(program, scratch.path())
-    })
+        ..ProgramOrder::of(&found.program, scratch.path())
+    }
 }
 
 /// Returns the tool's call for `input`, whose port it sets to a free port if the server is local.
@@ -462,8 +455,7 @@ impl Runs {
     fn serve(&self, server: &ServerProgram) -> Result<RunningProgram, CannotMeasure> {
         let cannot =
             |why: String| CannotMeasure::environment(format!("its server {}: {why}", server.program));
-        let program =
-            self.found.program(server.program).ok_or_else(|| cannot("is not installed".to_owned()))?;
+        let program = self.found.server.as_ref().ok_or_else(|| cannot("is not installed".to_owned()))?;
         let order = ProgramOrder {
             arguments: server.arguments.iter().map(Into::into).collect(),
             cpus: server.cpus.clone(),

@@ -25,10 +25,9 @@ pub(super) fn ask_version(
             ProgramOrder { arguments, limit: MAX_VERSION_TIME, ..ProgramOrder::of(program, scratch.path()) };
         launcher.run(&order, &never()).ok()
     };
-    let program = found.programs.first()?.clone()?;
     let arguments = found.ref_tool.version_arguments;
     let reported = (!arguments.is_empty())
-        .then(|| ask(&program, arguments.iter().map(Into::into).collect()))
+        .then(|| ask(&found.program, arguments.iter().map(Into::into).collect()))
         .flatten()
         // Several tools print their version only with an error message.
         .and_then(|done| found.ref_tool.version(&format!("{}\n{}", done.stdout, done.stderr)));
@@ -36,7 +35,7 @@ pub(super) fn ask_version(
         let (Package::Debian(name) | Package::DebianNonFree(name)) = found.ref_tool.package else {
             return None;
         };
-        program.starts_with("/usr").then_some(())?;
+        found.program.starts_with("/usr").then_some(())?;
         let query = ["-W", "-f", "${Version}", name].map(OsString::from).to_vec();
         let done = ask(&Trust::here().program(Path::new("/usr/bin/dpkg-query")).ok()?, query)?;
         (done.status.success() && !done.stdout.is_empty()).then_some(done.stdout)

@@ -169,7 +169,7 @@ pub(super) fn list(typed: &ReferenceFlags) -> Result<ExitCode, Failure> {
             Ok(_) => how_to_get(ref_tool.package),
             Err(why) => plimsoll_reference::remedy(ref_tool, &search, why),
         },
-        place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
+        place: found.map(|found| found.program),
     };
     let rows: Vec<ListedTool> = looked.into_iter().map(row).collect();
     let untrusted = plimsoll_reference::untrusted_programs(&search);

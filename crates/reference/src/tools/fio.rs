@@ -201,7 +201,7 @@ fn commits(ask: &InvocationInput) -> Result<Invocation, String> {
     arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
     arguments.extend(words(COMMON_OPTIONS));
     arguments.push("--refill_buffers".to_owned());
-    Ok(Invocation { disk_bytes: LOG, ..ask.call("fio", arguments) })
+    Ok(Invocation { disk_bytes: LOG, ..ask.call(arguments) })
 }
 
 fn time(ask: &InvocationInput) -> String {
@@ -211,7 +211,6 @@ fn time(ask: &InvocationInput) -> String {
 pub(super) const FIO: RefTool = RefTool {
     name: "fio",
     checks: "disk reads of the same file, writes to one like it, commits, names of files",
-    programs: &["fio"],
     package: Package::Debian("fio"),
     version_arguments: &["--version"],
     version_after: "fio-",
@@ -315,7 +314,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
         false => arguments.extend(carried(&ask.offer.job)),
     }
-    Ok(ask.call("fio", arguments))
+    Ok(ask.call(arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

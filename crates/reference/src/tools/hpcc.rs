@@ -67,7 +67,6 @@ fn elements(case: &Case) -> Option<u64> {
 pub(super) const HPCC: RefTool = RefTool {
     name: "hpcc",
     checks: "dense linear system (HPL); STREAM on one process, and on all at once",
-    programs: &["hpcc"],
     package: Package::Debian("hpcc"),
     // It has no such arguments; without input it only prints a heading with its version.
     version_after: "Benchmark version ",
@@ -125,7 +124,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         output: Output::File(ANSWER),
         processes,
         answers_others: benchmark_name(&ask.case).is_some(),
-        ..ask.call("hpcc", Vec::new())
+        ..ask.call(Vec::new())
     })
 }
 

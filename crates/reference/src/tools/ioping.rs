@@ -26,7 +26,6 @@ fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
 pub(super) const IOPING: RefTool = RefTool {
     name: "ioping",
     checks: "latency of single disk reads",
-    programs: &["ioping"],
     package: Package::Debian("ioping"),
     version_arguments: &["-v"],
     version_after: "ioping ",
@@ -61,7 +60,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         arguments.push("-L".to_owned());
     }
     arguments.push(file.to_owned());
-    Ok(ask.call("ioping", arguments))
+    Ok(ask.call(arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

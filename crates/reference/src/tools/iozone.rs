@@ -113,7 +113,6 @@ impl IozoneCase {
 pub(super) const IOZONE: RefTool = RefTool {
     name: "iozone",
     checks: "disk throughput, one record at a time",
-    programs: &["iozone"],
     package: Package::DebianNonFree("iozone3"),
     version_arguments: &["-v"],
     version_after: "Version $Revision: ",
@@ -188,7 +187,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     Ok(Invocation {
         disk_bytes: bytes.saturating_mul(threads),
         answers_others: threads > 1,
-        ..ask.call("iozone", arguments)
+        ..ask.call(arguments)
     })
 }
 

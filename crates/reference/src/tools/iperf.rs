@@ -20,7 +20,6 @@ fn streams(case: &Case) -> Option<NetworkStreams<'_>> {
 pub(super) const IPERF: RefTool = RefTool {
     name: "iperf",
     checks: "TCP throughput, UDP at a rate (iperf 2)",
-    programs: &["iperf"],
     package: Package::Debian("iperf"),
     version_arguments: &["-v"],
     version_after: "iperf version ",
@@ -63,7 +62,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
         served.push("-u".to_owned());
     }
-    Ok(client_and_server(ask, [("iperf", arguments), ("iperf", served)], own.rate.is_some()))
+    Ok(client_and_server(ask, arguments, ("iperf", served), own.rate.is_some()))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

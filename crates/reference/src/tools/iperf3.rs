@@ -13,7 +13,6 @@ const MIN_DATAGRAM_BYTES: u64 = 16;
 pub(super) const IPERF3: RefTool = RefTool {
     name: "iperf3",
     checks: "TCP throughput as received",
-    programs: &["iperf3"],
     package: Package::Debian("iperf3"),
     version_arguments: &["--version"],
     version_after: "iperf ",
@@ -75,7 +74,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     }
     arguments.extend(options(&ask.case));
     let served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
-    Ok(client_and_server(ask, [("iperf3", arguments), ("iperf3", served)], false))
+    Ok(client_and_server(ask, arguments, ("iperf3", served), false))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -14,7 +14,6 @@ const START: f64 = 2.0;
 pub(super) const JAVA: RefTool = RefTool {
     name: "java",
     checks: "the same loops in Java: arithmetic, file and TCP transfers",
-    programs: &["java"],
     package: Package::Debian("default-jdk-headless"),
     version_arguments: &["--version"],
     version_after: "openjdk ",
@@ -125,7 +124,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         cpus,
         answers_others: true,
         disk_bytes: file.map_or(0, |file| file.bytes),
-        ..ask.call("java", arguments)
+        ..ask.call(arguments)
     })
 }
 

@@ -84,7 +84,6 @@ fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
 pub(super) const LIKWID: RefTool = RefTool {
     name: "likwid-bench",
     checks: "f64 and f32 fma peak, memory bandwidth",
-    programs: &["likwid-bench"],
     package: Package::Debian("likwid"),
     version_arguments: &["-v"],
     version_after: "Version ",
@@ -116,7 +115,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let work = format!("N:{bytes}B:{threads}");
     let iterations = iterations(&ask.case, &ask.machine, ask.seconds).to_string();
     let arguments = ["-t", &kernel, "-W", &work, "-i", &iterations].map(str::to_owned).to_vec();
-    Ok(ask.call("likwid-bench", arguments))
+    Ok(ask.call(arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -133,12 +133,13 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// Returns the calls of client and server, each a program and its arguments, bound to the CPUs of
-/// the case; if the server's are unknown, the client to the first and the server to the last one. A
+/// Returns the calls of the client and of the server (program, arguments), bound to the CPUs of the
+/// case; if the server's are unknown, the client to the first and the server to the last one. A
 /// server on another host is not started.
 fn client_and_server(
     ask: &InvocationInput,
-    [near, far]: [(&'static str, Vec<String>); 2],
+    arguments: Vec<String>,
+    (program, served): (&'static str, Vec<String>),
     is_udp: bool,
 ) -> Invocation {
     let Offer { cpus, far_cpus, .. } = &ask.offer;
@@ -147,8 +148,8 @@ fn client_and_server(
         (all, []) => (all.to_vec(), all.to_vec()),
         (near, far) => (near.to_vec(), far.to_vec()),
     };
-    let server = ServerProgram { program: far.0, arguments: far.1, port: ask.port, is_udp, cpus: far_cpus };
-    Invocation { cpus: near_cpus, server: Some(server).filter(|_| ask.is_local), ..ask.call(near.0, near.1) }
+    let server = ServerProgram { program, arguments: served, port: ask.port, is_udp, cpus: far_cpus };
+    Invocation { cpus: near_cpus, server: Some(server).filter(|_| ask.is_local), ..ask.call(arguments) }
 }
 
 /// Returns the seconds of a reading as a whole number, for tools that accept no other.
@@ -189,7 +190,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), REF_TOOLS.len());
-        assert!(REF_TOOLS.iter().all(|p| !p.checks.is_empty() && !p.programs.is_empty()));
+        assert!(REF_TOOLS.iter().all(|p| !p.checks.is_empty()));
         assert!(REF_TOOLS.iter().all(|p| p.package != Package::Source("")));
     }
 

@@ -40,7 +40,7 @@ fn value(text: &str, key: &str) -> Result<f64, String> {
 pub(super) const NETPERF: RefTool = RefTool {
     name: "netperf",
     checks: "TCP throughput of one stream, TCP and UDP round trips",
-    programs: &["netperf", "netserver"],
+    server: Some("netserver"),
     package: Package::DebianNonFree("netperf"),
     version_arguments: &["-V"],
     version_after: "Netperf version ",
@@ -82,7 +82,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     }
     arguments.extend(words(&["--", option, &size, "-k", keys]));
     let served = words(&["-D", "-4", "-L", "127.0.0.1", "-p", &port]);
-    Ok(client_and_server(ask, [("netperf", arguments), ("netserver", served)], false))
+    Ok(client_and_server(ask, arguments, ("netserver", served), false))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -7,7 +7,6 @@ use plimsoll_model::job::cpu::{CryptoJob, CryptoOp};
 pub(super) const OPENSSL: RefTool = RefTool {
     name: "openssl",
     checks: "AES, SHA-256, ChaCha20-Poly1305",
-    programs: &["openssl"],
     package: Package::Debian("openssl"),
     version_arguments: &["version"],
     version_after: "OpenSSL ",
@@ -52,7 +51,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     }
     arguments.extend(words(&["-evp", op.name()]));
     arguments.extend(words(&["-aead"]).into_iter().filter(|_| SEALED.contains(&op)));
-    Ok(Invocation { output: Output::Stderr, ..ask.call("openssl", arguments) })
+    Ok(Invocation { output: Output::Stderr, ..ask.call(arguments) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

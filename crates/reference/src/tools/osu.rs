@@ -10,7 +10,7 @@ use crate::tools::prelude::*;
 
 /// A program of the OSU micro-benchmarks.
 struct Osu {
-    program: &'static [&'static str; 1],
+    program: &'static str,
     checks: &'static str,
     benchmark: &'static str,
     metric: &'static str,
@@ -19,28 +19,28 @@ struct Osu {
 
 const OSU_PROGRAMS: [Osu; 4] = [
     Osu {
-        program: &["osu_latency"],
+        program: "osu_latency",
         checks: "MPI latency between machines",
         benchmark: "mpi.latency",
         metric: "latency",
         title: "# OSU MPI Latency Test",
     },
     Osu {
-        program: &["osu_bw"],
+        program: "osu_bw",
         checks: "MPI bandwidth between machines",
         benchmark: "mpi.bandwidth",
         metric: "throughput",
         title: "# OSU MPI Bandwidth Test",
     },
     Osu {
-        program: &["osu_allreduce"],
+        program: "osu_allreduce",
         checks: "MPI all-reduce over all machines",
         benchmark: "mpi.allreduce",
         metric: "time",
         title: "# OSU MPI Allreduce Latency Test",
     },
     Osu {
-        program: &["osu_barrier"],
+        program: "osu_barrier",
         checks: "MPI barrier over all machines",
         benchmark: "mpi.barrier",
         metric: "time",
@@ -56,9 +56,8 @@ pub(super) const BARRIER: RefTool = tool::<3>();
 /// Returns the reference tool for the program at `INDEX` of [`OSU_PROGRAMS`].
 const fn tool<const INDEX: usize>() -> RefTool {
     RefTool {
-        name: OSU_PROGRAMS[INDEX].program[0],
+        name: OSU_PROGRAMS[INDEX].program,
         checks: OSU_PROGRAMS[INDEX].checks,
-        programs: OSU_PROGRAMS[INDEX].program,
         package: Package::Source(
             "curl -L https://mvapich.cse.ohio-state.edu/download/mvapich/osu-micro-benchmarks-7.5.1.tar.gz | tar xz && cd osu-micro-benchmarks-7.5.1 && ./configure CC=mpicc CXX=mpicxx && make",
         ),
@@ -112,7 +111,7 @@ impl Osu {
         if let Some(bytes) = MpiMessages::of(&ask.case).size {
             arguments.extend(["-m".to_owned(), format!("{bytes}:{bytes}")]);
         }
-        Ok(Invocation { program: self.program[0], arguments, ..Invocation::default() })
+        Ok(Invocation { arguments, ..Invocation::default() })
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
@@ -156,7 +155,7 @@ impl Osu {
 
     /// Reads results of the OSU micro-benchmarks: a line per message size.
     fn read(&self, text: &str) -> Result<Stated, String> {
-        let mut stated = Stated::by(self.program[0], LATENCY.version(text).as_deref());
+        let mut stated = Stated::by(self.program, LATENCY.version(text).as_deref());
         let below = text.lines().skip_while(|line| !self.is_heading(line));
         let rows = below.take_while(|line| !line.starts_with("# OSU ") || self.is_heading(line));
         stated.figures = rows.filter_map(|line| self.figure(line)).collect();

@@ -16,7 +16,6 @@ const MAX_PAYLOAD_BYTES: u64 = 65_507;
 pub(super) const PING_TOOL: RefTool = RefTool {
     name: "ping",
     checks: "round trips by ICMP echo",
-    programs: &["ping"],
     package: Package::Debian("iputils-ping"),
     version_arguments: &["-V"],
     version_after: "iputils ",
@@ -55,7 +54,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
     // iputils allows intervals from 2 ms without privileges.
     let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, &ask.host]);
-    Ok(ask.call("ping", arguments))
+    Ok(ask.call(arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -28,7 +28,6 @@ fn account(text: &str) -> Result<Account, String> {
 pub(super) const SOCKPERF: RefTool = RefTool {
     name: "sockperf",
     checks: "TCP and UDP round trips",
-    programs: &["sockperf"],
     package: Package::Debian("sockperf"),
     version_arguments: &["--version"],
     version_after: "version ",
@@ -64,7 +63,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     arguments.extend(words(tcp));
     let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
     served.extend(words(tcp));
-    Ok(client_and_server(ask, [("sockperf", arguments), ("sockperf", served)], protocol == TripProtocol::Udp))
+    Ok(client_and_server(ask, arguments, ("sockperf", served), protocol == TripProtocol::Udp))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -22,7 +22,6 @@ fn remainders(largest: u64) -> u64 {
 pub(super) const SYSBENCH: RefTool = RefTool {
     name: "sysbench",
     checks: "integer remainders (related to cpu.peak --op div)",
-    programs: &["sysbench"],
     package: Package::Debian("sysbench"),
     version_arguments: &["--version"],
     version_after: "sysbench ",
@@ -49,7 +48,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let (threads, time) = (ask.case.threads(), ask.seconds.ceil().max(1.0));
     let arguments =
         words(&["cpu", &prime, &format!("--threads={threads}"), &format!("--time={time}"), "run"]);
-    Ok(ask.call("sysbench", arguments))
+    Ok(ask.call(arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -10,7 +10,6 @@ use crate::tools::prelude::*;
 pub(super) const XHPL: RefTool = RefTool {
     name: "xhpl",
     checks: "dense linear system (HPL)",
-    programs: &["xhpl"],
     package: Package::Source(
         "curl -L https://netlib.org/benchmark/hpl/hpl-2.3.tar.gz | tar xz && cd hpl-2.3 && ./configure && make",
     ),
@@ -34,7 +33,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     Ok(Invocation {
         files: vec![("HPL.dat", hpl::input(&ask.case)?)],
         environment: hpl::environment(ask, ask.case.threads()),
-        ..ask.call("xhpl", Vec::new())
+        ..ask.call(Vec::new())
     })
 }
 

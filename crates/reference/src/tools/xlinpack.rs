@@ -28,7 +28,7 @@ fn factor(n: f64) -> f64 {
 pub(super) const XLINPACK: RefTool = RefTool {
     name: "xlinpack",
     checks: "dense linear system (Intel MKL)",
-    programs: &["xlinpack_xeon64"],
+    program: Some("xlinpack_xeon64"),
     package: Package::Source(
         "curl -L https://downloadmirror.intel.com/793598/l_onemklbench_p_2024.0.0_49515.tgz | tar xz",
     ),
@@ -63,7 +63,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         ],
         // Prompts: data or help, equations, leading dimension, trials, alignment, continue.
         stdin: Some(format!("data\n{n}\n{lda}\n1\n{ALIGNMENT}\nno\n")),
-        ..ask.call("xlinpack_xeon64", vec![INPUT.to_owned()])
+        ..ask.call(vec![INPUT.to_owned()])
     })
 }
 

@@ -39,7 +39,7 @@ pub(super) fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     arguments.push(format!("--numjobs={threads}"));
     arguments.push(format!("--nrfiles={FILES}"));
     let disk_bytes = (FILES * threads) as u64 * BLOCK_BYTES;
-    Ok(Invocation { disk_bytes, ..ask.call("fio", arguments) })
+    Ok(Invocation { disk_bytes, ..ask.call(arguments) })
 }
 
 pub(super) fn figure(job: &FioJobReport) -> Result<ToolFigure, String> {

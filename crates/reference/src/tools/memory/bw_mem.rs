@@ -37,7 +37,6 @@ pub(crate) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
 pub(crate) const BW_MEM: RefTool = RefTool {
     name: "bw_mem",
     checks: "memory read, write, copy (lmbench)",
-    programs: &["bw_mem"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
     declines: |case| (case.benchmark() == "memory.bandwidth").then_some("it has read, write and copy"),
@@ -66,7 +65,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     Ok(Invocation {
         environment: environment((ask.seconds * 200_000.0) as u64),
         output: Output::Stderr,
-        ..ask.call("bw_mem", words(&["-P", &threads, "-W", "0", "-N", "1", &size, operation.name]))
+        ..ask.call(words(&["-P", &threads, "-W", "0", "-N", "1", &size, operation.name]))
     })
 }
 

@@ -40,7 +40,6 @@ fn seconds(area: u64) -> f64 {
 pub(crate) const LAT_MEM_RD: RefTool = RefTool {
     name: "lat_mem_rd",
     checks: "memory latency, random order (lmbench)",
-    programs: &["lat_mem_rd"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
     results: ResultFormat::of_text("its text output", recognises, starts, read),
@@ -81,7 +80,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     Ok(Invocation {
         environment: environment(CALIBRATION_MICROS),
         output: Output::Stderr,
-        ..ask.call("lat_mem_rd", words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]))
+        ..ask.call(words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]))
     })
 }
 

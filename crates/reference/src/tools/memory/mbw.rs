@@ -18,7 +18,6 @@ fn array_mib(case: &Case) -> Option<u64> {
 pub(crate) const MBW: RefTool = RefTool {
     name: "mbw",
     checks: "memory copy by memcpy, one thread",
-    programs: &["mbw"],
     package: Package::Debian("mbw"),
     version_arguments: &["-h"],
     version_after: "mbw v",
@@ -38,7 +37,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let mib = array_mib(&ask.case).ok_or("its smallest array is 1 MiB")?;
     let arguments = ["-t0", "-n", "5", &mib.to_string()].map(str::to_owned).to_vec();
-    Ok(ask.call("mbw", arguments))
+    Ok(ask.call(arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

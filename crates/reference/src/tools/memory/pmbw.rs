@@ -97,7 +97,6 @@ fn allocated(area: u64, threads: u64) -> u64 {
 pub(crate) const PMBW: RefTool = RefTool {
     name: "pmbw",
     checks: "memory reads and writes, latency of a random walk",
-    programs: &["pmbw"],
     package: Package::Source("git clone https://github.com/bingmann/pmbw && cd pmbw && ./configure && make"),
     // It prints its version only with results.
     version_arguments: &["-h"],
@@ -144,7 +143,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let threads = ask.case.threads().to_string();
     let mut arguments = words(&["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads]);
     arguments.extend(words(&["-M", &limit, "-o", ANSWER]));
-    Ok(Invocation { output: Output::File(ANSWER), ..ask.call("pmbw", arguments) })
+    Ok(Invocation { output: Output::File(ANSWER), ..ask.call(arguments) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

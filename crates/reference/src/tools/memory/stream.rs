@@ -74,7 +74,6 @@ impl StreamRow {
 pub(crate) const STREAM: RefTool = RefTool {
     name: "stream",
     checks: "memory copy, scale, add, triad",
-    programs: &["stream"],
     package: Package::Source(
         "curl -LO https://www.cs.virginia.edu/stream/FTP/Code/stream.c && gcc -O3 -march=native -fopenmp stream.c -o stream",
     ),
@@ -96,7 +95,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let environment =
         vec![("OMP_NUM_THREADS", ask.case.threads().to_string()), ("OMP_PROC_BIND", "true".to_owned())];
-    Ok(Invocation { environment, ..ask.call("stream", Vec::new()) })
+    Ok(Invocation { environment, ..ask.call(Vec::new()) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

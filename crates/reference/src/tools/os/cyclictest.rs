@@ -13,7 +13,6 @@ fn interval_micros(case: &Case) -> Option<f64> {
 pub(crate) const CYCLICTEST: RefTool = RefTool {
     name: "cyclictest",
     checks: "wake-up latency (rt-tests)",
-    programs: &["cyclictest"],
     package: Package::Debian("rt-tests"),
     version_arguments: &["--help"],
     version_after: "cyclictest V ",
@@ -43,7 +42,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     if Sleep::of(&ask.case) == Some(Sleep::Realtime) {
         arguments.extend(words(&["-p", "1"]));
     }
-    Ok(ask.call("cyclictest", arguments))
+    Ok(ask.call(arguments))
 }
 
 fn parse(_: &Case, text: &str) -> Result<ToolFigure, String> {

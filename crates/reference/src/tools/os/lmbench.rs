@@ -10,7 +10,7 @@ use plimsoll_model::job::os::{CallKind, CaseWord, Creation, FirstTouch, Follower
 const REPEATED_MICROS: u64 = 100_000;
 
 struct Lmbench {
-    program: &'static [&'static str; 1],
+    program: &'static str,
     checks: &'static str,
     /// Returns its request for a case, if it has one.
     request: fn(&Case) -> Option<LmbenchRequest>,
@@ -40,7 +40,7 @@ const EXACT: LmbenchRequest = LmbenchRequest {
 
 const LMBENCH_PROGRAMS: [Lmbench; 5] = [
     Lmbench {
-        program: &["lat_syscall"],
+        program: "lat_syscall",
         checks: "getppid, read, write (lmbench)",
         request: |case| {
             let is_single = case.benchmark() == "os.syscall" && case.threads() == 1;
@@ -61,7 +61,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         },
     },
     Lmbench {
-        program: &["lat_pipe"],
+        program: "lat_pipe",
         checks: "hand-over by pipes (lmbench)",
         request: |case| {
             let (definition, note) = match pipe_distance(case)? {
@@ -72,7 +72,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         },
     },
     Lmbench {
-        program: &["lat_ctx"],
+        program: "lat_ctx",
         checks: "context switch (lmbench)",
         request: |case| {
             (pipe_distance(case)? == SharedPart::Cpu).then_some(LmbenchRequest {
@@ -85,7 +85,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         },
     },
     Lmbench {
-        program: &["lat_proc"],
+        program: "lat_proc",
         checks: "fork and exit (lmbench)",
         request: |case| {
             let is_fork = case.benchmark() == "os.process" && Creation::of(case) == Some(Creation::Fork);
@@ -99,7 +99,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         },
     },
     Lmbench {
-        program: &["lat_pagefault"],
+        program: "lat_pagefault",
         checks: "page of a cached file (lmbench)",
         request: |case| {
             let is_single = case.benchmark() == "os.fault" && case.threads() == 1;
@@ -124,9 +124,8 @@ pub(crate) const LAT_PAGEFAULT: RefTool = tool::<4>();
 /// Returns the reference tool for the program at `INDEX` of [`LMBENCH_PROGRAMS`].
 const fn tool<const INDEX: usize>() -> RefTool {
     RefTool {
-        name: LMBENCH_PROGRAMS[INDEX].program[0],
+        name: LMBENCH_PROGRAMS[INDEX].program,
         checks: LMBENCH_PROGRAMS[INDEX].checks,
-        programs: LMBENCH_PROGRAMS[INDEX].program,
         directories: DIRECTORIES,
         package: Package::DebianNonFree("lmbench"),
         pairing: |case, _| LMBENCH_PROGRAMS[INDEX].pairing(case),
@@ -156,7 +155,7 @@ impl Lmbench {
         if request.takes_file {
             arguments.push(ask.test_file()?.to_owned());
         }
-        let invocation = ask.call(self.program[0], arguments);
+        let invocation = ask.call(arguments);
         Ok(Invocation { environment: environment(REPEATED_MICROS), output: Output::Stderr, ..invocation })
     }
 

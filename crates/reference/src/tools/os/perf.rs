@@ -42,7 +42,6 @@ fn bench(case: &Case) -> Option<PerfBench> {
 pub(crate) const PERF: RefTool = RefTool {
     name: "perf",
     checks: "system calls, switches by pipe (perf bench)",
-    programs: &["perf"],
     package: Package::Debian("linux-perf"),
     version_arguments: &["--version"],
     version_after: "perf version ",
@@ -72,7 +71,7 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let loops = ((ask.seconds * bench.pace) as u64).max(1000).to_string();
     let mut arguments = words(bench.words);
     arguments.extend(words(&["-l", &loops]));
-    Ok(ask.call("perf", arguments))
+    Ok(ask.call(arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
