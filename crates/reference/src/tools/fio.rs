@@ -165,18 +165,18 @@ fn metric(case: &DiskTransfers) -> &'static str {
 
 /// Returns the options that select fio's engine for `engine`. Fails if fio has no such engine.
 fn engine(engine: DiskEngine) -> Result<Vec<String>, NoFioJob> {
-    let polls: &[&str] = match engine {
+    let polls = match engine {
         DiskEngine::IoUring(polling) => match (polling.submission, polling.completion) {
-            (false, false) => &[],
-            (true, false) => &["--sqthread_poll=1"],
-            (false, true) => &["--hipri=1"],
+            (false, false) => "",
+            (true, false) => "--sqthread_poll=1",
+            (false, true) => "--hipri=1",
             (true, true) => return Err(OTHER_ENGINE),
         },
-        DiskEngine::Libaio => return Ok(words(&["--ioengine=libaio"])),
-        DiskEngine::Psync => return Ok(words(&["--ioengine=psync"])),
+        DiskEngine::Libaio => return Ok(words("--ioengine=libaio")),
+        DiskEngine::Psync => return Ok(words("--ioengine=psync")),
         DiskEngine::Mmap | DiskEngine::Null | DiskEngine::NullCall => return Err(OTHER_ENGINE),
     };
-    Ok([words(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1"]), words(polls)].concat())
+    Ok(words(&format!("--ioengine=io_uring --registerfiles=1 --fixedbufs=1 {polls}")))
 }
 
 const OTHER_ENGINE: NoFioJob = "only the engines io_uring, libaio and psync are comparable";
@@ -191,17 +191,15 @@ fn buffers(case: &DiskTransfers) -> Option<String> {
         .then(|| format!("--iomem_align={ALIGNED}"))
 }
 
-const COMMON_OPTIONS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
+const COMMON_OPTIONS: &str = "--time_based --group_reporting --thread --output-format=json";
 
 /// Returns the fio call that repeatedly appends a block to a preallocated file and syncs it.
 fn commits(ask: &InvocationInput) -> Result<Invocation, String> {
     let block = FsyncLoad::try_from(&ask.case)?.block;
-    let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
-    arguments.extend(words(&["--fdatasync=1", "--fallocate=keep", &format!("--bs={block}")]));
-    arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
-    arguments.extend(words(COMMON_OPTIONS));
-    arguments.push("--refill_buffers".to_owned());
-    Ok(Invocation { disk_bytes: LOG, ..ask.call(arguments) })
+    let file = "--name=plimsoll --filename=log --rw=write --ioengine=psync --fdatasync=1 --fallocate=keep";
+    let (size, time) = (LOG / block * block, time(ask));
+    let line = format!("{file} --bs={block} --size={size} {time} {COMMON_OPTIONS} --refill_buffers");
+    Ok(Invocation { disk_bytes: LOG, ..ask.call(words(&line)) })
 }
 
 fn time(ask: &InvocationInput) -> String {
@@ -284,34 +282,23 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let FioJob { case, options, .. } = job(&ask.case)?;
     let block = case.blocks.largest();
     let region = bytes / case.parts() / block * block;
-    let mut arguments: Vec<String> = vec![
-        "--name=plimsoll".to_owned(),
-        format!("--filename={}", file.replace(':', "\\:")),
-        format!("--size={region}"),
-        format!("--iodepth={}", case.depth),
-        format!("--numjobs={}", case.threads),
-        time(ask),
-    ];
-    if from > 0 {
-        arguments.push(format!("--offset={from}"));
-    }
-    if case.parts() > 1 {
-        arguments.push(format!("--offset_increment={region}"));
-    }
+    let (depth, threads, time) = (case.depth, case.threads, time(ask));
+    let file = format!("--filename={}", file.replace(':', "\\:"));
+    let mut arguments = vec!["--name=plimsoll".to_owned(), file];
+    arguments.extend(words(&format!("--size={region} --iodepth={depth} --numjobs={threads} {time}")));
+    arguments.extend((from > 0).then(|| format!("--offset={from}")));
+    arguments.extend((case.parts() > 1).then(|| format!("--offset_increment={region}")));
     // Reads use the case's own file, whose content is verified.
     arguments.extend((!writes).then(|| "--readonly".to_owned()));
     arguments.extend(options);
     arguments.extend(engine(case.engine)?);
-    arguments.push("--allow_file_create=0".to_owned());
-    arguments.extend(words(COMMON_OPTIONS));
-    let cold = case.cache == CacheMode::Cold;
-    arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
-    arguments.push("--randrepeat=0".to_owned());
+    let cache = if case.cache == CacheMode::Cold { "--direct=0" } else { "--direct=1 --invalidate=0" };
+    arguments.extend(words(&format!("--allow_file_create=0 {COMMON_OPTIONS} {cache} --randrepeat=0")));
     // Before the options of the job file: the last one counts.
     arguments.extend(buffers(&case));
     // Without a job file: no map of blocks, and data as incompressible as plimsoll's.
     match ask.offer.job.is_empty() {
-        true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
+        true => arguments.extend(words("--norandommap --refill_buffers")),
         false => arguments.extend(carried(&ask.offer.job)),
     }
     Ok(ask.call(arguments))

@@ -52,10 +52,8 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let file = ask.test_file()?;
     let bytes = ask.offer.file_bytes.ok_or("the size of the test file is not known")?;
     let (job, block) = single_read(&ask.case).ok_or("the case is no single read")?;
-    let working = (bytes / block * block).to_string();
-    let time = format!("{}s", ask.seconds);
-    let mut arguments =
-        words(&["-D", "-B", "-i", "0", "-w", &time, "-s", &block.to_string(), "-S", &working]);
+    let working = bytes / block * block;
+    let mut arguments = words(&format!("-D -B -i 0 -w {}s -s {block} -S {working}", ask.seconds));
     if job.order == BlockOrder::Sequential {
         arguments.push("-L".to_owned());
     }

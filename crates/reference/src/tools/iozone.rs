@@ -171,23 +171,21 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let found = IozoneCase::of(&ask.case).ok_or("it has no such test")?;
     let (bytes, threads) = (found.file_bytes(), found.job.threads);
     let IozoneCase { test, block, .. } = found;
-    let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
-    let mut arguments = words(&["-R", "-e", "-r", &record, "-s", &size, "-i", "0"]);
-    arguments.extend(words(if test.cache == Direct { &["-I"] } else { &[] }));
+    let (record, size) = (block / KIB, bytes / KIB);
+    let direct = if test.cache == Direct { "-I" } else { "" };
     // Several processes share readings: one of sequential reads and writes, one of random ones.
-    arguments.extend(match test.number {
-        "0" => words(if threads > 1 { &["-i", "1"] } else { &[] }),
-        number => words(&["-i", number]),
-    });
+    let number = match test.number {
+        "0" if threads == 1 => String::new(),
+        "0" => "-i 1".to_owned(),
+        number => format!("-i {number}"),
+    };
     // Several processes each make a file in the current directory.
-    arguments.extend(match threads {
-        1 => words(&["-f", "iozone.tmp"]),
-        n => words(&["-t", &n.to_string(), "-+n"]),
-    });
+    let files = if threads == 1 { "-f iozone.tmp".to_owned() } else { format!("-t {threads} -+n") };
+    let line = format!("-R -e -r {record}k -s {size}k -i 0 {direct} {number} {files}");
     Ok(Invocation {
         disk_bytes: bytes.saturating_mul(threads),
         answers_others: threads > 1,
-        ..ask.call(arguments)
+        ..ask.call(words(&line))
     })
 }
 

@@ -50,16 +50,15 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let own = streams(&ask.case).ok_or("it has no such test")?;
-    let message = own.message.ok_or("the case has no message size")?.to_string();
-    let (port, time) = (ask.port.to_string(), ask.seconds.to_string());
-    let mut arguments = words(&["-c", &ask.host, "-p", &port, "-t", &time, "-l", &message]);
-    arguments.extend(words(&["-P", &own.streams.to_string(), "-f", "b"]));
-    let mut served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
+    let message = own.message.ok_or("the case has no message size")?;
+    let (InvocationInput { host, port, seconds, .. }, streams) = (ask, own.streams);
+    let mut arguments = words(&format!("-c {host} -p {port} -t {seconds} -l {message} -P {streams} -f b"));
+    let mut served = words(&format!("-s -B 127.0.0.1 -p {port}"));
     if own.direction == Flow::Down {
         arguments.push("-R".to_owned());
     }
     if let Some(rate) = own.rate {
-        arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
+        arguments.extend(words(&format!("-u -b {rate:.0}")));
         served.push("-u".to_owned());
     }
     Ok(client_and_server(ask, arguments, ("iperf", served), own.rate.is_some()))

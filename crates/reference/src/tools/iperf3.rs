@@ -57,11 +57,10 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
-    let port = ask.port.to_string();
+    let (InvocationInput { host, port, .. }, time) = (ask, whole_seconds(ask));
     let NetworkStreams { message, streams, direction, rate, .. } = NetworkStreams::of(&ask.case);
     let message = message.ok_or("the case has no message size")?;
-    let mut arguments = words(&["-c", &ask.host, "-p", &port, "-J", "-t", &whole_seconds(ask)]);
-    arguments.extend(words(&["-l", &message.to_string(), "-P", &streams.to_string()]));
+    let mut arguments = words(&format!("-c {host} -p {port} -J -t {time} -l {message} -P {streams}"));
     match direction {
         Flow::Up => {}
         Flow::Down => arguments.push("-R".to_owned()),
@@ -70,10 +69,10 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     if ask.case.benchmark() == "network.udp" {
         // The case's rate is for all streams, iperf3's for each stream.
         let rate = rate.map_or(0.0, |rate| rate / streams as f64);
-        arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
+        arguments.extend(words(&format!("-u -b {rate:.0}")));
     }
     arguments.extend(options(&ask.case));
-    let served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
+    let served = words(&format!("-s -B 127.0.0.1 -p {port}"));
     Ok(client_and_server(ask, arguments, ("iperf3", served), false))
 }
 
@@ -111,15 +110,15 @@ fn warm_up_seconds(case: &Case) -> f64 {
 fn options(case: &Case) -> Vec<String> {
     let mut all = Vec::new();
     if warm_up_seconds(case) > 0.0 {
-        all.extend(words(&["-O", &warm_up_seconds(case).to_string()]));
+        all.extend(words(&format!("-O {}", warm_up_seconds(case))));
     }
     let own = NetworkStreams::of(case);
     for (is_on, option) in [(own.zerocopy, "-Z"), (own.nodelay, "-N")] {
         all.extend(is_on.then(|| option.to_owned()));
     }
-    all.extend(own.congestion.into_iter().flat_map(|name| words(&["-C", name])));
+    all.extend(own.congestion.into_iter().flat_map(|name| ["-C", name]).map(str::to_owned));
     for (bytes, option) in [(own.window, "-w"), (own.mss, "-M")] {
-        all.extend(bytes.into_iter().flat_map(|n| words(&[option, &n.to_string()])));
+        all.extend(bytes.into_iter().flat_map(|n| [option.to_owned(), n.to_string()]));
     }
     all
 }

@@ -51,7 +51,6 @@ struct JavaFile {
 }
 
 fn asked(case: &Case) -> Option<JavaArguments> {
-    let split = |words: String| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
     match case.benchmark() {
         "cpu.peak" => {
             has_only_parameters(case, "op type isa affinity threads").then_some(())?;
@@ -61,7 +60,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             let other = (!ARITHMETIC.contains(&of_case.as_str())).then_some(of_case.as_str());
             let loops: Vec<&str> = ARITHMETIC.iter().copied().chain(other).collect();
             let threads = case.threads() as u64;
-            let words = split(format!("cpu loops={} threads={threads}", loops.join(",")));
+            let words = words(&format!("cpu loops={} threads={threads}", loops.join(",")));
             Some(JavaArguments { words, of_case, metric: "rate", threads, file: None })
         }
         "disk.io" => {
@@ -73,7 +72,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             let BlockSizes::One(block @ 1..=MAX_BLOCK_BYTES) = job.blocks else { return None };
             let (threads, bytes) = (job.threads, FILE.max(block * 4 * job.threads));
             let (loops, cache) = (TRANSFERS.join(","), job.cache.word());
-            let words = split(format!(
+            let words = words(&format!(
                 "disk loops={loops} block={block} size={bytes} cache={cache} threads={threads}"
             ));
             let metric = if job.is_small() { "rate" } else { "throughput" };
@@ -88,7 +87,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             let other = (!COMMON_MESSAGE_BYTES.contains(&message)).then_some(message);
             let loops: Vec<String> =
                 COMMON_MESSAGE_BYTES.iter().copied().chain(other).map(|m| m.to_string()).collect();
-            let words = split(format!("tcp loops={} threads={streams}", loops.join(",")));
+            let words = words(&format!("tcp loops={} threads={streams}", loops.join(",")));
             let of_case = message.to_string();
             Some(JavaArguments { words, of_case, metric: "goodput", threads: streams, file: None })
         }

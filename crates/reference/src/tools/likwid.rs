@@ -112,10 +112,8 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         Err(_) => (PEAK_BYTES * threads) as u64,
     };
     // -W: each thread first touches its own part, as in plimsoll.
-    let work = format!("N:{bytes}B:{threads}");
-    let iterations = iterations(&ask.case, &ask.machine, ask.seconds).to_string();
-    let arguments = ["-t", &kernel, "-W", &work, "-i", &iterations].map(str::to_owned).to_vec();
-    Ok(ask.call(arguments))
+    let iterations = iterations(&ask.case, &ask.machine, ask.seconds);
+    Ok(ask.call(words(&format!("-t {kernel} -W N:{bytes}B:{threads} -i {iterations}"))))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

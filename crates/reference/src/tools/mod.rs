@@ -157,8 +157,9 @@ fn whole_seconds(ask: &InvocationInput) -> String {
     ask.seconds.ceil().max(1.0).to_string()
 }
 
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|w| (*w).to_owned()).collect()
+/// Splits arguments at blanks, for fixed words, numbers and names of hosts: a path may have blanks.
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Returns whether the case has only parameters in `known`, names with blanks between, or those

@@ -74,15 +74,11 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         "TCP_MAERTS" => ("-m", format!(",{message}"), STREAM_KEYS),
         _ => ("-r", format!("{message},{message}"), ROUND_TRIP_KEYS),
     };
-    let port = ask.port.to_string();
-    let mut arguments =
-        words(&["-H", &ask.host, "-p", &port, "-l", &whole_seconds(ask), "-t", name, "-P", "0"]);
-    if ask.is_local {
-        arguments.insert(0, "-4".to_owned());
-    }
-    arguments.extend(words(&["--", option, &size, "-k", keys]));
-    let served = words(&["-D", "-4", "-L", "127.0.0.1", "-p", &port]);
-    Ok(client_and_server(ask, arguments, ("netserver", served), false))
+    let (InvocationInput { host, port, .. }, time) = (ask, whole_seconds(ask));
+    let family = if ask.is_local { "-4" } else { "" };
+    let line = format!("{family} -H {host} -p {port} -l {time} -t {name} -P 0 -- {option} {size} -k {keys}");
+    let served = words(&format!("-D -4 -L 127.0.0.1 -p {port}"));
+    Ok(client_and_server(ask, words(&line), ("netserver", served), false))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -43,15 +43,11 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let CryptoJob { op, block, threads } = CryptoJob::of(&ask.case).ok_or("the operation is unknown")?;
-    let seconds = whole_seconds(ask);
-    let mut arguments = words(&["speed", "-elapsed", "-mr", "-seconds", &seconds]);
-    arguments.extend(words(&["-bytes", &block.to_string()]));
-    if threads.count > 1 {
-        arguments.extend(words(&["-multi", &threads.count.to_string()]));
-    }
-    arguments.extend(words(&["-evp", op.name()]));
-    arguments.extend(words(&["-aead"]).into_iter().filter(|_| SEALED.contains(&op)));
-    Ok(Invocation { output: Output::Stderr, ..ask.call(arguments) })
+    let (name, seconds) = (op.name(), whole_seconds(ask));
+    let multi = if threads.count > 1 { format!("-multi {}", threads.count) } else { String::new() };
+    let aead = if SEALED.contains(&op) { "-aead" } else { "" };
+    let line = format!("speed -elapsed -mr -seconds {seconds} -bytes {block} {multi} -evp {name} {aead}");
+    Ok(Invocation { output: Output::Stderr, ..ask.call(words(&line)) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

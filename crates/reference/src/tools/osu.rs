@@ -107,10 +107,8 @@ impl Osu {
 
     fn invocation(&self, ask: &InvocationInput) -> Result<Invocation, String> {
         let (times, before) = self.times(&ask.case);
-        let mut arguments = vec!["-i".to_owned(), times.to_string(), "-x".to_owned(), before.to_string()];
-        if let Some(bytes) = MpiMessages::of(&ask.case).size {
-            arguments.extend(["-m".to_owned(), format!("{bytes}:{bytes}")]);
-        }
+        let size = MpiMessages::of(&ask.case).size.map(|bytes| format!("-m {bytes}:{bytes}"));
+        let arguments = words(&format!("-i {times} -x {before} {}", size.unwrap_or_default()));
         Ok(Invocation { arguments, ..Invocation::default() })
     }
 

@@ -51,10 +51,9 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let message = NetworkStreams::of(&ask.case).message.ok_or("the case has no message size")?;
-    let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
+    let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES);
     // iputils allows intervals from 2 ms without privileges.
-    let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, &ask.host]);
-    Ok(ask.call(arguments))
+    Ok(ask.call(words(&format!("-n -q -c {ECHOES} -i 0.002 -s {bytes} {}", ask.host))))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

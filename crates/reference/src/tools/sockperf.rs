@@ -55,14 +55,10 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let protocol = protocol(&ask.case).ok_or("it has no such round trip")?;
     let message = NetworkStreams::of(&ask.case).message.unwrap_or(HEADER_BYTES).max(HEADER_BYTES);
-    let port = ask.port.to_string();
-    let tcp: &[&str] = if protocol == TripProtocol::Tcp { &["--tcp"] } else { &[] };
-    let mut arguments =
-        words(&["pp", "-i", &ask.host, "-p", &port, "--full-rtt", "-m", &message.to_string()]);
-    arguments.extend(words(&["-t", &whole_seconds(ask)]));
-    arguments.extend(words(tcp));
-    let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
-    served.extend(words(tcp));
+    let (InvocationInput { host, port, .. }, time) = (ask, whole_seconds(ask));
+    let tcp = if protocol == TripProtocol::Tcp { "--tcp" } else { "" };
+    let arguments = words(&format!("pp -i {host} -p {port} --full-rtt -m {message} -t {time} {tcp}"));
+    let served = words(&format!("sr -i 127.0.0.1 -p {port} {tcp}"));
     Ok(client_and_server(ask, arguments, ("sockperf", served), protocol == TripProtocol::Udp))
 }
 

@@ -44,11 +44,9 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
-    let prime = format!("--cpu-max-prime={LARGEST_PRIME}");
-    let (threads, time) = (ask.case.threads(), ask.seconds.ceil().max(1.0));
-    let arguments =
-        words(&["cpu", &prime, &format!("--threads={threads}"), &format!("--time={time}"), "run"]);
-    Ok(ask.call(arguments))
+    let (threads, time) = (ask.case.threads(), whole_seconds(ask));
+    let line = format!("cpu --cpu-max-prime={LARGEST_PRIME} --threads={threads} --time={time} run");
+    Ok(ask.call(words(&line)))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

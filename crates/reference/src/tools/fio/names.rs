@@ -33,13 +33,11 @@ pub(super) fn pairing(case: &Case) -> Option<Pairing> {
 pub(super) fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let (name, ..) = engine(&ask.case).ok_or("it has no such operation")?;
     let threads = ask.case.threads();
-    let mut arguments = words(&["--name=plimsoll", "--filesize=1", "--bs=1", "--openfiles=1", "--unlink=1"]);
-    arguments.extend(words(&["--group_reporting", "--thread", "--output-format=json"]));
-    arguments.push(format!("--ioengine={name}"));
-    arguments.push(format!("--numjobs={threads}"));
-    arguments.push(format!("--nrfiles={FILES}"));
+    let files = "--name=plimsoll --filesize=1 --bs=1 --openfiles=1 --unlink=1";
+    let report = "--group_reporting --thread --output-format=json";
+    let line = format!("{files} {report} --ioengine={name} --numjobs={threads} --nrfiles={FILES}");
     let disk_bytes = (FILES * threads) as u64 * BLOCK_BYTES;
-    Ok(Invocation { disk_bytes, ..ask.call(arguments) })
+    Ok(Invocation { disk_bytes, ..ask.call(words(&line)) })
 }
 
 pub(super) fn figure(job: &FioJobReport) -> Result<ToolFigure, String> {

@@ -56,17 +56,13 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
-    let operation = operation(&ask.case).ok_or("it has no such operation")?;
-    if operation.bytes <= MIN_WORKING_SET_BYTES {
+    let Operation { name, bytes, .. } = operation(&ask.case).ok_or("it has no such operation")?;
+    if bytes <= MIN_WORKING_SET_BYTES {
         return Err("its areas are larger than 512 bytes".to_owned());
     }
-    let size = operation.bytes.to_string();
-    let threads = ask.case.threads().to_string();
-    Ok(Invocation {
-        environment: environment((ask.seconds * 200_000.0) as u64),
-        output: Output::Stderr,
-        ..ask.call(words(&["-P", &threads, "-W", "0", "-N", "1", &size, operation.name]))
-    })
+    let environment = environment((ask.seconds * 200_000.0) as u64);
+    let arguments = words(&format!("-P {} -W 0 -N 1 {bytes} {name}", ask.case.threads()));
+    Ok(Invocation { environment, output: Output::Stderr, ..ask.call(arguments) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

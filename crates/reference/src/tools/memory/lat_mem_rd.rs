@@ -74,14 +74,11 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let size = area(&PointerChase::of(&ask.case).ok_or("it has no such loads")?, &ask.machine);
-    let stride = stride(size);
     // The working set is whole MiB; all smaller sizes are lines of its output.
-    let mib = (size as f64 / BYTES_PER_MIB).ceil().to_string();
-    Ok(Invocation {
-        environment: environment(CALIBRATION_MICROS),
-        output: Output::Stderr,
-        ..ask.call(words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]))
-    })
+    let (mib, stride) = ((size as f64 / BYTES_PER_MIB).ceil(), stride(size));
+    let environment = environment(CALIBRATION_MICROS);
+    let arguments = words(&format!("-P 1 -W 0 -N 1 -t {mib} {stride}"));
+    Ok(Invocation { environment, output: Output::Stderr, ..ask.call(arguments) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -36,8 +36,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let mib = array_mib(&ask.case).ok_or("its smallest array is 1 MiB")?;
-    let arguments = ["-t0", "-n", "5", &mib.to_string()].map(str::to_owned).to_vec();
-    Ok(ask.call(arguments))
+    Ok(ask.call(words(&format!("-t0 -n 5 {mib}"))))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

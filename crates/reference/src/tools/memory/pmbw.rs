@@ -139,11 +139,9 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
         return Err(format!("it allocates {allocated} for this size, more than half of the memory"));
     }
     // It allocates half of this limit.
-    let (limit, area) = ((2 * allocated).to_string(), area.to_string());
-    let threads = ask.case.threads().to_string();
-    let mut arguments = words(&["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads]);
-    arguments.extend(words(&["-M", &limit, "-o", ANSWER]));
-    Ok(Invocation { output: Output::File(ANSWER), ..ask.call(arguments) })
+    let (limit, threads) = (2 * allocated, ask.case.threads());
+    let scan = format!("-f {kernel} -s {area} -S {area} -p {threads} -P {threads} -M {limit} -o {ANSWER}");
+    Ok(Invocation { output: Output::File(ANSWER), ..ask.call(words(&scan)) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -37,12 +37,8 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let interval = interval_micros(&ask.case).ok_or("it has no such sleep")?;
     let loops = (ask.seconds * 1e6 / interval).max(100.0) as u64;
     // --laptop leaves the idle states of the CPUs as they are.
-    let mut arguments = words(&["-q", "--laptop", "-t", "1", "-i", &interval.to_string()]);
-    arguments.extend(words(&["-l", &loops.to_string()]));
-    if Sleep::of(&ask.case) == Some(Sleep::Realtime) {
-        arguments.extend(words(&["-p", "1"]));
-    }
-    Ok(ask.call(arguments))
+    let realtime = if Sleep::of(&ask.case) == Some(Sleep::Realtime) { "-p 1" } else { "" };
+    Ok(ask.call(words(&format!("-q --laptop -t 1 -i {interval} -l {loops} {realtime}"))))
 }
 
 fn parse(_: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -19,7 +19,7 @@ struct Lmbench {
 /// Measurement of a program that corresponds to a case.
 struct LmbenchRequest {
     /// Arguments after the common ones, except the name of a file.
-    arguments: &'static [&'static str],
+    arguments: &'static str,
     /// Text before the figure in its output.
     label: &'static str,
     /// Figures of plimsoll in its figure.
@@ -30,7 +30,7 @@ struct LmbenchRequest {
 }
 
 const EXACT: LmbenchRequest = LmbenchRequest {
-    arguments: &[],
+    arguments: "",
     label: "",
     times: 1.0,
     definition: Match::Exact,
@@ -44,14 +44,14 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         checks: "getppid, read, write (lmbench)",
         request: |case| {
             let is_single = case.benchmark() == "os.syscall" && case.threads() == 1;
-            let (arguments, label): (&[_], _) = match CallKind::of(case).filter(|_| is_single)? {
-                CallKind::GetParent => (&["null"], "Simple syscall:"),
-                CallKind::ReadZero => (&["read"], "Simple read:"),
-                CallKind::WriteNull => (&["write"], "Simple write:"),
+            let (arguments, label) = match CallKind::of(case).filter(|_| is_single)? {
+                CallKind::GetParent => ("null", "Simple syscall:"),
+                CallKind::ReadZero => ("read", "Simple read:"),
+                CallKind::WriteNull => ("write", "Simple write:"),
                 _ => return None,
             };
             let (definition, note) = match arguments {
-                ["null"] => (EXACT.definition, EXACT.note),
+                "null" => (EXACT.definition, EXACT.note),
                 _ => (
                     Match::Related,
                     "its process has one thread; with several, as in ours, library and kernel do more for a call on a file",
@@ -76,7 +76,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         checks: "context switch (lmbench)",
         request: |case| {
             (pipe_distance(case)? == SharedPart::Cpu).then_some(LmbenchRequest {
-                arguments: &["-s", "0", "2"],
+                arguments: "-s 0 2",
                 label: "\n2 ",
                 definition: Match::Related,
                 note: "it subtracts the time of the pipes",
@@ -90,7 +90,7 @@ const LMBENCH_PROGRAMS: [Lmbench; 5] = [
         request: |case| {
             let is_fork = case.benchmark() == "os.process" && Creation::of(case) == Some(Creation::Fork);
             is_fork.then_some(LmbenchRequest {
-                arguments: &["fork"],
+                arguments: "fork",
                 label: "Process fork+exit:",
                 definition: Match::Related,
                 note: "its process is small: a fork copies the page tables of its parent",
@@ -150,8 +150,7 @@ impl Lmbench {
 
     fn invocation(&self, ask: &InvocationInput) -> Result<Invocation, String> {
         let request = (self.request)(&ask.case).ok_or("it has no such request")?;
-        let mut arguments = words(&["-P", "1", "-W", "0", "-N", "1"]);
-        arguments.extend(words(request.arguments));
+        let mut arguments = words(&format!("-P 1 -W 0 -N 1 {}", request.arguments));
         if request.takes_file {
             arguments.push(ask.test_file()?.to_owned());
         }

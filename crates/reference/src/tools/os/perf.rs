@@ -5,7 +5,7 @@ use plimsoll_metal::os::link::LinkKind;
 use plimsoll_model::job::os::{CallKind, CaseWord, FollowerKind, SharedPart};
 
 struct PerfBench {
-    words: &'static [&'static str],
+    words: &'static str,
     /// Name of its operations in its output.
     counted: &'static str,
     /// Figures of plimsoll in one operation.
@@ -15,18 +15,15 @@ struct PerfBench {
 }
 
 const SYSCALL: PerfBench =
-    PerfBench { words: &["bench", "syscall", "basic"], counted: " getppid() calls", times: 1.0, pace: 5e6 };
+    PerfBench { words: "bench syscall basic", counted: " getppid() calls", times: 1.0, pace: 5e6 };
 const PIPE: PerfBench = PerfBench {
-    words: &["bench", "sched", "pipe"],
+    words: "bench sched pipe",
     counted: " pipe operations between two processes",
     times: 2.0,
     pace: 1e5,
 };
-const PIPE_THREADS: PerfBench = PerfBench {
-    words: &["bench", "sched", "pipe", "-T"],
-    counted: " pipe operations between two threads",
-    ..PIPE
-};
+const PIPE_THREADS: PerfBench =
+    PerfBench { words: "bench sched pipe -T", counted: " pipe operations between two threads", ..PIPE };
 
 fn bench(case: &Case) -> Option<PerfBench> {
     let is_getppid = CallKind::of(case) == Some(CallKind::GetParent) && case.threads() == 1;
@@ -68,10 +65,8 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
     let bench = bench(&ask.case).ok_or("it has no such loop")?;
-    let loops = ((ask.seconds * bench.pace) as u64).max(1000).to_string();
-    let mut arguments = words(bench.words);
-    arguments.extend(words(&["-l", &loops]));
-    Ok(ask.call(arguments))
+    let loops = ((ask.seconds * bench.pace) as u64).max(1000);
+    Ok(ask.call(words(&format!("{} -l {loops}", bench.words))))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
