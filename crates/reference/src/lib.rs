@@ -238,10 +238,9 @@ pub struct RefTool {
     pub directories: &'static [&'static str],
     /// Package or build command.
     pub package: Package,
-    /// Arguments that print its version; empty: it is not called for it.
-    pub version_arguments: &'static [&'static str],
-    /// Text before the version, in that output or above its results; empty if it prints none.
-    pub version_after: &'static str,
+    /// Argument that prints its version; empty: it is not called for it. Text before the version,
+    /// in that output or above its results; empty: it prints none.
+    pub version: (&'static str, &'static str),
     /// Default port of its server, if it needs one.
     pub port: Option<u16>,
     /// `--against installed` and `all` require one of these benchmarks in the plan; empty: none.
@@ -313,8 +312,7 @@ impl RefTool {
         server: None,
         directories: &[],
         package: Package::Source(""),
-        version_arguments: &[],
-        version_after: "",
+        version: ("", ""),
         port: None,
         only_with: &[],
         library: None,
@@ -330,9 +328,9 @@ impl RefTool {
         parse: |_, _| Err(String::new()),
     };
 
-    /// Finds the version in output: the word after `version_after`, if it starts with a digit.
+    /// Finds the version in output: the word after the text before it, if it starts with a digit.
     pub fn version(&self, text: &str) -> Option<String> {
-        let (_, rest) = text.split_once(Some(self.version_after).filter(|lead| !lead.is_empty())?)?;
+        let (_, rest) = text.split_once(Some(self.version.1).filter(|lead| !lead.is_empty())?)?;
         let word = rest.split_whitespace().next()?;
         let version = word.starts_with(|c: char| c.is_ascii_digit());
         version.then(|| word.trim_end_matches([',', ';', ')']).to_owned())

@@ -25,9 +25,9 @@ pub(super) fn ask_version(
             ProgramOrder { arguments, limit: MAX_VERSION_TIME, ..ProgramOrder::of(program, scratch.path()) };
         launcher.run(&order, &never()).ok()
     };
-    let arguments = found.ref_tool.version_arguments;
-    let reported = (!arguments.is_empty())
-        .then(|| ask(&found.program, arguments.iter().map(Into::into).collect()))
+    let (argument, _) = found.ref_tool.version;
+    let reported = (!argument.is_empty())
+        .then(|| ask(&found.program, vec![argument.into()]))
         .flatten()
         // Several tools print their version only with an error message.
         .and_then(|done| found.ref_tool.version(&format!("{}\n{}", done.stdout, done.stderr)));

@@ -210,8 +210,7 @@ pub(super) const FIO: RefTool = RefTool {
     name: "fio",
     checks: "disk reads of the same file, writes to one like it, commits, names of files",
     package: Package::Debian("fio"),
-    version_arguments: &["--version"],
-    version_after: "fio-",
+    version: ("--version", "fio-"),
     results: ResultFormat {
         about: "JSON and JSON+ of 2.x and 3.x, also of fio --client",
         recognises: |text| text.contains("\"fio version\"") || stated::is_plain(text),

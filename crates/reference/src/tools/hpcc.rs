@@ -69,7 +69,7 @@ pub(super) const HPCC: RefTool = RefTool {
     checks: "dense linear system (HPL); STREAM on one process, and on all at once",
     package: Package::Debian("hpcc"),
     // It has no such arguments; without input it only prints a heading with its version.
-    version_after: "Benchmark version ",
+    version: ("", "Benchmark version "),
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
     results: ResultFormat::of_text("its hpccoutf.txt", recognises, starts, read),

@@ -27,8 +27,7 @@ pub(super) const IOPING: RefTool = RefTool {
     name: "ioping",
     checks: "latency of single disk reads",
     package: Package::Debian("ioping"),
-    version_arguments: &["-v"],
-    version_after: "ioping ",
+    version: ("-v", "ioping "),
     declines: |case| {
         (case.subsystem() == "disk")
             .then_some("it does one read at a time, sequential or random, past the page cache")

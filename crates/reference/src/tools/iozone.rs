@@ -114,8 +114,7 @@ pub(super) const IOZONE: RefTool = RefTool {
     name: "iozone",
     checks: "disk throughput, one record at a time",
     package: Package::DebianNonFree("iozone3"),
-    version_arguments: &["-v"],
-    version_after: "Version $Revision: ",
+    version: ("-v", "Version $Revision: "),
     declines: |case| {
         (case.subsystem() == "disk").then_some(
         "it reads or writes one record of whole KiB, 16 MiB at most, at a time past the page cache: sequential, random, \

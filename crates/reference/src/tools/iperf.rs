@@ -21,8 +21,7 @@ pub(super) const IPERF: RefTool = RefTool {
     name: "iperf",
     checks: "TCP throughput, UDP at a rate (iperf 2)",
     package: Package::Debian("iperf"),
-    version_arguments: &["-v"],
-    version_after: "iperf version ",
+    version: ("-v", "iperf version "),
     port: Some(5001),
     results: ResultFormat::of_text("text and CSV output of iperf 2, TCP and UDP", recognises, starts, read),
     declines: |case| {

@@ -14,8 +14,7 @@ pub(super) const IPERF3: RefTool = RefTool {
     name: "iperf3",
     checks: "TCP throughput as received",
     package: Package::Debian("iperf3"),
-    version_arguments: &["--version"],
-    version_after: "iperf ",
+    version: ("--version", "iperf "),
     port: Some(5201),
     results: ResultFormat {
         about: "JSON of 3.1 and later, TCP and UDP",

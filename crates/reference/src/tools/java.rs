@@ -15,8 +15,7 @@ pub(super) const JAVA: RefTool = RefTool {
     name: "java",
     checks: "the same loops in Java: arithmetic, file and TCP transfers",
     package: Package::Debian("default-jdk-headless"),
-    version_arguments: &["--version"],
-    version_after: "openjdk ",
+    version: ("--version", "openjdk "),
     // It must be named, as no plan has such a benchmark: it measures another language.
     only_with: &["java"],
     declines: |case| {

@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_version_begins_with_a_digit_after_its_lead() {
-        let tool = |version_after| RefTool { version_after, ..RefTool::NONE };
+        let tool = |before| RefTool { version: ("", before), ..RefTool::NONE };
         assert_eq!(tool("iperf ").version("iperf 3.12 (cJSON)").as_deref(), Some("3.12"));
         assert_eq!(tool("iperf ").version("iperf failed"), None);
         assert_eq!(tool("").version("3.12"), None);

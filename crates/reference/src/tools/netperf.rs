@@ -42,8 +42,7 @@ pub(super) const NETPERF: RefTool = RefTool {
     checks: "TCP throughput of one stream, TCP and UDP round trips",
     server: Some("netserver"),
     package: Package::DebianNonFree("netperf"),
-    version_arguments: &["-V"],
-    version_after: "Netperf version ",
+    version: ("-V", "Netperf version "),
     port: Some(12_865),
     results: ResultFormat::of_text("text output: tables, KEY=VALUE and CSV", recognises, starts, read),
     declines: |case| {

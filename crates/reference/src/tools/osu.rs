@@ -62,7 +62,7 @@ const fn tool<const INDEX: usize>() -> RefTool {
             "curl -L https://mvapich.cse.ohio-state.edu/download/mvapich/osu-micro-benchmarks-7.5.1.tar.gz | tar xz && cd osu-micro-benchmarks-7.5.1 && ./configure CC=mpicc CXX=mpicxx && make",
         ),
         // It needs MPI to print its version, which is above its results.
-        version_after: " Test v",
+        version: ("", " Test v"),
         pairing: |case, _| OSU_PROGRAMS[INDEX].pairing(case),
         invocation: |ask| OSU_PROGRAMS[INDEX].invocation(ask),
         parse: |case, text| OSU_PROGRAMS[INDEX].parse(case, text),

@@ -17,8 +17,7 @@ pub(super) const PING_TOOL: RefTool = RefTool {
     name: "ping",
     checks: "round trips by ICMP echo",
     package: Package::Debian("iputils-ping"),
-    version_arguments: &["-V"],
-    version_after: "iputils ",
+    version: ("-V", "iputils "),
     results: ResultFormat::of_text(
         "text output of iputils, busybox, inetutils and the BSDs",
         recognises,

@@ -29,8 +29,7 @@ pub(super) const SOCKPERF: RefTool = RefTool {
     name: "sockperf",
     checks: "TCP and UDP round trips",
     package: Package::Debian("sockperf"),
-    version_arguments: &["--version"],
-    version_after: "version ",
+    version: ("--version", "version "),
     port: Some(11_111),
     results: ResultFormat::of_text("its text output", recognises, starts, read),
     declines: |case| {

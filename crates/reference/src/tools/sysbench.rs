@@ -23,8 +23,7 @@ pub(super) const SYSBENCH: RefTool = RefTool {
     name: "sysbench",
     checks: "integer remainders (related to cpu.peak --op div)",
     package: Package::Debian("sysbench"),
-    version_arguments: &["--version"],
-    version_after: "sysbench ",
+    version: ("--version", "sysbench "),
     results: ResultFormat::of_text("text output of cpu, memory and fileio", recognises, starts, read),
     declines: |case| {
         (case.benchmark() == "cpu.peak")

@@ -14,7 +14,7 @@ pub(super) const XHPL: RefTool = RefTool {
         "curl -L https://netlib.org/benchmark/hpl/hpl-2.3.tar.gz | tar xz && cd hpl-2.3 && ./configure && make",
     ),
     // It has no such arguments, but prints its version above its results and with an error.
-    version_after: "HPLinpack ",
+    version: ("", "HPLinpack "),
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
     results: ResultFormat::of_text("its HPL.out", recognises, starts, read),

@@ -32,8 +32,7 @@ pub(super) const XLINPACK: RefTool = RefTool {
     package: Package::Source(
         "curl -L https://downloadmirror.intel.com/793598/l_onemklbench_p_2024.0.0_49515.tgz | tar xz",
     ),
-    version_arguments: &["-v"],
-    version_after: "LINPACK Benchmark version ",
+    version: ("-v", "LINPACK Benchmark version "),
     only_with: hpl::BENCHMARKS,
     pairing,
     invocation,

@@ -99,8 +99,7 @@ pub(crate) const PMBW: RefTool = RefTool {
     checks: "memory reads and writes, latency of a random walk",
     package: Package::Source("git clone https://github.com/bingmann/pmbw && cd pmbw && ./configure && make"),
     // It prints its version only with results.
-    version_arguments: &["-h"],
-    version_after: "version=",
+    version: ("-h", "version="),
     declines: |case| {
         matches!(case.benchmark(), "memory.bandwidth" | "memory.latency" | "memory.block")
             .then_some("it has scans that read or write, and one walk at a time")

@@ -78,7 +78,7 @@ pub(crate) const STREAM: RefTool = RefTool {
         "curl -LO https://www.cs.virginia.edu/stream/FTP/Code/stream.c && gcc -O3 -march=native -fopenmp stream.c -o stream",
     ),
     // It has no arguments, and would start to measure.
-    version_after: "$Revision: ",
+    version: ("", "$Revision: "),
     results: ResultFormat::of_text("its text output", recognises, starts, read),
     pairing,
     invocation,

@@ -14,8 +14,7 @@ pub(crate) const CYCLICTEST: RefTool = RefTool {
     name: "cyclictest",
     checks: "wake-up latency (rt-tests)",
     package: Package::Debian("rt-tests"),
-    version_arguments: &["--help"],
-    version_after: "cyclictest V ",
+    version: ("--help", "cyclictest V "),
     declines: |case| {
         (case.benchmark() == "os.wake").then_some("it keeps the usual timer slack, or runs in real time")
     },

@@ -40,8 +40,7 @@ pub(crate) const PERF: RefTool = RefTool {
     name: "perf",
     checks: "system calls, switches by pipe (perf bench)",
     package: Package::Debian("linux-perf"),
-    version_arguments: &["--version"],
-    version_after: "perf version ",
+    version: ("--version", "perf version "),
     declines: |case| {
         matches!(case.benchmark(), "os.syscall" | "os.switch")
             .then_some("it has getppid on one thread, and pipes")
