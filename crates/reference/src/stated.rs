@@ -8,21 +8,6 @@ use plimsoll_units::text::shown_within;
 
 use crate::{Account, REF_TOOLS, RefTool, Seconds, other_tools};
 
-/// Names that most readers of result files use.
-pub(crate) mod prelude {
-    pub(crate) use super::{
-        AS_MANY_AS_CPUS, CoreUse, DiskCounters, DiskUse, EquivalentCase, LinkUse, MAX_FIGURES, MemoryUse,
-        Stated, StatedFigure, StatedMachine, Subject, too_many,
-    };
-    pub(crate) use crate::documents::line_starts;
-    pub(crate) use crate::plausible::{BoundedEvent, Messages, impossible_figure};
-    pub(crate) use crate::tools::{NO_ECHO, binary_factor};
-    pub(crate) use crate::{Account, Seconds, json};
-    pub(crate) use plimsoll_model::case::Case;
-    pub(crate) use plimsoll_units::quantity::{Quantity, Unit};
-    pub(crate) use plimsoll_units::text::shown_within;
-}
-
 /// Most figures in one file.
 pub const MAX_FIGURES: usize = 10_000;
 /// Threads of a case whose file does not show them, such as those of a BLAS library.

@@ -1,12 +1,8 @@
 //! HPC Challenge: HPL for linear systems; SingleSTREAM for one thread, StarSTREAM (all processes at
 //! once) for several. It runs all parts, HPL last, so a reading takes a minute.
 
-use plimsoll_model::job::MemoryStream;
-use plimsoll_model::job::cpu::DenseProblem;
-
 use super::{hpl, stream};
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
 
 const ANSWER: &str = "hpccoutf.txt";

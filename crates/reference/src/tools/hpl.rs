@@ -5,7 +5,6 @@ use crate::tools::prelude::*;
 use plimsoll_bench_cpu::operations;
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::Element;
-use plimsoll_model::job::cpu::{CpuKernel, DenseProblem};
 
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 

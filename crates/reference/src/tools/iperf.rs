@@ -3,7 +3,6 @@
 mod stated;
 
 use crate::tools::prelude::*;
-use plimsoll_model::job::network::{Flow, NetworkStreams};
 use stated::{IperfRow, read, recognises, starts};
 
 /// Returns the streams of a case that it can measure, with a rate for datagrams alone.

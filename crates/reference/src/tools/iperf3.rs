@@ -3,7 +3,6 @@
 mod stated;
 
 use crate::tools::prelude::*;
-use plimsoll_model::job::network::{Flow, NetworkStreams};
 use stated::{IntervalSum, StatedReport};
 
 const TCP: &str = "message streams direction server omit zerocopy nodelay congestion window mss";

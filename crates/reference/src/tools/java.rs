@@ -3,7 +3,6 @@
 
 use crate::tools::prelude::*;
 use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
-use plimsoll_model::job::network::{Flow, NetworkStreams};
 
 const SOURCE: (&str, &str) = ("Loops.java", include_str!("java/Loops.java"));
 const MAX_BLOCK_BYTES: u64 = 16 << 20;

@@ -1,13 +1,9 @@
 //! likwid-bench: floating-point peak and memory bandwidth by hand-written kernels. Its size is the
 //! sum of all streams and threads (1 kB = 1000 bytes); it pins its threads itself.
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Op};
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::cpu::CpuKernel;
-use plimsoll_model::job::{MemorySite, MemoryStream};
 
 /// Estimated seconds of a reading: one second for the clock rate, more to initialise arrays.
 const PEAK_SECONDS: f64 = 1.3;

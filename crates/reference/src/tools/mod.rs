@@ -32,18 +32,29 @@ use plimsoll_units::text::shown_within;
 
 use super::{Invocation, InvocationInput, RefTool, ServerProgram};
 
-/// Names that most tools use.
+/// Names that several tools use: for calls, for readers of output and files, and of cases' jobs.
 mod prelude {
     pub(super) use super::{
-        client_and_server, has_only_parameters, number, number_after, value_of, whole_lines, whole_seconds,
-        word_after, words,
+        NO_ECHO, binary_factor, client_and_server, has_only_parameters, number, number_after, value_of,
+        whole_lines, whole_seconds, word_after, words,
+    };
+    pub(super) use crate::documents::line_starts;
+    pub(super) use crate::plausible::{BoundedEvent, Messages, impossible_figure};
+    pub(super) use crate::stated::{
+        AS_MANY_AS_CPUS, CoreUse, DiskCounters, DiskUse, EquivalentCase, LinkUse, MAX_FIGURES, MemoryUse,
+        Stated, StatedFigure, StatedMachine, Subject, too_many,
     };
     pub(super) use crate::{
         Account, Invocation, InvocationInput, Match, Output, Package, Pairing, Pass, RefTool, ResultFormat,
         Seconds, ToolFact, ToolFigure, fact, json,
     };
     pub(super) use plimsoll_machine::Machine;
+    pub(super) use plimsoll_metal::stream::StreamOp;
     pub(super) use plimsoll_model::case::Case;
+    pub(super) use plimsoll_model::job::cpu::{CpuKernel, DenseProblem};
+    pub(super) use plimsoll_model::job::network::{Flow, NetworkStreams, NetworkTrips, TripProtocol};
+    pub(super) use plimsoll_model::job::{BlockJob, MemorySite, MemoryStream, PointerChase};
+    pub(super) use plimsoll_units::quantity::{Quantity, Unit};
     pub(super) use plimsoll_units::text::shown_within;
 }
 

@@ -4,7 +4,6 @@ mod stated;
 
 use super::sockperf;
 use crate::tools::prelude::*;
-use plimsoll_model::job::network::{Flow, NetworkStreams, TripProtocol};
 use stated::{read, recognises, starts};
 
 const STREAM_KEYS: &str = "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,\

@@ -5,7 +5,6 @@ use plimsoll_bench_mpi::WINDOW;
 use plimsoll_metal::kernel::Element;
 use plimsoll_model::job::mpi::MpiMessages;
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
 
 /// A program of the OSU micro-benchmarks.

@@ -1,9 +1,7 @@
 //! ping: ICMP echo, answered by the kernel of the server, so it is only related to TCP and UDP
 //! round trips. Reads the statistics of iputils, busybox, GNU inetutils and the BSDs.
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
-use plimsoll_model::job::network::{NetworkStreams, NetworkTrips, TripProtocol};
 
 /// Echoes per reading: a fifth of a second at the interval of 2 ms.
 const ECHOES: &str = "100";

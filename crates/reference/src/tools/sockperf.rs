@@ -1,9 +1,7 @@
 //! sockperf: round trips of one message by TCP or UDP (`--full-rtt`, else it prints halves). The
 //! smallest message has 14 bytes, so a 1-byte case is only related.
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
-use plimsoll_model::job::network::{NetworkStreams, NetworkTrips, TripProtocol};
 
 const HEADER_BYTES: u64 = 14;
 

@@ -1,10 +1,8 @@
 //! sysbench cpu: prime numbers by trial division, with one integer remainder per divisor up to the
 //! root. It is only related: plimsoll measures quotients.
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
 use plimsoll_metal::kernel::Op;
-use plimsoll_model::job::cpu::CpuKernel;
 
 const LARGEST_PRIME: u64 = 10_000;
 

@@ -4,7 +4,6 @@ use plimsoll_bench_cpu::operations;
 
 use super::hpl;
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
 
 pub(super) const XHPL: RefTool = RefTool {

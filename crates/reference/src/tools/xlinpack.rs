@@ -2,7 +2,6 @@
 //! and plimsoll 2/3·N³ + 3/2·N²: the figure is converted.
 
 use plimsoll_bench_cpu::operations;
-use plimsoll_model::job::cpu::DenseProblem;
 
 use super::hpl;
 

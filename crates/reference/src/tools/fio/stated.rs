@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::FIO;
 use super::report::{FioDisk, FioJobReport, FioReport, FioSide};
-use crate::stated::prelude::*;
+use crate::tools::prelude::*;
 
 /// Name of a client's entry that sums over all servers (client.c).
 const ALL_CLIENTS: &str = "All clients";

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::IPERF;
-use crate::stated::prelude::*;
+use crate::tools::prelude::*;
 
 const DATAGRAM: f64 = 1470.0;
 

@@ -7,7 +7,7 @@ mod agreement;
 use serde::Deserialize;
 
 use super::IPERF3;
-use crate::stated::prelude::*;
+use crate::tools::prelude::*;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

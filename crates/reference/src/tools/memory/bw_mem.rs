@@ -3,8 +3,6 @@
 //! words, so the variants that touch all are used.
 
 use crate::tools::prelude::*;
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::MemoryStream;
 
 pub(crate) const DIRECTORIES: &[&str] =
     &["/usr/lib/lmbench/bin/x86_64-linux-gnu", "/usr/lib/lmbench/bin/aarch64-linux-gnu"];

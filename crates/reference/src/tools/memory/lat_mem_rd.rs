@@ -3,11 +3,9 @@
 //! takes 100 ms in any case, so a reading takes seconds.
 
 use plimsoll_metal::buffer::Pages;
-use plimsoll_model::job::PointerChase;
 
 use crate::tools::bw_mem::{DIRECTORIES, environment};
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;

@@ -1,9 +1,6 @@
 //! mbw: copy bandwidth of the C library's memcpy, one thread. It counts a copied byte once.
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::MemoryStream;
 
 const BYTES_PER_MIB: u64 = 1 << 20;
 /// Bytes read and written for each counted byte.

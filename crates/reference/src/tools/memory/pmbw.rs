@@ -3,9 +3,6 @@
 
 use crate::tools::prelude::*;
 use plimsoll_metal::block::{BlockOp, BlockTraversal};
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::{BlockJob, MemorySite, MemoryStream, PointerChase};
-use plimsoll_units::quantity::{Quantity, Unit};
 
 const ANSWER: &str = "stats.txt";
 

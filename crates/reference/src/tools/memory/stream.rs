@@ -1,10 +1,7 @@
 //! STREAM (J. D. McCalpin), built by the user: its arrays have a fixed size. It prints the best
 //! rate, but plimsoll's samples are means, so the rate is computed from the mean time.
 
-use crate::stated::prelude::*;
 use crate::tools::prelude::*;
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::MemoryStream;
 
 /// STREAM's kernels, as its table and hpcc name them.
 pub(crate) const STREAM_KERNELS: [(&str, StreamOp); 4] = [

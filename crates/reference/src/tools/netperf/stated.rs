@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::NETPERF;
-use crate::stated::prelude::*;
+use crate::tools::prelude::*;
 use fields::Fields;
 
 /// Tolerated ratio of received to sent data: both ends round, and stop at different times.

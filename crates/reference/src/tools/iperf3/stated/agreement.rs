@@ -1,5 +1,5 @@
 use super::{IntervalSum, StatedReport, StreamSums, Sums, arrived_of, is_udp};
-use crate::stated::prelude::*;
+use crate::tools::prelude::*;
 
 /// Tolerated ratio between counts of the same bytes at both ends.
 const ENDS_TOLERANCE: f64 = 1.05;
