@@ -49,11 +49,6 @@ fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Resul
     Ok(ToolFigure::of(mean * processes, account)?.best())
 }
 
-/// Parses the number of `key`, such as `Success`, in the summary; its line must be complete.
-fn summary(text: &str, key: &str) -> Result<f64, String> {
-    number(key, value_of(whole_lines(text), key)?)
-}
-
 /// Returns the number of elements of each of the case's arrays; `None` if it is no STREAM kernel.
 fn elements(case: &Case) -> Option<u64> {
     let MemoryStream { op, site, .. } = MemoryStream::of(case).ok()?;
@@ -127,12 +122,12 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let Some(kernel) = stream::kernel(case) else {
         let reading = hpl::parse(case, text)?;
-        return match summary(text, "Success")? {
+        return match number_of(text, "Success")? {
             1.0 => Ok(reading),
             _ => Err("one of its checks failed".to_owned()),
         };
     };
-    let (used, wanted) = (summary(text, "STREAM_VectorSize")?, elements(case).unwrap_or(0) as f64);
+    let (used, wanted) = (number_of(text, "STREAM_VectorSize")?, elements(case).unwrap_or(0) as f64);
     let part = if case.threads() > 1 { "StarSTREAM" } else { "SingleSTREAM" };
     let section = section(text, part)?;
     let op = kernel.0;
@@ -140,7 +135,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     if case.threads() > 1 {
         reading = of_all(section, op, case.threads() as f64, &reading)?;
     }
-    let count = summary(text, "CommWorldProcs")?;
+    let count = number_of(text, "CommWorldProcs")?;
     reading.record(&fact::PART, format!("{part} {op}"));
     reading.compare(&fact::ELEMENTS, used, wanted, 0.01);
     reading.record(&fact::PROCESSES, count);
@@ -173,7 +168,7 @@ fn starts(text: &str) -> Vec<usize> {
 /// Reads the summary of hpcc's hpccoutf.txt.
 fn read(text: &str) -> Result<Stated, String> {
     // A part that did not run has -1.
-    let number = |key: &str| summary(text, key).ok().filter(|number| *number != -1.0);
+    let number = |key: &str| number_of(text, key).ok().filter(|number| *number != -1.0);
     let version = text.split_once("Benchmark version ").and_then(|(_, rest)| rest.split_whitespace().next());
     let mut stated = Stated::by(HPCC.name, version);
     let host = text.split_once("Hostname: '").and_then(|(_, rest)| rest.split('\'').next());
@@ -212,7 +207,7 @@ fn solved(number: &impl Fn(&str) -> Option<f64>) -> Option<StatedFigure> {
     let rate = number("HPL_Tflops")? * 1e12;
     let case = Case::of("cpu.linpack").with_count("threads", AS_MANY_AS_CPUS);
     let mut figure = cores("HPL_Tflops", rate, case, number);
-    let work = number("HPL_N").map(|n| 2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2));
+    let work = number("HPL_N").map(plimsoll_bench_cpu::operations);
     let time = number("HPL_time").filter(|time| *time > 0.0);
     figure.account = work.zip(time).map(|(work, time)| Account::of(work, Seconds::of(time)));
     Some(figure)

@@ -35,8 +35,8 @@ use super::{Invocation, InvocationInput, RefTool, ServerProgram};
 /// Names that several tools use: for calls, for readers of output and files, and of cases' jobs.
 mod prelude {
     pub(super) use super::{
-        NO_ECHO, binary_factor, client_and_server, has_only_parameters, number, number_after, value_of,
-        whole_lines, whole_seconds, word_after, words,
+        BYTES_PER_MIB, NO_ECHO, binary_factor, client_and_server, has_only_parameters, number, number_after,
+        number_of, value_of, whole_lines, whole_seconds, word_after, words,
     };
     pub(super) use crate::documents::line_starts;
     pub(super) use crate::plausible::{BoundedEvent, Messages, impossible_figure};
@@ -100,6 +100,8 @@ pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
 }
 
+const BYTES_PER_MIB: f64 = (1 << 20) as f64;
+
 pub(crate) const NO_ECHO: &str =
     "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
 
@@ -137,6 +139,11 @@ fn value_of<'a>(words: impl Iterator<Item = &'a str>, key: &str) -> Result<&'a s
     let mut pairs = words.filter_map(|word| word.split_once('='));
     let value = pairs.find(|(name, _)| *name == key).map(|(_, value)| value.trim());
     value.ok_or_else(|| format!("its output has no {key}="))
+}
+
+/// Parses the number of `key` among the complete lines `KEY=VALUE` of a text.
+fn number_of(text: &str, key: &str) -> Result<f64, String> {
+    number(key, value_of(whole_lines(text), key)?)
 }
 
 /// Returns the lines that have an end: the last one may be incomplete.

@@ -32,10 +32,6 @@ fn test(case: &Case) -> Option<[&'static str; 4]> {
     }
 }
 
-fn value(text: &str, key: &str) -> Result<f64, String> {
-    number(key, value_of(whole_lines(text), key)?)
-}
-
 pub(super) const NETPERF: RefTool = RefTool {
     name: "netperf",
     checks: "TCP throughput of one stream, TCP and UDP round trips",
@@ -82,12 +78,12 @@ fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let [_, figure, moved, key] = test(case).ok_or("it has no such test")?;
     let (factor, amount) = match case.benchmark() {
-        "network.tcp" => (1e6, value(text, moved)? * 8.0),
-        _ => (1e-6, value(text, moved)? / value(text, "RESPONSE_SIZE")?),
+        "network.tcp" => (1e6, number_of(text, moved)? * 8.0),
+        _ => (1e-6, number_of(text, moved)? / number_of(text, "RESPONSE_SIZE")?),
     };
     let account = Account::of(amount, Seconds::printed(value_of(whole_lines(text), "ELAPSED_TIME")?)?);
-    let mut reading = ToolFigure::of(value(text, figure)? * factor, account)?;
-    let used = value(text, key)?;
+    let mut reading = ToolFigure::of(number_of(text, figure)? * factor, account)?;
+    let used = number_of(text, key)?;
     let wanted = NetworkStreams::of(case).message.map_or(used, |wanted| wanted as f64);
     reading.compare(&fact::MESSAGE_BYTES, used, wanted, 0.0);
     Ok(reading)

@@ -77,8 +77,6 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     Ok(reading)
 }
 
-const BYTES_PER_MIB: f64 = (1 << 20) as f64;
-
 fn recognises(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("sockperf: "))
 }

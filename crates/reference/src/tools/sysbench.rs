@@ -61,7 +61,6 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     Ok(reading)
 }
 
-const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Largest number whose remainders are counted, as counting takes time.
 const MOST_COUNTED: u64 = 20_000;
 

@@ -8,7 +8,6 @@ use crate::tools::bw_mem::{DIRECTORIES, environment};
 
 use crate::tools::prelude::*;
 
-const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Bytes between loads: plimsoll's stride beyond the second-level cache, less below.
 const FAR_STRIDE: u64 = 256;
 const NEAR_STRIDE: u64 = 128;

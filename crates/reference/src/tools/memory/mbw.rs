@@ -2,14 +2,13 @@
 
 use crate::tools::prelude::*;
 
-const BYTES_PER_MIB: u64 = 1 << 20;
 /// Bytes read and written for each counted byte.
 const BOTH_WAYS: f64 = 2.0;
 
 /// Returns the MiB of each of mbw's two arrays, half of the case's size; `None` if it is no copy.
 fn array_mib(case: &Case) -> Option<u64> {
     let stream = MemoryStream::of(case).ok().filter(|stream| stream.op == StreamOp::Copy)?;
-    Some(stream.site.size / 2 / BYTES_PER_MIB).filter(|mib| *mib > 0)
+    Some(stream.site.size / (2 << 20)).filter(|mib| *mib > 0)
 }
 
 pub(crate) const MBW: RefTool = RefTool {
@@ -43,10 +42,9 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     }
     let mib = number_after(line, "MiB:")?;
     let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
-    let account = Account::of(mib * BYTES_PER_MIB as f64 * BOTH_WAYS, seconds);
-    let mut reading =
-        ToolFigure::of(number_after(line, "Copy:")? * BYTES_PER_MIB as f64 * BOTH_WAYS, account)?;
-    reading.record(&fact::WORKING_SET_BYTES, mib * 2.0 * BYTES_PER_MIB as f64);
+    let account = Account::of(mib * BYTES_PER_MIB * BOTH_WAYS, seconds);
+    let mut reading = ToolFigure::of(number_after(line, "Copy:")? * BYTES_PER_MIB * BOTH_WAYS, account)?;
+    reading.record(&fact::WORKING_SET_BYTES, mib * 2.0 * BYTES_PER_MIB);
     if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
         reading.differs.push(format!("its arrays had {mib} MiB"));
     }
@@ -135,8 +133,8 @@ fn copied(line: &str) -> Result<StatedFigure, String> {
         "MCBLOCK" => ("write", 1.0, "written"),
         _ => ("copy", BOTH_WAYS, "read and written"),
     };
-    let array = number_after(line, "MiB:")? * BYTES_PER_MIB as f64;
-    let rate = number_after(line, "Copy:")? * BYTES_PER_MIB as f64 * times;
+    let array = number_after(line, "MiB:")? * BYTES_PER_MIB;
+    let rate = number_after(line, "Copy:")? * BYTES_PER_MIB * times;
     let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", 1);
     let name = format!("{} {method}, {note}", line.split_whitespace().next().unwrap_or_default());
     let mut figure = StatedFigure::like(&name, rate, Unit::BytePerSecond, case, "bandwidth");
