@@ -16,7 +16,7 @@ pub(crate) const AS_MANY_AS_CPUS: u64 = 4096;
 /// Content of a result file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stated {
-    /// Name of the tool that wrote it.
+    /// Name of the tool that wrote it; [`read`] adds it.
     pub tool: &'static str,
     /// Version of the tool, if the file has it.
     pub version: Option<String>,
@@ -235,11 +235,6 @@ impl EquivalentCase {
 }
 
 impl Stated {
-    /// Returns a result of `tool` without figures; `version` is the tool's, if known.
-    pub fn by(tool: &'static str, version: Option<&str>) -> Self {
-        Self { tool, version: version.map(|v| shown_within(v, 40)), ..Self::default() }
-    }
-
     /// Returns the result, or `Err(why)` if it has no figure.
     pub(crate) fn unless_empty(self, why: &str) -> Result<Self, String> {
         if self.figures.is_empty() { Err(why.to_owned()) } else { Ok(self) }
@@ -274,7 +269,8 @@ pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     if stated.figures.len() > MAX_FIGURES {
         return Err(too_many());
     }
-    Ok(stated)
+    let version = stated.version.map(|version| shown_within(&version, 40));
+    Ok(Stated { tool: ref_tool.name, version, ..stated })
 }
 
 pub(crate) fn too_many() -> String {

@@ -169,11 +169,9 @@ fn starts(text: &str) -> Vec<usize> {
 fn read(text: &str) -> Result<Stated, String> {
     // A part that did not run has -1.
     let number = |key: &str| number_of(text, key).ok().filter(|number| *number != -1.0);
-    let version = text.split_once("Benchmark version ").and_then(|(_, rest)| rest.split_whitespace().next());
-    let mut stated = Stated::by(HPCC.name, version);
     let host = text.split_once("Hostname: '").and_then(|(_, rest)| rest.split('\'').next());
-    stated.origin =
-        StatedMachine { host: host.map(|host| shown_within(host, 64)), ..StatedMachine::default() };
+    let origin = StatedMachine { host: host.map(|host| shown_within(host, 64)), ..StatedMachine::default() };
+    let mut stated = Stated { version: HPCC.version(text), origin, ..Stated::default() };
     let failed = (number("Success") == Some(0.0)).then(|| "one of its checks failed (Success=0)".to_owned());
     stated.trouble.clone_from(&failed);
     stated.figures.extend(solved(&number));

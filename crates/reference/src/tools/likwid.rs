@@ -168,7 +168,7 @@ fn read(text: &str) -> Result<Stated, String> {
         figure.subject = Subject::Memory(MemoryUse { footprint: bytes, array: bytes, may_be_cache: true });
         figures.push(figure);
     }
-    Stated { figures, ..Stated::by(LIKWID.name, None) }.unless_empty("it has no figure")
+    Stated { figures, ..Stated::default() }.unless_empty("it has no figure")
 }
 
 /// Returns the number after `label`; `None` if it is 0: the kernel then has no such operation.

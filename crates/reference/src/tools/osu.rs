@@ -152,10 +152,10 @@ impl Osu {
 
     /// Reads results of the OSU micro-benchmarks: a line per message size.
     fn read(&self, text: &str) -> Result<Stated, String> {
-        let mut stated = Stated::by(self.program, LATENCY.version(text).as_deref());
         let below = text.lines().skip_while(|line| !self.is_heading(line));
         let rows = below.take_while(|line| !line.starts_with("# OSU ") || self.is_heading(line));
-        stated.figures = rows.filter_map(|line| self.figure(line)).collect();
+        let figures = rows.filter_map(|line| self.figure(line)).collect();
+        let stated = Stated { version: LATENCY.version(text), figures, ..Stated::default() };
         stated.unless_empty("it has no line of a size and a figure")
     }
 

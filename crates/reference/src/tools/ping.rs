@@ -112,9 +112,8 @@ fn starts(text: &str) -> Vec<usize> {
 
 /// Reads results of ping in any language: counts and times below the statistics' heading.
 fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(PING_TOOL.name, None);
-    stated.figures = summaries(text).iter().map(figure).collect::<Result<_, _>>()?;
-    stated.unless_empty("it has no statistics below its echoes")
+    let figures = summaries(text).iter().map(figure).collect::<Result<_, _>>()?;
+    Stated { figures, ..Stated::default() }.unless_empty("it has no statistics below its echoes")
 }
 
 struct PingSummary {

@@ -88,7 +88,7 @@ fn starts(text: &str) -> Vec<usize> {
 /// Reads results of sockperf: the mean time of its messages, or their rate.
 fn read(text: &str) -> Result<Stated, String> {
     let version = text.split_once("== version #").and_then(|(_, rest)| rest.split_whitespace().next());
-    let mut stated = Stated::by(SOCKPERF.name, version);
+    let mut stated = Stated { version: version.map(str::to_owned), ..Stated::default() };
     let summary = |label: &str| number_after(text, &format!("Summary: {label} is "));
     for (label, mean, name, event) in [
         ("Latency", "avg-latency=", "latency (half a round trip)", BoundedEvent::Message),

@@ -89,12 +89,11 @@ fn starts(text: &str) -> Vec<usize> {
 /// one block, shared by all threads if the scope is global (sb_memory.c).
 fn read(text: &str) -> Result<Stated, String> {
     let version = text.find("sysbench ").and_then(|at| SYSBENCH.version(&text[at..]));
-    let mut stated = Stated::by(SYSBENCH.name, version.as_deref());
     if text.lines().filter(|line| line.contains("total time:")).count() > 1 {
         return Err("it has results of several runs in one: give each run an output of its own".to_owned());
     }
     let general = General::of(text)?;
-    stated.figures = match text {
+    let figures = match text {
         _ if text.contains("Prime numbers limit:") || text.contains("Maximum prime number checked") => {
             cpu(text, &general)
         }
@@ -102,7 +101,7 @@ fn read(text: &str) -> Result<Stated, String> {
         _ if text.contains("Doing ") && text.contains("Block size ") => fileio(text, &general)?,
         _ => return Err("its test is none of cpu, memory and fileio".to_owned()),
     };
-    stated.unless_empty("it has no figure")
+    Stated { version, figures, ..Stated::default() }.unless_empty("it has no figure")
 }
 
 struct General {

@@ -56,7 +56,7 @@ fn starts(text: &str) -> Vec<usize> {
 
 /// Reads results of HPL (HPL.out): a line and a residual check per solved system.
 fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(XHPL.name, XHPL.version(text).as_deref());
+    let mut stated = Stated { version: XHPL.version(text), ..Stated::default() };
     let lower = text.to_ascii_lowercase();
     let is_accelerated = ACCELERATED.iter().any(|name| lower.contains(name));
     for line in text.lines() {

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use plimsoll_units::quantity::significant;
 use serde_json::Value;
 
-use super::FIO;
 use super::report::{FioDisk, FioJobReport, FioReport, FioSide};
 use crate::tools::prelude::*;
 
@@ -35,8 +34,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     if all.is_empty() {
         return Err("its JSON has no job".to_owned());
     }
-    let version = report.version.as_deref().map(|v| v.trim_start_matches("fio-"));
-    let mut stated = Stated::by(FIO.name, version);
+    let version = report.version.as_deref().map(|v| v.trim_start_matches("fio-").to_owned());
+    let mut stated = Stated { version, ..Stated::default() };
     let names = names(&all);
     let totals: Totals = FIO_DIRECTIONS.each_ref().map(|one| (moved(&report, one), counted(&report, one)));
     for (job, name) in all.iter().zip(names) {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::IPERF;
 use crate::tools::prelude::*;
 
 const DATAGRAM: f64 = 1470.0;
@@ -39,7 +38,7 @@ fn is_banner(line: &str) -> bool {
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut run = IperfRows::default();
     text.lines().map(str::trim).for_each(|line| run.add(line));
-    let stated = Stated { figures: run.figures(), ..Stated::by(IPERF.name, None) };
+    let stated = Stated { figures: run.figures(), ..Stated::default() };
     stated.unless_empty("it has no line of a whole test in bits or bytes a second")
 }
 

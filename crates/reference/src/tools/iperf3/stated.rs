@@ -6,7 +6,6 @@ mod agreement;
 
 use serde::Deserialize;
 
-use super::IPERF3;
 use crate::tools::prelude::*;
 
 #[derive(Default, Deserialize)]
@@ -168,15 +167,14 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         return Err("it is iperf3's text for people; iperf3 -J writes what can be read".to_owned());
     }
     let report = report(text)?;
-    let version = report.start.version.as_deref().map(|v| v.trim_start_matches("iperf "));
-    let mut stated = Stated::by(IPERF3.name, version);
-    stated.origin = origin(report.start.system_info.as_deref().unwrap_or_default());
-    stated.trouble = report.error.as_deref().map(|error| shown_within(error.trim(), 200));
-    stated.figures = figures(&report);
-    if stated.figures.is_empty() && stated.trouble.is_none() {
+    let version = report.start.version.as_deref().map(|v| v.trim_start_matches("iperf ").to_owned());
+    let origin = origin(report.start.system_info.as_deref().unwrap_or_default());
+    let trouble = report.error.as_deref().map(|error| shown_within(error.trim(), 200));
+    let figures = figures(&report);
+    if figures.is_empty() && trouble.is_none() {
         return Err("its JSON has no end with a sum".to_owned());
     }
-    Ok(stated)
+    Ok(Stated { version, origin, trouble, figures, ..Stated::default() })
 }
 
 /// Parses a document, whole or in the parts (one event each) that `--json-stream` writes.

@@ -111,13 +111,12 @@ fn starts(text: &str) -> Vec<usize> {
 
 /// Reads results of lmbench's lat_mem_rd: a line with the stride, then MiB and nanoseconds.
 fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(LAT_MEM_RD.name, None);
     let table = text.lines().skip_while(|line| !line.trim_start().starts_with(HEADING)).skip(1);
     let row = |line: &str| -> Option<(f64, f64)> {
         let (mib, ns) = line.trim().split_once(char::is_whitespace)?;
         Some((mib.parse().ok()?, ns.trim().parse().ok()?))
     };
-    stated.figures = table
+    let figures = table
         .map_while(row)
         .map(|(mib, ns)| {
             let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
@@ -126,7 +125,7 @@ fn read(text: &str) -> Result<Stated, String> {
             StatedFigure { absurd: BoundedEvent::Load.too_short(figure.value), ..figure }
         })
         .collect();
-    stated.unless_empty("its table has no line of MiB and nanoseconds")
+    Stated { figures, ..Stated::default() }.unless_empty("its table has no line of MiB and nanoseconds")
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn is_row(line: &str) -> bool {
 
 /// Reads results of mbw: a line per run of a method, and a line of means.
 fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(MBW.name, None);
+    let mut stated = Stated::default();
     let rows = || text.split_inclusive('\n').filter(|line| is_row(line));
     // With -a the means are not printed.
     let means = rows().any(|line| line.starts_with("AVG"));

@@ -120,7 +120,7 @@ fn starts(text: &str) -> Vec<usize> {
 
 /// Reads the output of STREAM 5.8 to 5.10: best rate per kernel, and size of arrays.
 fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(STREAM.name, STREAM.version(text).as_deref());
+    let mut stated = Stated { version: STREAM.version(text), ..Stated::default() };
     let elements = number_after(text, "Array size =").ok();
     let word = number_after(text, "This system uses").unwrap_or(8.0);
     let threads = ["Number of Threads counted =", "Number of Threads requested ="];

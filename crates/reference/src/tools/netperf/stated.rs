@@ -5,7 +5,6 @@ mod fields;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::NETPERF;
 use crate::tools::prelude::*;
 use fields::Fields;
 
@@ -48,10 +47,9 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(NETPERF.name, None);
     let banner = text.lines().find(|line| is_banner(line)).unwrap_or_default();
     let results = Fields::all(text);
-    stated.figures = match results.as_slice() {
+    let figures = match results.as_slice() {
         [_, ..] => {
             results.iter().map(|fields| of_fields(fields, banner)).collect::<Result<Vec<_>, _>>()?.concat()
         }
@@ -62,6 +60,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         }
         [] => table(text, banner),
     };
+    let stated = Stated { figures, ..Stated::default() };
     stated.unless_empty("it has no figure; netperf's -- -k prints keys that can be read")
 }
 
