@@ -13,38 +13,20 @@ struct Osu {
     checks: &'static str,
     benchmark: &'static str,
     metric: &'static str,
+    /// Words between `# OSU MPI` and `Test` in the heading of its output.
     title: &'static str,
 }
 
+/// Returns a program with its name, what it checks, benchmark and metric, and words of its heading.
+const fn osu([program, checks, benchmark, metric, title]: [&'static str; 5]) -> Osu {
+    Osu { program, checks, benchmark, metric, title }
+}
+
 const OSU_PROGRAMS: [Osu; 4] = [
-    Osu {
-        program: "osu_latency",
-        checks: "MPI latency between machines",
-        benchmark: "mpi.latency",
-        metric: "latency",
-        title: "# OSU MPI Latency Test",
-    },
-    Osu {
-        program: "osu_bw",
-        checks: "MPI bandwidth between machines",
-        benchmark: "mpi.bandwidth",
-        metric: "throughput",
-        title: "# OSU MPI Bandwidth Test",
-    },
-    Osu {
-        program: "osu_allreduce",
-        checks: "MPI all-reduce over all machines",
-        benchmark: "mpi.allreduce",
-        metric: "time",
-        title: "# OSU MPI Allreduce Latency Test",
-    },
-    Osu {
-        program: "osu_barrier",
-        checks: "MPI barrier over all machines",
-        benchmark: "mpi.barrier",
-        metric: "time",
-        title: "# OSU MPI Barrier Latency Test",
-    },
+    osu(["osu_latency", "MPI latency between machines", "mpi.latency", "latency", "Latency"]),
+    osu(["osu_bw", "MPI bandwidth between machines", "mpi.bandwidth", "throughput", "Bandwidth"]),
+    osu(["osu_allreduce", "MPI all-reduce over all machines", "mpi.allreduce", "time", "Allreduce Latency"]),
+    osu(["osu_barrier", "MPI barrier over all machines", "mpi.barrier", "time", "Barrier Latency"]),
 ];
 
 pub(super) const LATENCY: RefTool = tool::<0>();
@@ -112,8 +94,9 @@ impl Osu {
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        if !text.lines().any(|line| line.starts_with(self.title)) {
-            return Err(format!("its output has no line '{}'", self.title));
+        let title = format!("# OSU MPI {} Test", self.title);
+        if !text.lines().any(|line| line.starts_with(&title)) {
+            return Err(format!("its output has no line '{title}'"));
         }
         let MpiMessages { size, element } = MpiMessages::of(case);
         let mut rows = whole_lines(text).filter(|line| !line.starts_with('#')).filter_map(|line| {
@@ -143,10 +126,9 @@ impl Osu {
 
     /// Returns whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8`.
     fn is_heading(&self, line: &str) -> bool {
-        let name = self.title.trim_start_matches("# OSU MPI");
         line.strip_prefix("# OSU MPI").is_some_and(|rest| {
             let rest = rest.trim_start_matches(|c: char| c == '-' || c.is_ascii_alphanumeric());
-            rest.starts_with(name)
+            rest.starts_with(&format!(" {} Test", self.title))
         })
     }
 
