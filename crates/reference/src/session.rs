@@ -239,32 +239,24 @@ impl ReferenceTools {
     fn server(&self, tool: &RefTool, case: &Case) -> Result<Option<Address>, String> {
         let named = self.servers.get(tool.name);
         let Some(far) = case.server() else {
-            return match named {
-                Some(_) => Err("--reference-server requires --server with the same host".to_owned()),
-                None => Ok(None),
-            };
+            let why = "--reference-server requires --server with the same host";
+            return named.map_or(Ok(None), |_| Err(why.to_owned()));
         };
         let native = far.strip_prefix("iperf3://");
         let usual = tool.port.unwrap_or(1);
         let address =
             Address::parse_with(native.unwrap_or(far), usual).map_err(|why| format!("--server {why}"))?;
         let (name, host) = (tool.name, shown(&address.host));
-        match (named, native) {
-            (Some(server), _) if server.host == address.host => return Ok(Some(server.clone())),
-            (Some(_), _) => {
-                return Err(format!(
-                    "--reference-server and --server must be the same host: --server is {host}"
-                ));
+        match named {
+            Some(server) if server.host == address.host => Ok(Some(server.clone())),
+            Some(_) => {
+                Err(format!("--reference-server and --server must be the same host: --server is {host}"))
             }
-            (None, Some(_)) if name == "iperf3" => {}
-            (None, _) if tool.port.is_none() => {}
-            (None, _) => {
-                return Err(format!(
-                    "the server is another host: start {name}'s server there and name it with --reference-server {name}={host}:{usual}"
-                ));
-            }
+            None if tool.port.is_none() || native.is_some() && name == "iperf3" => Ok(Some(address)),
+            None => Err(format!(
+                "the server is another host: start {name}'s server there and name it with --reference-server {name}={host}:{usual}"
+            )),
         }
-        Ok(Some(address))
     }
 
     /// Returns the version of a tool; `None` if unknown. The tool runs for the first request only.

@@ -68,21 +68,15 @@ fn recognises(text: &str) -> bool {
     text.contains("sysbench") && text.contains("Number of threads:")
 }
 
+/// Returns the byte offset of each result: of its banner, at most two lines above its options.
 fn starts(text: &str) -> Vec<usize> {
-    const BANNER_LINES: usize = 3;
-    let mut recent = [0; BANNER_LINES];
-    let mut at = 0;
-    let mut found = Vec::new();
-    for line in text.split_inclusive('\n') {
-        recent.rotate_left(1);
-        recent[BANNER_LINES - 1] = at;
-        if line.starts_with("Running the test with following options") {
-            let banner = |start: &usize| text[*start..].starts_with("sysbench ");
-            found.push(recent.into_iter().rfind(banner).unwrap_or(at));
-        }
-        at += line.len();
-    }
-    found
+    let lines = line_starts(text, |_| true);
+    let is_banner = |at: &&usize| text[**at..].starts_with("sysbench ");
+    let start = |(index, at): (usize, &usize)| {
+        text[*at..].starts_with("Running the test with following options").then_some(())?;
+        lines[index.saturating_sub(2)..=index].iter().rfind(is_banner).or(Some(at)).copied()
+    };
+    lines.iter().enumerate().filter_map(start).collect()
 }
 
 /// Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1. The memory test has
