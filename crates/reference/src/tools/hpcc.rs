@@ -219,13 +219,9 @@ fn streams(number: &impl Fn(&str) -> Option<f64>) -> Vec<StatedFigure> {
         for (kernel, op) in stream::STREAM_KERNELS {
             let key = format!("{part}_{kernel}");
             let Some(rate) = number(&key) else { continue };
-            let case = Case::of("memory.bandwidth").with_word("op", op.name());
-            let case = case.with_count("threads", processes as u64);
-            let mut figure = StatedFigure::like(&key, rate * 1e9, Unit::BytePerSecond, case, "bandwidth");
             let array = array.map(|bytes| bytes * processes);
-            let footprint = array.map(|bytes| bytes * 3.0);
-            figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });
-            figures.push(figure);
+            let used = MemoryUse { footprint: array.map(|bytes| bytes * 3.0), array, may_be_cache: false };
+            figures.push(StatedFigure::of_memory(&key, rate * 1e9, (op.name(), processes), used));
         }
     }
     figures

@@ -140,16 +140,10 @@ fn throughput(text: &str, rate: f64) -> StatedFigure {
     let is_giga = is_short && text.contains(&format!("BandWidth is {word} GBps"));
     let rate = if is_giga { rate * 1000.0 } else { rate };
     let bits = rate * BYTES_PER_MIB * 8.0;
-    let is_tcp = text.contains("# TCP");
-    let case = Case::of(if is_tcp { "network.tcp" } else { "network.udp" })
-        .with_count("streams", 1)
-        .with_word("direction", "up")
-        .with_size("message", 1);
-    let mut figure = StatedFigure::like("bandwidth, as sent", bits, Unit::BitPerSecond, case, "goodput");
     let to = word_after(text, " IP = ").ok().map(str::to_owned);
-    let datagram = (!is_tcp).then_some(0.0);
-    figure.subject = Subject::Link(LinkUse { to, streams: 1, is_sent: true, datagram, ..LinkUse::default() });
-    figure
+    let datagram = (!text.contains("# TCP")).then_some(0.0);
+    let used = LinkUse { to, streams: 1, is_sent: true, datagram, ..LinkUse::default() };
+    StatedFigure::of_link("bandwidth, as sent", bits, None, used)
 }
 
 #[cfg(test)]

@@ -149,12 +149,10 @@ fn memory(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
     let block = text.split_once(label).and_then(|(_, rest)| bytes(rest.lines().next()?));
     let local = text.contains("scope: local") || text.contains("memory scope type: local");
     let footprint = block.map(|block| if local { block * general.threads } else { block });
-    let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", general.threads as u64);
-    let mut figure =
-        StatedFigure::like(&format!("memory: {op}"), rate, Unit::BytePerSecond, case, "bandwidth");
-    figure.account = general.seconds.map(|seconds| Account::of(amount, seconds));
-    figure.subject = Subject::Memory(MemoryUse { footprint, array: footprint, may_be_cache: false });
-    Ok(vec![figure])
+    let used = MemoryUse { footprint, array: footprint, may_be_cache: false };
+    let figure = StatedFigure::of_memory(&format!("memory: {op}"), rate, (op, general.threads), used);
+    let account = general.seconds.map(|seconds| Account::of(amount, seconds));
+    Ok(vec![StatedFigure { account, ..figure }])
 }
 
 /// Parses `10240.00 MiB`, `1KiB`, `1K` or `8388608` as bytes; powers of 1024 also for old MB.

@@ -225,27 +225,15 @@ impl IperfRows {
             || self.is_reverse
             || row.id.starts_with('*')
             || !self.is_client && self.is_server;
-        let benchmark = if self.is_udp { "network.udp" } else { "network.tcp" };
         let datagram = self.is_udp.then_some(self.datagram.unwrap_or(DATAGRAM));
-        let case = Case::of(benchmark).with_count("streams", streams).with_word("direction", "up");
-        let case = case.with_size("message", datagram.unwrap_or(1.0).max(1.0) as u64);
         let kind = if self.is_udp { "UDP" } else { "TCP" };
         let end = if is_received { "received" } else { "sent" };
         let name = match row.is_sum() {
             true => format!("{kind}, all streams, as {end}"),
             false => format!("{kind}, stream {}, as {end}", row.id.trim_start_matches('*')),
         };
-        let mut figure = StatedFigure::like(&name, row.rate, Unit::BitPerSecond, case, "goodput");
         let seconds = row.seconds.value();
-        figure.account = (row.is_exact && row.bytes > 0.0 && seconds > 0.0)
-            .then(|| Account::of(row.bytes * 8.0, row.seconds));
-        let is_lost = row.lost.is_some_and(|(lost, all)| lost == all && all > 0.0);
-        figure.void = is_lost.then(|| "every datagram was lost".to_owned());
-        let datagrams = self.datagram_counts(row);
-        figure.absurd = datagrams.absurd();
-        figure.contradiction =
-            datagrams.contradiction().or_else(|| intervals.get(&std::ptr::from_ref(row)).cloned());
-        figure.subject = Subject::Link(LinkUse {
+        let used = LinkUse {
             ends: row.ends.clone(),
             streams,
             segment: self.segment,
@@ -256,7 +244,16 @@ impl IperfRows {
             is_sent: !is_received,
             datagram,
             ..LinkUse::default()
-        });
+        };
+        let mut figure = StatedFigure::of_link(&name, row.rate, datagram, used);
+        figure.account = (row.is_exact && row.bytes > 0.0 && seconds > 0.0)
+            .then(|| Account::of(row.bytes * 8.0, row.seconds));
+        let is_lost = row.lost.is_some_and(|(lost, all)| lost == all && all > 0.0);
+        figure.void = is_lost.then(|| "every datagram was lost".to_owned());
+        let datagrams = self.datagram_counts(row);
+        figure.absurd = datagrams.absurd();
+        figure.contradiction =
+            datagrams.contradiction().or_else(|| intervals.get(&std::ptr::from_ref(row)).cloned());
         figure
     }
 }

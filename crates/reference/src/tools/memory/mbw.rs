@@ -135,15 +135,13 @@ fn copied(line: &str) -> Result<StatedFigure, String> {
     };
     let array = number_after(line, "MiB:")? * BYTES_PER_MIB;
     let rate = number_after(line, "Copy:")? * BYTES_PER_MIB * times;
-    let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", 1);
     let name = format!("{} {method}, {note}", line.split_whitespace().next().unwrap_or_default());
-    let mut figure = StatedFigure::like(&name, rate, Unit::BytePerSecond, case, "bandwidth");
+    let used = MemoryUse { footprint: Some(array * 2.0), array: Some(array), may_be_cache: false };
+    let mut figure = StatedFigure::of_memory(&name, rate, (op, 1.0), used);
     let elapsed = number_after(line, "Elapsed:")?;
     let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
     figure.account = (elapsed > 0.0).then(|| Account::of(array * times, seconds));
     figure.absurd = (!elapsed.is_finite() || elapsed < 0.0).then(|| format!("its time is {elapsed} s"));
-    let footprint = Some(array * 2.0);
-    figure.subject = Subject::Memory(MemoryUse { footprint, array: Some(array), may_be_cache: false });
     Ok(figure)
 }
 

@@ -130,14 +130,11 @@ fn read(text: &str) -> Result<Stated, String> {
         // The last line may have lost its end.
         let row = parse_row(&format!("{text}\n"), name, 1e6).map_err(|why| stated.trouble = Some(why));
         let Ok((best, [_, least, _])) = row else { continue };
-        let case =
-            Case::of("memory.bandwidth").with_word("op", op.name()).with_count("threads", threads as u64);
-        let mut figure = StatedFigure::like(name, best, Unit::BytePerSecond, case, "bandwidth");
         let array = elements.map(|elements| elements * word);
+        let used = MemoryUse { footprint: array.map(|bytes| bytes * 3.0), array, may_be_cache: false };
+        let mut figure = StatedFigure::of_memory(name, best, (op.name(), threads), used);
         figure.account = array.map(|bytes| Account::of(bytes * op.arrays() as f64, least));
         figure.void = failed.then(|| "its solution does not validate".to_owned());
-        let footprint = array.map(|bytes| bytes * 3.0);
-        figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });
         stated.figures.push(figure);
     }
     stated.unless_empty("its table has no whole line")

@@ -184,16 +184,11 @@ fn omni_row(text: &str) -> Option<(f64, &str)> {
 }
 
 fn stream(name: &str, rate: f64, message: Option<f64>, used: LinkUse, is_udp: bool) -> StatedFigure {
-    let case = Case::of(if is_udp { "network.udp" } else { "network.tcp" })
-        .with_size("message", message.unwrap_or(1.0).max(1.0) as u64)
-        .with_count("streams", 1)
-        .with_word("direction", "up");
-    let mut figure = StatedFigure::like(name, rate, Unit::BitPerSecond, case, "goodput");
+    let datagram = is_udp.then(|| message.unwrap_or(0.0));
+    let mut figure = StatedFigure::of_link(name, rate, message, LinkUse { datagram, ..used });
     if is_udp && message.is_none() {
         figure.like = Err("the file does not show the size of its datagrams".to_owned());
     }
-    let datagram = is_udp.then(|| message.unwrap_or(0.0));
-    figure.subject = Subject::Link(LinkUse { datagram, ..used });
     figure
 }
 
