@@ -81,13 +81,10 @@ pub(super) struct Choice {
 
 impl Choice {
     /// Reduces the comparison to at most one pair of samples, plimsoll's and the tool's, and the
-    /// expected time to that of the tool's smallest problem for `case`.
-    pub(super) fn scale_down(&mut self, case: &Case) {
+    /// expected time to that of the tool's smallest problem for the case.
+    pub(super) fn scale_down(&mut self) {
         self.pairing.pairs = self.pairing.pairs.min(1);
-        let found = self.found.as_ref().ok();
-        if let Some(seconds) = found.and_then(|found| (found.ref_tool.seconds_scaled_down)(case)) {
-            self.pairing.seconds = seconds;
-        }
+        self.pairing.seconds = self.pairing.seconds_scaled_down.unwrap_or(self.pairing.seconds);
     }
 }
 
@@ -116,7 +113,7 @@ pub(super) fn choose_tools(
         Against::NamedOrQuicker(names) => {
             let named = choose_tools(&Against::Named(names.clone()), search, plan, case, machine);
             let quicker = |mut choice: Choice| {
-                choice.scale_down(case);
+                choice.scale_down();
                 if choice.found.is_err() || choice.pairing.seconds <= LONG_READING_S {
                     return choice;
                 }
@@ -166,7 +163,7 @@ fn choose_named(
     let declined = (ref_tool.declines)(case)?;
     let why = if case.node().is_some() { "its memory is that of its threads' own nodes" } else { declined };
     let metric = plimsoll_bench::find(case.benchmark())?.metrics(case).first()?.name;
-    let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
+    let pairing = Pairing { pairs: 0, ..Pairing::new(metric, Match::Related, "", 0.0) };
     Some(Choice { tool: ref_tool, pairing, found: Err(why.to_owned()) })
 }
 

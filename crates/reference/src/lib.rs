@@ -49,13 +49,15 @@ pub struct Pairing {
     pub note: &'static str,
     /// Estimated seconds of a reading; four times this, 20 s to 30 min, is its time limit.
     pub seconds: f64,
+    /// The same for the smaller problem that the tool solves in a plan that is scaled down, if any.
+    pub seconds_scaled_down: Option<f64>,
     /// Number of pairs to take; a confidence interval needs at least 3.
     pub pairs: usize,
 }
 
 impl Pairing {
     fn new(metric: &'static str, definition: Match, note: &'static str, seconds: f64) -> Self {
-        Self { metric, definition, note, seconds, pairs: 5 }
+        Self { metric, definition, note, seconds, seconds_scaled_down: None, pairs: 5 }
     }
 }
 
@@ -261,9 +263,6 @@ pub struct RefTool {
     pub writes: fn(&Case) -> bool,
     /// Returns the metric of the case that the tool measures, too; `None` if it has none.
     pub pairing: fn(&Case, &Machine) -> Option<Pairing>,
-    /// Returns the expected seconds of a reading of the smaller problem that the tool solves for
-    /// the case in a plan that is scaled down; `None` if it has no smaller one.
-    pub seconds_scaled_down: fn(&Case) -> Option<f64>,
     /// Returns how to call the tool for a case. Fails, with one line, if it cannot measure it.
     pub invocation: fn(&InvocationInput) -> Result<Invocation, String>,
     /// Parses the tool's output for the case. Fails, with one line, if the text is invalid.
@@ -323,7 +322,6 @@ impl RefTool {
         stderr_facts: |_| Vec::new(),
         writes: |_| false,
         pairing: |_, _| None,
-        seconds_scaled_down: |_| None,
         invocation: |_| Err(String::new()),
         parse: |_, _| Err(String::new()),
     };

@@ -71,7 +71,6 @@ pub(super) const HPCC: RefTool = RefTool {
     },
     benchmark_name,
     pairing,
-    seconds_scaled_down: |case| stream::kernel(case).map(|_| 5.0),
     invocation,
     parse,
     ..RefTool::NONE
@@ -91,7 +90,8 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
     } else {
         "SingleSTREAM, on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them"
     };
-    Some(Pairing { pairs: 1, ..Pairing::new("bandwidth", Match::Related, note, BEFORE) })
+    let pairing = Pairing::new("bandwidth", Match::Related, note, BEFORE);
+    Some(Pairing { pairs: 1, seconds_scaled_down: Some(5.0), ..pairing })
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {

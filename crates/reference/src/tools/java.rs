@@ -100,7 +100,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
         "disk.io" => "Java: FileChannel on a file of its own",
         _ => "Java: both ends in one process, sockets of its library",
     };
-    Some(Pairing { metric, definition: Match::Related, note, seconds: START, pairs: 1 })
+    Some(Pairing { pairs: 1, ..Pairing::new(metric, Match::Related, note, START) })
 }
 
 fn invocation(ask: &InvocationInput) -> Result<Invocation, String> {
