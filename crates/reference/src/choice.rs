@@ -61,7 +61,7 @@ pub fn tools_without_cases<'a>(
     for (against, case) in asked {
         let (Against::Named(names) | Against::NamedOrQuicker(names)) = against else { continue };
         for ref_tool in REF_TOOLS.iter().filter(|ref_tool| names.contains(&ref_tool.name)) {
-            let says = pairing(ref_tool, case, machine).is_some() || (ref_tool.declines)(case).is_some();
+            let says = pairing(ref_tool, case, machine).is_some() || ref_tool.reason(case).is_some();
             *speaks.entry(ref_tool.name).or_default() |= says;
         }
     }
@@ -160,7 +160,7 @@ fn choose_named(
         let found = found.map_err(|why| format!("{why}; {}", remedy(ref_tool, search, &why)));
         return Some(Choice { tool: ref_tool, pairing, found });
     }
-    let declined = (ref_tool.declines)(case)?;
+    let declined = ref_tool.reason(case)?;
     let why = if case.node().is_some() { "its memory is that of its threads' own nodes" } else { declined };
     let metric = plimsoll_bench::find(case.benchmark())?.metrics(case).first()?.name;
     let pairing = Pairing { pairs: 0, ..Pairing::new(metric, Match::Related, "", 0.0) };

@@ -251,8 +251,10 @@ pub struct RefTool {
     pub library: Option<&'static str>,
     /// Result files that can be read.
     pub results: ResultFormat,
-    /// Returns why the tool cannot measure a case of its subsystem, if this needs an explanation.
-    pub declines: fn(&Case) -> Option<&'static str>,
+    /// Benchmarks, or their subsystem, of which it says why it cannot measure a case.
+    pub explains: &'static [&'static str],
+    /// Returns why the tool cannot measure a case of these.
+    pub declines: fn(&Case) -> &'static str,
     /// Returns the name of the tool's benchmark that measures the case; `None` if it has only one.
     pub benchmark_name: fn(&Case) -> Option<&'static str>,
     /// Returns the further figures in the tool's output for a case, such as those of a second pass.
@@ -316,7 +318,8 @@ impl RefTool {
         only_with: &[],
         library: None,
         results: ResultFormat::NONE,
-        declines: |_| None,
+        explains: &[],
+        declines: |_| "",
         benchmark_name: |_| None,
         passes: |_| Vec::new(),
         stderr_facts: |_| Vec::new(),
@@ -325,6 +328,12 @@ impl RefTool {
         invocation: |_| Err(String::new()),
         parse: |_, _| Err(String::new()),
     };
+
+    /// Returns why the tool cannot measure a case of a benchmark that it explains; `None` of another.
+    fn reason(&self, case: &Case) -> Option<&'static str> {
+        let is_of_case = |name: &&str| [case.benchmark(), case.subsystem()].contains(name);
+        self.explains.iter().any(is_of_case).then(|| (self.declines)(case))
+    }
 
     /// Finds the version in output: the word after the text before it, if it starts with a digit.
     pub fn version(&self, text: &str) -> Option<String> {

@@ -65,10 +65,8 @@ pub(super) const HPCC: RefTool = RefTool {
     library: Some("blas"),
     results: ResultFormat::of_text("its hpccoutf.txt", recognises, starts, read),
     stderr_facts: hpl::core_type,
-    declines: |case| {
-        (case.benchmark() == "memory.bandwidth")
-            .then_some("it has STREAM's copy, scale, add and triad, with a process on a CPU for each thread")
-    },
+    explains: &["memory.bandwidth"],
+    declines: |_| "it has STREAM's copy, scale, add and triad, with a process on a CPU for each thread",
     benchmark_name,
     pairing,
     invocation,

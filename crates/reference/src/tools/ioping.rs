@@ -28,10 +28,8 @@ pub(super) const IOPING: RefTool = RefTool {
     checks: "latency of single disk reads",
     package: Package::Debian("ioping"),
     version: ("-v", "ioping "),
-    declines: |case| {
-        (case.subsystem() == "disk")
-            .then_some("it does one read at a time, sequential or random, past the page cache")
-    },
+    explains: &["disk"],
+    declines: |_| "it does one read at a time, sequential or random, past the page cache",
     pairing,
     invocation,
     parse,

@@ -115,12 +115,11 @@ pub(super) const IOZONE: RefTool = RefTool {
     checks: "disk throughput, one record at a time",
     package: Package::DebianNonFree("iozone3"),
     version: ("-v", "Version $Revision: "),
-    declines: |case| {
-        (case.subsystem() == "disk").then_some(
+    explains: &["disk"],
+    declines: |_| {
         "it reads or writes one record of whole KiB, 16 MiB at most, at a time past the page cache: sequential, random, \
          backward, strided reads; sequential, random, and of one thread same-place writes; of one thread fread and fwrite \
-         through the page cache",
-    )
+         through the page cache"
     },
     pairing,
     passes,

@@ -23,10 +23,9 @@ pub(super) const IPERF: RefTool = RefTool {
     version: ("-v", "iperf version "),
     port: Some(5001),
     results: ResultFormat::of_text("text and CSV output of iperf 2, TCP and UDP", recognises, starts, read),
-    declines: |case| {
-        matches!(case.benchmark(), "network.tcp" | "network.udp").then_some(
-            "it has TCP in one direction without further options, and one stream of datagrams at a --rate",
-        )
+    explains: &["network.tcp", "network.udp"],
+    declines: |_| {
+        "it has TCP in one direction without further options, and one stream of datagrams at a --rate"
     },
     pairing,
     invocation,

@@ -22,6 +22,7 @@ pub(super) const IPERF3: RefTool = RefTool {
         read: stated::read,
         ..ResultFormat::NONE
     },
+    explains: &["network.tcp", "network.udp"],
     declines,
     pairing,
     invocation,
@@ -29,13 +30,12 @@ pub(super) const IPERF3: RefTool = RefTool {
     ..RefTool::NONE
 };
 
-fn declines(case: &Case) -> Option<&'static str> {
+fn declines(case: &Case) -> &'static str {
     match case.benchmark() {
-        "network.tcp" => Some(
-            "it reads what it receives, and takes --message, --streams, --direction, --omit, --zerocopy, --nodelay, --congestion, --window, --mss",
-        ),
-        "network.udp" => Some("it sends datagrams of 16 bytes and more, and searches for no rate"),
-        _ => None,
+        "network.tcp" => {
+            "it reads what it receives, and takes --message, --streams, --direction, --omit, --zerocopy, --nodelay, --congestion, --window, --mss"
+        }
+        _ => "it sends datagrams of 16 bytes and more, and searches for no rate",
     }
 }
 

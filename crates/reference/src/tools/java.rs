@@ -17,11 +17,10 @@ pub(super) const JAVA: RefTool = RefTool {
     version: ("--version", "openjdk "),
     // It must be named, as no plan has such a benchmark: it measures another language.
     only_with: &["java"],
-    declines: |case| {
-        matches!(case.benchmark(), "cpu.peak" | "disk.io" | "network.tcp").then_some(
+    explains: &["cpu.peak", "disk.io", "network.tcp"],
+    declines: |_| {
         "it has sums of i32 and f64, fma and mix of f64; psync reads and writes in order or at random; TCP in one \
-         direction on this machine",
-    )
+         direction on this machine"
     },
     pairing,
     invocation,

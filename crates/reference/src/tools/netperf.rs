@@ -40,11 +40,8 @@ pub(super) const NETPERF: RefTool = RefTool {
     version: ("-V", "Netperf version "),
     port: Some(12_865),
     results: ResultFormat::of_text("text output: tables, KEY=VALUE and CSV", recognises, starts, read),
-    declines: |case| {
-        (case.subsystem() == "network").then_some(
-            "it has one TCP stream in one direction, and single round trips by TCP and UDP that block",
-        )
-    },
+    explains: &["network"],
+    declines: |_| "it has one TCP stream in one direction, and single round trips by TCP and UDP that block",
     pairing,
     invocation,
     parse,

@@ -30,10 +30,8 @@ pub(super) const SOCKPERF: RefTool = RefTool {
     version: ("--version", "version "),
     port: Some(11_111),
     results: ResultFormat::of_text("its text output", recognises, starts, read),
-    declines: |case| {
-        (case.benchmark() == "network.latency")
-            .then_some("it has single blocking round trips by TCP and UDP, without a load")
-    },
+    explains: &["network.latency"],
+    declines: |_| "it has single blocking round trips by TCP and UDP, without a load",
     pairing,
     invocation,
     parse,

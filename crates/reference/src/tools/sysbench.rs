@@ -23,10 +23,8 @@ pub(super) const SYSBENCH: RefTool = RefTool {
     package: Package::Debian("sysbench"),
     version: ("--version", "sysbench "),
     results: ResultFormat::of_text("text output of cpu, memory and fileio", recognises, starts, read),
-    declines: |case| {
-        (case.benchmark() == "cpu.peak")
-            .then_some("its events are integer remainders: compare it with --op div")
-    },
+    explains: &["cpu.peak"],
+    declines: |_| "its events are integer remainders: compare it with --op div",
     pairing,
     invocation,
     parse,

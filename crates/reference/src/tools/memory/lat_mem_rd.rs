@@ -40,10 +40,8 @@ pub(crate) const LAT_MEM_RD: RefTool = RefTool {
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
     results: ResultFormat::of_text("its text output", recognises, starts, read),
-    declines: |case| {
-        (case.benchmark() == "memory.latency")
-            .then_some("it has one chase, in ordinary pages or transparent huge ones")
-    },
+    explains: &["memory.latency"],
+    declines: |_| "it has one chase, in ordinary pages or transparent huge ones",
     pairing,
     invocation,
     parse,

@@ -97,10 +97,8 @@ pub(crate) const PMBW: RefTool = RefTool {
     package: Package::Source("git clone https://github.com/bingmann/pmbw && cd pmbw && ./configure && make"),
     // It prints its version only with results.
     version: ("-h", "version="),
-    declines: |case| {
-        matches!(case.benchmark(), "memory.bandwidth" | "memory.latency" | "memory.block")
-            .then_some("it has scans that read or write, and one walk at a time")
-    },
+    explains: &["memory.bandwidth", "memory.latency", "memory.block"],
+    declines: |_| "it has scans that read or write, and one walk at a time",
     pairing,
     invocation,
     parse,

@@ -15,9 +15,8 @@ pub(crate) const CYCLICTEST: RefTool = RefTool {
     checks: "wake-up latency (rt-tests)",
     package: Package::Debian("rt-tests"),
     version: ("--help", "cyclictest V "),
-    declines: |case| {
-        (case.benchmark() == "os.wake").then_some("it keeps the usual timer slack, or runs in real time")
-    },
+    explains: &["os.wake"],
+    declines: |_| "it keeps the usual timer slack, or runs in real time",
     pairing,
     invocation,
     parse,

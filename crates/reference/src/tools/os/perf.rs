@@ -41,10 +41,8 @@ pub(crate) const PERF: RefTool = RefTool {
     checks: "system calls, switches by pipe (perf bench)",
     package: Package::Debian("linux-perf"),
     version: ("--version", "perf version "),
-    declines: |case| {
-        matches!(case.benchmark(), "os.syscall" | "os.switch")
-            .then_some("it has getppid on one thread, and pipes")
-    },
+    explains: &["os.syscall", "os.switch"],
+    declines: |_| "it has getppid on one thread, and pipes",
     pairing,
     invocation,
     parse,
