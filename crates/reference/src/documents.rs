@@ -93,9 +93,9 @@ fn text_parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {
 }
 
 /// Returns the byte offset of each line for which `is_start` (of the line without its end) holds.
-pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) -> Vec<usize> {
+pub(crate) fn line_starts<'a>(text: &'a str, mut is_start: impl FnMut(&'a str) -> bool) -> Vec<usize> {
     let mut end = 0;
-    let start = |line: &str| {
+    let start = |line: &'a str| {
         end += line.len();
         is_start(line.trim_end()).then_some(end - line.len())
     };

@@ -327,30 +327,24 @@ struct Runs {
 
 impl Runs {
     fn shown_command(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        if !self.order.environment.is_empty() {
-            words.push("env".to_owned());
-            words.extend(self.order.environment.iter().map(|(name, value)| format!("{name}={value}")));
-        }
-        words.extend(bound(&self.order.cpus));
-        words.push(shown_path(&self.order.program));
-        words.extend(self.order.arguments.iter().map(|a| shown_bytes(a.as_encoded_bytes())));
-        words
+        let ProgramOrder { environment, cpus, program, arguments, .. } = &self.order;
+        let env = environment.first().map(|_| "env".to_owned());
+        let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let arguments = arguments.iter().map(|a| shown_bytes(a.as_encoded_bytes()));
+        let call = bound(cpus).into_iter().chain([shown_path(program)]).chain(arguments);
+        env.into_iter().chain(variables).chain(call).collect()
     }
 
     /// Returns, by name, the tool's input files, standard input and server command.
     fn shown_input(&self) -> BTreeMap<String, String> {
-        let mut input: BTreeMap<String, String> =
-            self.invocation.files.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
-        input.extend(self.invocation.stdin.clone().map(|text| ("stdin".to_owned(), text)));
-        let server = self.invocation.server.as_ref();
-        input.extend(server.map(|server| {
-            let mut words = bound(&server.cpus);
-            words.push(server.program.to_owned());
-            words.extend(server.arguments.iter().cloned());
-            ("server".to_owned(), words.join(" "))
-        }));
-        input
+        let Invocation { files, stdin, server, .. } = &self.invocation;
+        let files = files.iter().map(|(name, text)| (*name, text.clone()));
+        let stdin = stdin.iter().map(|text| ("stdin", text.clone()));
+        let server = server.iter().map(|server| {
+            let words = [bound(&server.cpus), vec![server.program.to_owned()], server.arguments.clone()];
+            ("server", words.concat().join(" "))
+        });
+        files.chain(stdin).chain(server).map(|(name, text)| (name.to_owned(), text)).collect()
     }
 
     /// Returns the tool's output. If it comes from an earlier run of the tool, also returns the
@@ -422,22 +416,18 @@ impl Runs {
 
     /// Starts the tool's server, at most three times on different ports; `None` if it needs none.
     fn start_server(&mut self) -> Result<Option<RunningProgram>, CannotMeasure> {
-        const ATTEMPTS: usize = 3;
-        let mut last = None;
-        for attempt in 0..ATTEMPTS {
+        let mut attempts_left = 3;
+        loop {
             let Some(server) = &self.invocation.server else { return Ok(None) };
+            attempts_left -= 1;
             match self.serve(server) {
-                Ok(running) => return Ok(Some(running)),
-                Err(cannot) if cannot.cause == FailureCause::Interrupted => return Err(cannot),
-                Err(cannot) => last = Some(cannot),
+                Err(cannot) if attempts_left > 0 && cannot.cause != FailureCause::Interrupted => {}
+                done => return done.map(Some),
             }
-            if attempt + 1 < ATTEMPTS {
-                self.invocation =
-                    invocation(self.found.ref_tool, &mut self.input).map_err(CannotMeasure::environment)?;
-                self.order.arguments = self.invocation.arguments.iter().map(Into::into).collect();
-            }
+            self.invocation =
+                invocation(self.found.ref_tool, &mut self.input).map_err(CannotMeasure::environment)?;
+            self.order.arguments = self.invocation.arguments.iter().map(Into::into).collect();
         }
-        Err(last.unwrap_or_else(|| CannotMeasure::environment("its server did not start")))
     }
 
     /// Starts this server and waits until it listens. Fails after [`SERVER_PATIENCE`].

@@ -151,11 +151,8 @@ fn counts(line: &str) -> Option<(f64, f64)> {
 
 fn percent(line: &str) -> Option<f64> {
     let (before, _) = line.split_once('%')?;
-    let before = before.trim_end();
-    let from = before
-        .rfind(|c: char| !(c.is_ascii_digit() || matches!(c, '-' | '.' | ',')))
-        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
-    before[from..].replace(',', ".").parse().ok()
+    let is_other = |c: char| !(c.is_ascii_digit() || matches!(c, '-' | '.' | ','));
+    before.trim_end().rsplit(is_other).next()?.replace(',', ".").parse().ok()
 }
 
 /// Parses minimum, mean and maximum in ms of `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms`.

@@ -3,7 +3,6 @@
 mod fields;
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use crate::tools::prelude::*;
 use fields::Fields;
@@ -22,28 +21,25 @@ pub(super) fn recognises(text: &str) -> bool {
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let (mut is_in_keys, mut has_banner) = (false, false);
-    let mut at = 0;
-    let mut found: Vec<(usize, bool)> = Vec::new();
-    for line in text.split_inclusive('\n') {
+    let found = line_starts(text, |line| {
         let key = fields::key_value(line).map(|(key, _)| key);
-        let is_banner = is_banner(line);
         let is_first_key = key.is_some_and(|key| seen.contains(key) || !is_in_keys && !has_banner);
-        if is_banner || is_first_key {
+        let is_start = is_banner(line) || is_first_key;
+        if is_start {
             seen.clear();
-            found.push((at, is_banner));
         }
-        has_banner = is_banner || has_banner && key.is_none();
+        has_banner = is_banner(line) || has_banner && key.is_none();
         is_in_keys = key.is_some();
         seen.extend(key);
-        at += line.len();
-    }
+        is_start
+    });
     // Other tools write keys too.
-    let ends = found.iter().skip(1).map(|(at, _)| *at).chain([text.len()]);
-    let is_of_netperf =
-        |range: Range<usize>| Fields::all(&text[range]).first().is_some_and(Fields::is_of_netperf);
-    let pieces =
-        found.iter().zip(ends).filter(|((at, is_banner), end)| *is_banner || is_of_netperf(*at..*end));
-    pieces.map(|((at, _), _)| *at).collect()
+    let is_its = |part: &str| {
+        part.lines().next().is_some_and(is_banner)
+            || Fields::all(part).first().is_some_and(Fields::is_of_netperf)
+    };
+    let ends = found.iter().skip(1).copied().chain([text.len()]);
+    found.iter().copied().zip(ends).filter(|(at, end)| is_its(&text[*at..*end])).map(|(at, _)| at).collect()
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
