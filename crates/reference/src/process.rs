@@ -158,8 +158,7 @@ fn listen(
 }
 
 fn feed(child: &mut Child, text: Option<&str>) -> std::io::Result<()> {
-    let Some(mut pipe) = child.stdin.take() else { return Ok(()) };
-    let Some(text) = text.map(str::to_owned) else { return Ok(()) };
+    let Some((mut pipe, text)) = child.stdin.take().zip(text.map(str::to_owned)) else { return Ok(()) };
     // A program that does not read its input must not block plimsoll.
     let work = move || drop(std::io::Write::write_all(&mut pipe, text.as_bytes()));
     std::thread::Builder::new().name("reference input".to_owned()).spawn(work).map(drop)

@@ -12,7 +12,7 @@ pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 pub(super) const HPL_PAIRS: usize = 3;
 
 /// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
-const RESULT_COLUMNS: usize = 7;
+pub(super) const RESULT_COLUMNS: usize = 7;
 
 /// Returns HPL's pairing if `case` solves a dense f64 system; a run's `seconds` set its time limit.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
@@ -99,21 +99,19 @@ pub(super) fn core_type(stderr: &str) -> Vec<ToolFact> {
 }
 
 /// Returns the words of a line `WR11C2R4 N NB P Q Time Gflops` (or more); `None` for other lines.
-pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
+pub(super) fn columns(line: &str) -> Option<[&str; RESULT_COLUMNS]> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let is_variant = |word: &&str| word.len() >= 3 && (word.starts_with("WR") || word.starts_with("WC"));
-    let is_count = |word: &&str| word.parse::<u64>().is_ok();
-    let is_result = words.len() >= RESULT_COLUMNS
-        && words.first().is_some_and(is_variant)
-        && words.get(1..5)?.iter().all(is_count);
-    is_result.then_some(words)
+    let columns: [&str; RESULT_COLUMNS] = *words.first_chunk()?;
+    let [variant, counts @ .., _, _] = columns;
+    let is_variant = variant.len() >= 3 && (variant.starts_with("WR") || variant.starts_with("WC"));
+    (is_variant && counts.iter().all(|word| word.parse::<u64>().is_ok())).then_some(columns)
 }
 
 /// Parses the result line. Fails if the residual check has not passed; records other N, NB, P, Q.
 pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let words = whole_lines(text).find_map(columns);
     let words = words.ok_or("its output has no line of result (T/V N NB P Q Time Gflops)")?;
-    let column = |at: usize, name: &str| number(name, words.get(at).copied().unwrap_or_default());
+    let column = |at: usize, name: &str| number(name, words[at]);
     let checked = text.lines().find(|line| line.starts_with("||Ax-b||"));
     let residual = checked.and_then(|line| line.split('=').next_back()?.split_whitespace().next());
     match checked.and_then(|line| line.split_whitespace().last()) {
@@ -121,8 +119,7 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         Some("FAILED") => return Err("its residual check failed".to_owned()),
         _ => return Err("its output has no residual check".to_owned()),
     }
-    let seconds = Seconds::printed(words.get(5).copied().unwrap_or_default())?;
-    let account = Account::of(operations(column(1, "N")?), seconds);
+    let account = Account::of(operations(column(1, "N")?), Seconds::printed(words[5])?);
     let mut reading = ToolFigure::of(column(6, "Gflops")? * 1e9, account)?;
     if let Some(residual) = residual {
         reading.record(&fact::RESIDUAL, residual);

@@ -73,10 +73,9 @@ fn read(text: &str) -> Result<Stated, String> {
 }
 
 /// Parses the words `T/V N NB P Q Time Gflops`; fails unless numbers. If accelerated, has no limit.
-fn solved(words: &[&str], is_accelerated: bool) -> Result<StatedFigure, String> {
+fn solved(words: &[&str; hpl::RESULT_COLUMNS], is_accelerated: bool) -> Result<StatedFigure, String> {
     let number = |at: usize| -> Result<f64, String> {
-        let word = words.get(at).copied().unwrap_or_default();
-        word.parse().map_err(|_| format!("'{}' is no number", shown_within(word, 40)))
+        words[at].parse().map_err(|_| format!("'{}' is no number", shown_within(words[at], 40)))
     };
     let [n, nb, p, q, time, rate] = [number(1)?, number(2)?, number(3)?, number(4)?, number(5)?, number(6)?];
     let case = Case::of("cpu.linpack").with_count("threads", AS_MANY_AS_CPUS);
@@ -86,7 +85,7 @@ fn solved(words: &[&str], is_accelerated: bool) -> Result<StatedFigure, String> 
     };
     let mut figure =
         StatedFigure::new(&format!("N={n} NB={nb} P={p} Q={q}"), rate * 1e9, Unit::FlopPerSecond, like);
-    let seconds = Seconds::printed(words.get(5).copied().unwrap_or_default())?;
+    let seconds = Seconds::printed(words[5])?;
     figure.account = (time > 0.0).then(|| Account::of(operations(n), seconds));
     figure.absurd = (!time.is_finite() || time < 0.0).then(|| format!("its time is {time} s"));
     figure.subject =

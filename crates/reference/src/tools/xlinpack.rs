@@ -10,8 +10,6 @@ use crate::tools::prelude::*;
 const INPUT: &str = "lininput_plimsoll";
 /// Alignment of arrays in KiB, as in its sample file.
 const ALIGNMENT: u64 = 4;
-/// Columns of its table: Size LDA Align. Time(s) GFlops Residual Residual(norm) Check.
-const RESULT_COLUMNS: usize = 8;
 
 /// Returns a leading dimension of at least `n`: a multiple of 8, not 16, as in the tool's sample.
 fn leading(n: u64) -> u64 {
@@ -71,18 +69,19 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let wanted = DenseProblem::of(case).n;
     let rows = whole_lines(table).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut rows = rows.take_while(|words| words.first() != Some(&"Performance"));
-    let of_case = |words: &Vec<&str>| {
-        let n = words.first().and_then(|w| w.parse::<u64>().ok());
-        words.len() == RESULT_COLUMNS && n.is_some() && (wanted.is_none() || n == wanted)
-    };
-    let words = rows.find(of_case).ok_or("its table has no line of this order")?;
-    if words.last() != Some(&"pass") {
+    let found = rows.find_map(|words| {
+        // Size LDA Align. Time(s) GFlops Residual Residual(norm) Check.
+        let [n, _, _, time, rate, _, _, check] = words[..] else { return None };
+        let n = n.parse::<u64>().ok().filter(|n| wanted.is_none_or(|wanted| wanted == *n))?;
+        Some((n as f64, time, rate, check))
+    });
+    let (n, time, rate, check) = found.ok_or("its table has no line of this order")?;
+    if check != "pass" {
         return Err("its residual check failed".to_owned());
     }
-    let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok());
-    let (n, rate) = (number(0).unwrap_or(0.0), number(4).ok_or("its GFlops are no number")?);
-    let seconds = Seconds::printed(words.get(3).copied().unwrap_or_default())?;
-    let mut reading = ToolFigure::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
+    let rate: f64 = rate.parse().map_err(|_| "its GFlops are no number")?;
+    let account = Account::of(operations(n), Seconds::printed(time)?);
+    let mut reading = ToolFigure::of(rate * 1e9 * factor(n), account)?;
     reading.record(&fact::N, n);
     if let Ok(threads) = number_after(text, "Number of threads:") {
         reading.compare(&fact::THREAD_COUNT, threads, case.threads() as f64, 0.0);

@@ -114,15 +114,13 @@ fn read(text: &str) -> Result<Stated, String> {
         let (mib, ns) = line.trim().split_once(char::is_whitespace)?;
         Some((mib.parse().ok()?, ns.trim().parse().ok()?))
     };
-    let figures = table
-        .map_while(row)
-        .map(|(mib, ns)| {
-            let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
-            let bytes = Quantity::new((mib * BYTES_PER_MIB).round(), Unit::Byte);
-            let figure = StatedFigure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no));
-            StatedFigure { absurd: BoundedEvent::Load.too_short(figure.value), ..figure }
-        })
-        .collect();
+    let figure = |(mib, ns): (f64, f64)| {
+        let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
+        let bytes = Quantity::new((mib * BYTES_PER_MIB).round(), Unit::Byte);
+        let figure = StatedFigure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no));
+        StatedFigure { absurd: BoundedEvent::Load.too_short(figure.value), ..figure }
+    };
+    let figures = table.map_while(row).map(figure).collect();
     Stated { figures, ..Stated::default() }.unless_empty("its table has no line of MiB and nanoseconds")
 }
 
