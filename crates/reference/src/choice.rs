@@ -80,8 +80,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Reduces the comparison to at most one pair of samples, plimsoll's and the tool's, and the
-    /// expected time to that of the tool's smallest problem for the case.
+    /// Reduces the comparison to one pair at most, and the time to that of the smallest problem.
     pub(super) fn scale_down(&mut self) {
         self.pairing.pairs = self.pairing.pairs.min(1);
         self.pairing.seconds = self.pairing.seconds_scaled_down.unwrap_or(self.pairing.seconds);

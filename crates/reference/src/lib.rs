@@ -49,7 +49,7 @@ pub struct Pairing {
     pub note: &'static str,
     /// Estimated seconds of a reading; four times this, 20 s to 30 min, is its time limit.
     pub seconds: f64,
-    /// The same for the smaller problem that the tool solves in a plan that is scaled down, if any.
+    /// Estimated seconds of the smaller problem, if any, that it solves in a plan scaled down.
     pub seconds_scaled_down: Option<f64>,
     /// Number of pairs to take; a confidence interval needs at least 3.
     pub pairs: usize,
@@ -133,7 +133,7 @@ pub enum Output {
 /// A server that must listen before the tool starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerProgram {
-    /// Its name, to be shown.
+    /// Name, to be shown.
     pub program: &'static str,
     /// Command-line arguments.
     pub arguments: Vec<String>,
@@ -251,9 +251,9 @@ pub struct RefTool {
     pub library: Option<&'static str>,
     /// Result files that can be read.
     pub results: ResultFormat,
-    /// Benchmarks, or their subsystem, of which it says why it cannot measure a case.
+    /// Benchmarks, or their subsystem, for which `declines` has a reason.
     pub explains: &'static [&'static str],
-    /// Returns why the tool cannot measure a case of these.
+    /// Returns why the tool cannot measure a case of these benchmarks.
     pub declines: fn(&Case) -> &'static str,
     /// Returns the name of the tool's benchmark that measures the case; `None` if it has only one.
     pub benchmark_name: fn(&Case) -> Option<&'static str>,
@@ -329,7 +329,7 @@ impl RefTool {
         parse: |_, _| Err(String::new()),
     };
 
-    /// Returns why the tool cannot measure a case of a benchmark that it explains; `None` of another.
+    /// Returns why the tool cannot measure the case; `None` if it is not among `explains`.
     fn reason(&self, case: &Case) -> Option<&'static str> {
         let is_of_case = |name: &&str| [case.benchmark(), case.subsystem()].contains(name);
         self.explains.iter().any(is_of_case).then(|| (self.declines)(case))
@@ -361,7 +361,7 @@ pub struct InstalledTool {
 }
 
 impl InstalledTool {
-    /// Finds the programs of a tool. Fails if that without its server is not installed or trusted.
+    /// Finds program and server of a tool. Fails if the program is not installed or not trusted.
     pub fn find_programs(ref_tool: &'static RefTool, search: &ProgramSearch) -> Result<Self, String> {
         let RefTool { name, program, server, directories, .. } = ref_tool;
         let program = search.find(name, program.unwrap_or(name), directories)?;

@@ -227,8 +227,7 @@ impl StatedFigure {
         Self { subject: Subject::Memory(used), ..figure }
     }
 
-    /// Returns a figure in bit/s that plimsoll measures as `network.tcp`, or as `network.udp` if
-    /// `used` has a datagram. `message` are the bytes of a message, if known.
+    /// Returns a figure in bit/s of a stream, or of datagrams if `used` has their size.
     pub(crate) fn of_link(name: &str, rate: f64, message: Option<f64>, used: LinkUse) -> Self {
         let benchmark = if used.datagram.is_some() { "network.udp" } else { "network.tcp" };
         let case = Case::of(benchmark).with_count("streams", used.streams).with_word("direction", "up");

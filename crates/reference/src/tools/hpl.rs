@@ -11,7 +11,6 @@ pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 /// Number of pairs: each reading is at least one factorisation.
 pub(super) const HPL_PAIRS: usize = 3;
 
-/// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
 pub(super) const RESULT_COLUMNS: usize = 7;
 
 /// Returns HPL's pairing if `case` solves a dense f64 system; a run's `seconds` set its time limit.

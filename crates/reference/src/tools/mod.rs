@@ -151,9 +151,8 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// Returns the calls of the client and of the server (program, arguments), bound to the CPUs of the
-/// case; if the server's are unknown, the client to the first and the server to the last one. A
-/// server on another host is not started.
+/// Returns the calls of client and server, bound to the CPUs of the case; if the server's are
+/// unknown, to the first and the last one. A server on another host is not started.
 fn client_and_server(
     ask: &InvocationInput,
     arguments: Vec<String>,

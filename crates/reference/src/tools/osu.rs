@@ -13,11 +13,10 @@ struct Osu {
     checks: &'static str,
     benchmark: &'static str,
     metric: &'static str,
-    /// Words between `# OSU MPI` and `Test` in the heading of its output.
     title: &'static str,
 }
 
-/// Returns a program with its name, what it checks, benchmark and metric, and words of its heading.
+/// Returns a program; `title` has the words between `# OSU MPI` and `Test` in its heading.
 const fn osu([program, checks, benchmark, metric, title]: [&'static str; 5]) -> Osu {
     Osu { program, checks, benchmark, metric, title }
 }

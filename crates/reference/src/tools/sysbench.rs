@@ -66,7 +66,6 @@ fn recognises(text: &str) -> bool {
     text.contains("sysbench") && text.contains("Number of threads:")
 }
 
-/// Returns the byte offset of each result: of its banner, at most two lines above its options.
 fn starts(text: &str) -> Vec<usize> {
     let lines = line_starts(text, |_| true);
     let is_banner = |at: &&usize| text[**at..].starts_with("sysbench ");
