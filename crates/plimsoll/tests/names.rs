@@ -40,7 +40,6 @@ const SUBSYSTEMS: &[(&str, usize)] = &[
     ("reference/tools/ioping.rs", 1),
     ("reference/tools/iozone.rs", 1),
     ("reference/tools/netperf.rs", 1),
-    ("reference/tools/sysbench.rs", 1),
     ("published/lib.rs", 1),
     ("output/report/html/charts.rs", 1),
     // The label with the number of a CPU.

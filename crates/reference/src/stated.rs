@@ -220,22 +220,6 @@ impl StatedFigure {
         Self::new(name, value, unit, Ok(EquivalentCase::of(case, metric)))
     }
 
-    /// Returns a figure in B/s that plimsoll measures as `memory.bandwidth` of `threads` threads.
-    pub(crate) fn of_memory(name: &str, rate: f64, (op, threads): (&str, f64), used: MemoryUse) -> Self {
-        let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", threads as u64);
-        let figure = Self::like(name, rate, Unit::BytePerSecond, case, "bandwidth");
-        Self { subject: Subject::Memory(used), ..figure }
-    }
-
-    /// Returns a figure in bit/s of a stream, or of datagrams if `used` has their size.
-    pub(crate) fn of_link(name: &str, rate: f64, message: Option<f64>, used: LinkUse) -> Self {
-        let benchmark = if used.datagram.is_some() { "network.udp" } else { "network.tcp" };
-        let case = Case::of(benchmark).with_count("streams", used.streams).with_word("direction", "up");
-        let case = case.with_size("message", message.unwrap_or(1.0).max(1.0) as u64);
-        let figure = Self::like(name, rate, Unit::BitPerSecond, case, "goodput");
-        Self { subject: Subject::Link(used), ..figure }
-    }
-
     /// Adds an account by which the figure is checked: `amount`, counted separately, in `seconds`.
     pub(crate) fn counted(mut self, amount: f64, seconds: f64) -> Self {
         self.account = (amount > 0.0 && seconds > 0.0).then(|| Account::of(amount, Seconds::of(seconds)));

@@ -1,3 +1,4 @@
+mod figures;
 mod fio;
 mod hpcc;
 mod hpl;
