@@ -161,8 +161,8 @@ fn query_cpu(number: usize) -> Vec<Leaf> {
 
 fn query_this_cpu() -> Vec<Leaf> {
     let ask = |leaf: u32, subleaf: u32| {
-        let r = plimsoll_metal::cpuid::read_leaf(leaf, subleaf)?;
-        Some(Leaf { leaf, subleaf, registers: [r.eax, r.ebx, r.ecx, r.edx] })
+        let registers = plimsoll_metal::cpuid::read_leaf(leaf, subleaf)?;
+        Some(Leaf { leaf, subleaf, registers })
     };
     let asked =
         identifying_leaves().flat_map(|leaf| (0..subleaves(leaf)).filter_map(move |sub| ask(leaf, sub)));
