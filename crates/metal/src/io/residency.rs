@@ -13,28 +13,12 @@ pub fn resident_bytes(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     }
 }
 
-/// `struct cachestat_range`, followed by `struct cachestat` (Linux `include/uapi/linux/mman.h`).
-#[repr(C)]
-struct CachestatRange {
-    off: u64,
-    len: u64,
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct CachestatCounts {
-    cached: u64,
-    dirty: u64,
-    writeback: u64,
-    evicted: u64,
-    recently_evicted: u64,
-}
-
 const SYS_CACHESTAT: libc::c_long = 451;
 
 fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
-    let range = CachestatRange { off: 0, len };
-    let mut counts = CachestatCounts::default();
+    // `struct cachestat_range`: offset and length; `struct cachestat`, which begins with the cached
+    // pages (Linux `include/uapi/linux/mman.h`).
+    let (range, mut counts) = ([0, len], [0_u64; 5]);
     // SAFETY: the kernel reads one and writes the other live value of the documented layout.
     let status = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0 as libc::c_uint)
@@ -42,7 +26,7 @@ fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     if status != 0 {
         return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOSYS));
     }
-    Ok(counts.cached.saturating_mul(rustix::param::page_size() as u64).min(len))
+    Ok(counts[0].saturating_mul(rustix::param::page_size() as u64).min(len))
 }
 
 const WINDOW_BYTES: u64 = 1 << 30;
