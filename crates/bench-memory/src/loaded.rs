@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::block::{BlockKernel, BlockOp, BlockShape, BlockTraversal, Region, candidates};
-use plimsoll_metal::team::Team;
+use plimsoll_metal::team::{OwnLines, Team};
 use serde::{Deserialize, Serialize};
 
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
@@ -210,11 +210,6 @@ struct MemoryLoad {
     kernel: BlockKernel,
 }
 
-/// Bytes moved by one thread, on a pair of cache lines of its own (they are fetched in pairs).
-#[derive(Default)]
-#[repr(align(128))]
-struct ThreadBytes(AtomicU64);
-
 impl MemoryLoad {
     /// Allocates a region per loading thread, on its own node, and chooses the fastest kernel.
     fn new(job: &LoadedJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
@@ -259,7 +254,7 @@ impl MemoryLoad {
     ) -> Result<(T, f64), CannotMeasure> {
         let kernel = self.kernel;
         let (stop, begun) = (AtomicBool::new(false), AtomicU64::new(0));
-        let moved: Vec<ThreadBytes> = self.regions.iter().map(|_| ThreadBytes::default()).collect();
+        let moved: Vec<OwnLines<AtomicU64>> = self.regions.iter().map(|_| OwnLines::default()).collect();
         let Self { team, regions, .. } = self;
         let threads = regions.len() as u64;
         let total = || moved.iter().map(|moved| moved.0.load(Ordering::Relaxed)).sum::<u64>();

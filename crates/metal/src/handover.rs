@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::team::{Team, TeamError};
+use crate::team::{OwnLines, Team, TeamError};
 
 /// Minimum round trips per burst, 20 to 100 µs: most bursts are not interrupted.
 const BURST_ROUND_TRIPS: u64 = 200;
@@ -53,16 +53,11 @@ pub enum HandoverError {
     },
 }
 
-/// Pairs, because some processors fetch the neighbour line as well.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct PaddedLine<T>(T);
-
 #[derive(Debug, Default)]
 struct SharedLines {
     /// Turn counter: even for the first thread, odd for the second.
-    line: PaddedLine<AtomicU64>,
-    given_up: PaddedLine<AtomicBool>,
+    line: OwnLines<AtomicU64>,
+    given_up: OwnLines<AtomicBool>,
 }
 
 /// A thread pinned to each of two CPUs.

@@ -99,6 +99,11 @@ impl TeamMember<'_> {
     }
 }
 
+/// A value on a pair of cache lines of its own, because some processors fetch lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct OwnLines<T>(pub T);
+
 /// Threads pinned to processors. They are joined on drop.
 #[derive(Debug)]
 pub struct Team {

@@ -7,6 +7,8 @@ use std::hint::spin_loop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::team::OwnLines;
+
 /// Largest number of parts per phase: 16 CPUs were slower with 8; more were not tried.
 pub(super) const MOST_PARTS: usize = 16;
 const LOOKS: u32 = 256;
@@ -24,11 +26,6 @@ pub(super) struct Crew {
     /// For each part, the last phase in which a thread took it.
     taken: Vec<OwnLines<AtomicU64>>,
 }
-
-/// Fills a pair of cache lines (the prefetcher fetches pairs).
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct OwnLines<T>(T);
 
 /// A [`PhaseWork`] whose lifetime is ensured by [`Crew::share`].
 #[derive(Clone, Copy, Debug)]
