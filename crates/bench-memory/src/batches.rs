@@ -8,13 +8,12 @@ use plimsoll_metal::block::{
 };
 use plimsoll_metal::buffer::Resident;
 use plimsoll_metal::clock::{WorkClocks, thread_cpu_time, timer_overhead};
-use plimsoll_metal::team::{Team, TeamMember};
+use plimsoll_metal::team::{Team, TeamMember, has_duplicates};
 
 use super::affinity;
 use super::choose::{self, BEST_VARIANT, Chosen};
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, THREAD_BYTES, VARIANT};
 use super::lap::{CountedLaps, Lap, LapRound, OFF_CPU, mean};
-use super::passes::have_own_cpus;
 use super::warning::MemoryWarning;
 use super::window::ThreadSpan;
 use super::{LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, answers, note_caches, note_nodes, seed};
@@ -130,7 +129,7 @@ impl Batches {
         let level = answers(cx.machine, team.cpus(), [bytes; 2], op.regions() as u64);
         facts.achieved.set(&LEVEL, level.to_string());
         facts.achieved.set(&CPUS, team.cpus());
-        let alone = have_own_cpus(team.cpus());
+        let alone = !has_duplicates(team.cpus());
         let distances = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.topology, team.cpus());
         let mut batches = Self {
             bytes_per_block: region.map_or(1, Region::bytes_per_block),

@@ -1,11 +1,9 @@
 //! Passes over arrays on every thread in laps (see [`super::lap`]): the case of `memory.bandwidth`.
 
-use std::collections::BTreeSet;
-
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::clock::is_thread_time_precise;
 use plimsoll_metal::stream::{self, StreamOp};
-use plimsoll_metal::team::Team;
+use plimsoll_metal::team::{Team, has_duplicates};
 
 use super::arrays::ThreadArrays;
 use super::choose::{self, Chosen};
@@ -49,7 +47,7 @@ impl Passes {
         let MemoryStream { op, ref site, .. } = *job;
         let (pages, node) = (site.pages, site.node);
         let mut team = Team::new(&site.threads.cpus(cx.machine))?;
-        let alone = have_own_cpus(team.cpus());
+        let alone = !has_duplicates(team.cpus());
         let arrays = ThreadArrays::new(&mut team, job, seed(cx, case), alone)?;
         let mut facts = Facts::default();
         record_pages(&mut facts, pages, &arrays.resident());
@@ -170,11 +168,6 @@ impl Prepared for Passes {
         facts.warnings.extend(self.distances.warning().map(Note::from));
         Ok(facts)
     }
-}
-
-/// Returns whether all of these CPUs are distinct.
-pub(super) fn have_own_cpus(cpus: &[usize]) -> bool {
-    cpus.iter().collect::<BTreeSet<_>>().len() == cpus.len()
 }
 
 /// Warns if the arrays exceed the caches, but are too small to measure memory alone.

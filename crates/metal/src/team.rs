@@ -348,24 +348,21 @@ enum TeamFailure {
 
 impl TeamFailure {
     fn from_payload(payload: Box<dyn Any + Send>) -> Self {
-        let payload = match payload.downcast::<Broken>() {
-            Ok(_) => return Self::Released,
-            Err(payload) => payload,
-        };
-        let payload = match payload.downcast::<String>() {
-            Ok(message) => return Self::Panicked(*message),
-            Err(payload) => payload,
-        };
-        if let Some(message) = payload.downcast_ref::<&'static str>() {
-            return Self::Panicked((*message).to_owned());
+        if payload.is::<Broken>() {
+            return Self::Released;
         }
-        // A payload of an unknown type may panic when dropped, and a task must not unwind.
-        std::mem::forget(payload);
-        Self::Panicked("no message".to_owned())
+        let literal = payload.downcast_ref::<&'static str>().map(|message| (*message).to_owned());
+        let message = literal.or_else(|| payload.downcast_ref::<String>().cloned());
+        Self::Panicked(message.unwrap_or_else(|| {
+            // A payload of an unknown type may panic when dropped, and a task must not unwind.
+            std::mem::forget(payload);
+            "no message".to_owned()
+        }))
     }
 }
 
-pub(crate) fn has_duplicates(cpus: &[usize]) -> bool {
+/// Returns whether a CPU is in `cpus` twice, so that threads share it.
+pub fn has_duplicates(cpus: &[usize]) -> bool {
     cpus.iter().collect::<BTreeSet<_>>().len() < cpus.len()
 }
 
