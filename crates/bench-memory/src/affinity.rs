@@ -77,10 +77,7 @@ fn fits_on(site: &MemorySite, machine: &Machine, id: usize, threads: u64) -> Res
 
 /// Runs `work` so that memory first touched by this thread in it is on NUMA node `node`, if given.
 pub(super) fn allocate_on_node<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
-    match node {
-        Some(node) => on_node(node, work).map_err(CannotMeasure::not_here),
-        None => Ok(work()),
-    }
+    on_node(node, work).map_err(CannotMeasure::not_here)
 }
 
 /// Records in `facts` the NUMA nodes that `memory` is on, and a warning if they are not the node

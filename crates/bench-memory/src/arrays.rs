@@ -44,11 +44,7 @@ impl ArrayMemory {
         let size = affinity::bytes_per_thread(&job.site);
         match job.layout {
             ArrayLayout::Private => {
-                let touched = || {
-                    let mut buffer = Buffer::new(size, pages).map_err(CannotMeasure::environment)?;
-                    buffer.touch().map_err(CannotMeasure::environment)?;
-                    Ok(buffer)
-                };
+                let touched = || Buffer::touched(size, pages).map_err(CannotMeasure::environment);
                 let made = team.run(|_| affinity::allocate_on_node(node, touched)?)?;
                 made.into_iter().collect::<Result<Vec<Buffer>, _>>().map(Self::Private)
             }

@@ -227,8 +227,7 @@ impl Region {
         }
         let target =
             if op == BlockOp::ReadWrite { used.next_multiple_of(LINE_BYTES) + COPY_GAP_BYTES } else { 0 };
-        let mut buffer = Buffer::new(target + used, shape.pages)?;
-        buffer.touch()?;
+        let mut buffer = Buffer::touched(target + used, shape.pages)?;
         if op != BlockOp::Write {
             let mut state = shape.seed;
             buffer.bytes_mut()[..used].chunks_mut(ELEMENT).for_each(|chunk| {

@@ -154,6 +154,13 @@ impl Buffer {
         Ok(buffer)
     }
 
+    /// Maps `bytes` zeroed bytes like [`Self::new`], and makes them resident like [`Self::touch`].
+    pub fn touched(bytes: usize, pages: Pages) -> Result<Self, BufferError> {
+        let mut buffer = Self::new(bytes, pages)?;
+        buffer.touch()?;
+        Ok(buffer)
+    }
+
     /// Maps `bytes` bytes in whole reserved huge pages; `flags` are the mmap(2) flags for `pages`.
     fn map_reserved(bytes: usize, pages: Pages, flags: MapFlags) -> Result<Self, BufferError> {
         let page = pages.unit();

@@ -121,15 +121,7 @@ impl Chase {
             .ok()
             .filter(|count| *count as usize >= 2 * shape.chases)
             .ok_or(ChaseError::Nodes { bytes: shape.bytes, stride: shape.stride })?;
-        let touched = || {
-            let mut buffer = Buffer::new(shape.bytes, shape.pages)?;
-            buffer.touch()?;
-            Ok::<Buffer, BufferError>(buffer)
-        };
-        let mut buffer = match shape.node {
-            Some(node) => on_node(node, touched)??,
-            None => touched()?,
-        };
+        let mut buffer = on_node(shape.node, || Buffer::touched(shape.bytes, shape.pages))??;
         let base = buffer.elements_mut::<u64>().as_mut_ptr().expose_provenance();
         let mut random = SplitMix(shape.seed);
         let nodes_per_group = shape.group.map_or(count as usize, |group| group / shape.stride);

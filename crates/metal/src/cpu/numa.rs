@@ -21,8 +21,9 @@ pub enum NumaError {
 }
 
 /// Runs `work` and returns its result. Memory that `work` touches first is bound to NUMA node
-/// `node`. On an error, `work` does not run.
-pub fn on_node<T>(node: usize, work: impl FnOnce() -> T) -> Result<T, NumaError> {
+/// `node`, if given. On an error, `work` does not run.
+pub fn on_node<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, NumaError> {
+    let Some(node) = node else { return Ok(work()) };
     let refused = |source| NumaError::Policy(node, source);
     let mut mask = [0_u64; MOST_NODES / 64];
     let word = mask.get_mut(node / 64).ok_or_else(|| refused(io::ErrorKind::InvalidInput.into()))?;
@@ -96,12 +97,8 @@ mod tests {
 
     #[test]
     fn memory_lies_on_the_node_asked_for() {
-        let make = || {
-            let mut buffer = Buffer::new(1 << 20, Pages::Small).unwrap();
-            buffer.touch().unwrap();
-            buffer
-        };
-        let Some(buffer) = allowed(on_node(0, make)) else { return };
+        let make = || Buffer::touched(1 << 20, Pages::Small).unwrap();
+        let Some(buffer) = allowed(on_node(Some(0), make)) else { return };
         let Some(nodes) = allowed(resident_pages_by_node(buffer.bytes())) else { return };
         assert_eq!(nodes, BTreeMap::from([(0, 256)]));
         let untouched = Buffer::new(1 << 20, Pages::Small).unwrap();
@@ -112,7 +109,7 @@ mod tests {
     fn a_node_that_is_not_there_is_refused_and_nothing_is_done() {
         for node in [777, 1 << 20] {
             let mut done = false;
-            let error = on_node(node, || done = true).unwrap_err().to_string();
+            let error = on_node(Some(node), || done = true).unwrap_err().to_string();
             let named = format!("cannot allocate memory on NUMA node {node}: ");
             assert!(!done && error.starts_with(&named), "{error}");
         }
@@ -120,7 +117,8 @@ mod tests {
 
     #[test]
     fn the_policy_ends_with_the_work_also_when_it_panics() {
-        let unwound = std::panic::catch_unwind(|| on_node(0, || std::panic::resume_unwind(Box::new(()))));
+        let unwound =
+            std::panic::catch_unwind(|| on_node(Some(0), || std::panic::resume_unwind(Box::new(()))));
         assert!(unwound.is_err());
         let mut mode = -1 as libc::c_int;
         let (mask, address) = (ptr::null_mut::<u64>(), ptr::null::<u8>());

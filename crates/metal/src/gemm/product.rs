@@ -84,12 +84,10 @@ impl<T: Real> Gemm<T> {
     ) -> Result<Self, GemmError> {
         let tile = tile_for::<T>(isa)?;
         let blocking = Blocking::new(caches, tile);
-        let mut packed_b = Buffer::new(slab_bytes(tile, blocking, shape), Pages::Thp)?;
-        packed_b.touch()?;
+        let packed_b = Buffer::touched(slab_bytes(tile, blocking, shape), Pages::Thp)?;
         let block = blocking.rows * blocking.depth * size_of::<T>();
         let workers = team.run(|_| -> Result<ProductWorker, BufferError> {
-            let mut packed = Buffer::new(block, Pages::Thp)?;
-            packed.touch()?;
+            let packed = Buffer::touched(block, Pages::Thp)?;
             Ok(ProductWorker { packed, watch: ThreadClock::new(ProbeWork::floating_point(tile.isa)) })
         })?;
         let workers = workers.into_iter().collect::<Result<_, _>>()?;

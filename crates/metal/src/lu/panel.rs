@@ -63,9 +63,7 @@ pub(super) struct NoPivot(pub(super) usize);
 
 /// Allocates a buffer of `elements` f64 zeros, made resident by the calling thread.
 pub(super) fn allocate_zeros(elements: usize) -> Result<Buffer, BufferError> {
-    let mut buffer = Buffer::new(elements.max(1).saturating_mul(size_of::<f64>()), Pages::Thp)?;
-    buffer.touch()?;
-    Ok(buffer)
+    Buffer::touched(elements.max(1).saturating_mul(size_of::<f64>()), Pages::Thp)
 }
 
 impl Factored {
