@@ -6,7 +6,8 @@ use rustix::io::Errno;
 
 use crate::backing::TestFile;
 use plimsoll_metal::aio::Aio;
-use plimsoll_metal::mapped::{AccessOrder, Mapped, MappingUse};
+use plimsoll_metal::block::BlockTraversal;
+use plimsoll_metal::mapped::Mapped;
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::{Completion, Polling, Request, RequestKind, Ring, RingError, WaitEnd};
 use plimsoll_model::job::disk::DiskEngine;
@@ -107,7 +108,7 @@ pub(crate) fn open_on(
     files: &[Arc<TestFile>],
     depth: usize,
     block: usize,
-    access: AccessOrder,
+    access: BlockTraversal,
     clock: TickClock,
 ) -> Result<Opened, RingError> {
     let whole = |engine| Ok(Opened { engine, about: EngineInfo { kind, fell_back: None, remark: None } });

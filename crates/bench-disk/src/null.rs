@@ -10,7 +10,7 @@ use crate::load::{
 };
 use crate::metrics::{LATENCY_METRIC, seconds};
 use plimsoll_bench_api::prelude::*;
-use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::block::BlockTraversal;
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
 
@@ -76,7 +76,7 @@ fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn DiskLoad>, 
     let blocks = BlockSizes::One(NULL_BLOCK_BYTES);
     let source = TransferSource::new(DiskOperation::Read, WriteThrough::No, blocks, walk);
     let (block, clock) = (NULL_BLOCK_BYTES as usize, TickClock::fastest());
-    let engine = open_on(kind, &[], depth, block, AccessOrder::Random, clock)?.engine;
+    let engine = open_on(kind, &[], depth, block, BlockTraversal::Random, clock)?.engine;
     let (noise, tally) = (TestData::new(seed, "null"), TransferTally::default());
     Ok(load::create_load(engine, source, noise, LoadOptions::default(), tally))
 }

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use plimsoll_bench_api::prelude::*;
-use plimsoll_metal::os::region::{RegionPages, TouchRegion, map_and_unmap};
+use plimsoll_metal::buffer::Pages;
+use plimsoll_metal::os::region::{TouchRegion, map_and_unmap};
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::usage::usage_of_thread;
 use plimsoll_model::job::os::{CaseWord, FirstTouch};
@@ -168,7 +169,7 @@ impl Toucher {
                     ),
                     _ => refused(error),
                 };
-                let region = TouchRegion::anonymous(REGION_BYTES, bytes, RegionPages::Huge);
+                let region = TouchRegion::anonymous(REGION_BYTES, bytes, Pages::Thp);
                 (Some(region.map_err(no_thp)?), bytes)
             }
             (FirstTouch::CachedFile, Some(file)) => {
@@ -176,7 +177,7 @@ impl Toucher {
             }
             (FirstTouch::Nothing, _) => (None, MAPPED_BYTES),
             _ => {
-                let region = TouchRegion::anonymous(REGION_BYTES, page, RegionPages::Small);
+                let region = TouchRegion::anonymous(REGION_BYTES, page, Pages::Small);
                 (Some(region.map_err(refused)?), page)
             }
         };

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
+use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
 use serde::{Deserialize, Serialize};
 
 /// Alignment of buffers in bytes: the huge page of x86-64, and of AArch64 with 4 KiB pages.
@@ -102,17 +104,60 @@ pub enum BufferError {
     NotListed,
 }
 
+/// Memory that this process mapped. It is unmapped on drop.
+#[derive(Debug)]
+pub(crate) struct MappedRange {
+    pub(crate) start: NonNull<u8>,
+    pub(crate) bytes: usize,
+}
+
+// SAFETY: it owns its mapping as a Vec owns its allocation; nothing is bound to a thread.
+unsafe impl Send for MappedRange {}
+
+impl MappedRange {
+    /// Maps `bytes` bytes of anonymous memory.
+    pub(crate) fn anonymous(bytes: usize, access: ProtFlags, flags: MapFlags) -> Result<Self, Errno> {
+        // SAFETY: a fresh mapping at an address chosen by the kernel affects no other memory.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, flags) }?;
+        Self::own(start, bytes)
+    }
+
+    /// Maps `bytes` bytes of `file`, from byte `at` on, shared with all who use the file.
+    pub(crate) fn of_file(file: impl AsFd, at: u64, bytes: usize, access: ProtFlags) -> Result<Self, Errno> {
+        // SAFETY: as above.
+        let start = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, at) }?;
+        Self::own(start, bytes)
+    }
+
+    fn own(start: *mut c_void, bytes: usize) -> Result<Self, Errno> {
+        NonNull::new(start.cast()).map(|start| Self { start, bytes }).ok_or(Errno::NOMEM)
+    }
+
+    /// Gives the kernel `advice` on the whole range, to which there must be no reference.
+    pub(crate) fn advise(&self, advice: Advice) -> Result<(), Errno> {
+        // SAFETY: the range is its own, and whoever owns it lends no reference to the content.
+        unsafe { madvise(self.start.as_ptr().cast(), self.bytes, advice) }
+    }
+}
+
+impl Drop for MappedRange {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is its own and every borrow of it has ended.
+        let _only_fails_on_a_wrong_address = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
 /// Private anonymous memory, zeroed, on a huge-page boundary.
 #[derive(Debug)]
 pub struct Buffer {
-    reservation: NonNull<c_void>,
-    reserved: usize,
+    /// Owns the memory.
+    _reservation: MappedRange,
     pub(crate) start: NonNull<u8>,
     bytes: usize,
     pub(crate) pages: Pages,
 }
 
-// SAFETY: a buffer owns its mapping as a Vec owns its allocation; nothing is bound to a thread.
+// SAFETY: `start` is in the buffer's own range, which is bound to no thread.
 unsafe impl Send for Buffer {}
 // SAFETY: through a shared reference the memory can only be read.
 unsafe impl Sync for Buffer {}
@@ -135,18 +180,15 @@ impl Buffer {
             .filter(|reserved| isize::try_from(*reserved).is_ok())
             .ok_or(BufferError::TooLarge(bytes))?;
         let no_memory = |action| {
-            move |errno: rustix::io::Errno| BufferError::NoMemory { action, bytes, source: errno.into() }
+            move |errno: Errno| BufferError::NoMemory { action, bytes, source: errno.into() }
         };
-        // SAFETY: a fresh mapping at an address chosen by the kernel affects no other memory.
-        let base =
-            unsafe { mmap_anonymous(ptr::null_mut(), reserved, ProtFlags::empty(), MapFlags::PRIVATE) }
-                .map_err(no_memory("reserve"))?;
-        let reservation = NonNull::new(base).ok_or(BufferError::TooLarge(bytes))?;
-        let first = base.addr() + page;
-        let offset = first.next_multiple_of(BUFFER_ALIGNMENT) - base.addr();
+        let reservation = MappedRange::anonymous(reserved, ProtFlags::empty(), MapFlags::PRIVATE);
+        let reservation = reservation.map_err(no_memory("reserve"))?;
+        let base = reservation.start.addr().get();
+        let offset = (base + page).next_multiple_of(BUFFER_ALIGNMENT) - base;
         // SAFETY: offset ≤ page + ALIGNMENT − 1 keeps the accessible part in the reservation.
-        let start = unsafe { reservation.cast::<u8>().add(offset) };
-        let buffer = Self { reservation, reserved, start, bytes, pages };
+        let start = unsafe { reservation.start.add(offset) };
+        let buffer = Self { _reservation: reservation, start, bytes, pages };
         let access = MprotectFlags::READ | MprotectFlags::WRITE;
         // SAFETY: the range is inside our own reservation, to which no reference exists yet.
         unsafe { mprotect(start.as_ptr().cast(), buffer.mapped(), access) }.map_err(no_memory("map"))?;
@@ -167,16 +209,14 @@ impl Buffer {
         let whole = bytes.checked_next_multiple_of(page).filter(|whole| isize::try_from(*whole).is_ok());
         let reserved = whole.ok_or(BufferError::TooLarge(bytes))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address chosen by the kernel affects no other memory.
-        let base = unsafe { mmap_anonymous(ptr::null_mut(), reserved, access, MapFlags::PRIVATE | flags) };
-        let base = base.map_err(|errno| BufferError::NoHugePages {
+        let reservation = MappedRange::anonymous(reserved, access, MapFlags::PRIVATE | flags);
+        let reservation = reservation.map_err(|errno| BufferError::NoHugePages {
             bytes,
             page,
             needed: reserved / page,
             source: errno.into(),
         })?;
-        let reservation = NonNull::new(base).ok_or(BufferError::TooLarge(bytes))?;
-        Ok(Self { reservation, reserved, start: reservation.cast(), bytes, pages })
+        Ok(Self { start: reservation.start, _reservation: reservation, bytes, pages })
     }
 
     /// Advises the kernel to use or avoid transparent huge pages, as requested; ignores errors.
@@ -203,7 +243,7 @@ impl Buffer {
         match populated {
             Ok(()) => Ok(()),
             // Kernels before 5.14.
-            Err(rustix::io::Errno::INVAL) => {
+            Err(Errno::INVAL) => {
                 self.touch_each_page();
                 Ok(())
             }
@@ -289,13 +329,6 @@ unsafe impl BufferElement for u64 {}
 unsafe impl BufferElement for f32 {}
 // SAFETY: as above.
 unsafe impl BufferElement for f64 {}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: the reservation is this buffer's own and every borrow of it has ended.
-        let _only_fails_on_a_wrong_address = unsafe { munmap(self.reservation.as_ptr(), self.reserved) };
-    }
-}
 
 /// Returns the resident bytes in each of the disjoint address `ranges` (start, end), in their
 /// order, from `smaps` (proc_pid_smaps(5)); `None` without mappings or with an invalid number.

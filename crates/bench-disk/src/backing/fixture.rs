@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::{AllocationEffect, PageCacheMode, TestFile, check_dir};
 use crate::engine::{Opened, open_on};
-use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::block::BlockTraversal;
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::RingError;
 use plimsoll_model::job::disk::DiskEngine;
@@ -40,7 +40,7 @@ pub(crate) fn open(
     depth: usize,
     block: usize,
 ) -> Result<Opened, RingError> {
-    open_on(kind, std::slice::from_ref(file), depth, block, AccessOrder::Sequential, TickClock::system())
+    open_on(kind, std::slice::from_ref(file), depth, block, BlockTraversal::Sequential, TickClock::system())
 }
 
 /// Opens the file once more, to read and write it as any program does.

@@ -54,12 +54,11 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    pub(super) fn new(files: &[Arc<TestFile>], access: AccessOrder) -> Result<Self, RingError> {
+    pub(super) fn new(files: &[Arc<TestFile>], access: BlockTraversal) -> Result<Self, RingError> {
         let map = |file: &Arc<TestFile>| {
             let len = file.length().map(|bytes| usize::try_from(bytes).unwrap_or(0));
             let failed = |errno| RingError::Mapping(len.unwrap_or(0), errno);
-            let purpose = if file.is_writable() { MappingUse::Write } else { MappingUse::Read };
-            Mapped::new(file, len.map_err(failed)?, access, purpose).map_err(failed)
+            Mapped::new(file, len.map_err(failed)?, access, file.is_writable()).map_err(failed)
         };
         Ok(Mapping { files: files.to_vec(), mapped: files.iter().map(map).collect::<Result<_, _>>()? })
     }

@@ -20,7 +20,7 @@ use crate::warning::DiskWarning;
 use plimsoll_bench_api::fixed::{Scaling, thread_amount};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::Root;
-use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::block::BlockTraversal;
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::RingError;
 use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskEngine, DiskOperation, DiskTransfers};
@@ -247,7 +247,7 @@ fn prepare_load(
 fn open_engine(job: &DiskTransfers, files: &[Arc<TestFile>], clock: TickClock) -> Result<Opened, RingError> {
     let in_order =
         matches!(job.order, BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Backward);
-    let access = if in_order { AccessOrder::Sequential } else { AccessOrder::Random };
+    let access = if in_order { BlockTraversal::Sequential } else { BlockTraversal::Random };
     let trims = job.operation == DiskOperation::Trim;
     let instead = match job.engine {
         DiskEngine::IoUring(_) if trims && files.iter().any(|file| file.is_device()) => {

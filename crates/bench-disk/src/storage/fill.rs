@@ -9,7 +9,7 @@ use crate::backing::{AllocationEffect, PageCacheMode, TestFile, direct_refused};
 use crate::display::human;
 use crate::engine::open_on;
 use crate::load::{FaultCause, LoadError, TestData, remaining_request};
-use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::block::BlockTraversal;
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 use plimsoll_model::job::disk::DiskEngine;
@@ -51,7 +51,7 @@ pub(crate) fn fill_within(
 ) -> Result<u64, CannotMeasure> {
     let Filling { from, bytes, patience, until } = filling;
     let (files, clock) = (std::slice::from_ref(file), TickClock::system());
-    let opened = open_on(DiskEngine::PLAIN, files, FILL_DEPTH, CHUNK, AccessOrder::Sequential, clock);
+    let opened = open_on(DiskEngine::PLAIN, files, FILL_DEPTH, CHUNK, BlockTraversal::Sequential, clock);
     let mut opened = opened.map_err(failed)?;
     let engine = opened.engine.as_dyn();
     let begun = Instant::now();

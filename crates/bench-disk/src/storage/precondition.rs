@@ -12,7 +12,7 @@ use crate::load::{
 use crate::storage::{Filled, requested_size};
 use crate::warning::DiskWarning;
 use plimsoll_bench_api::{Context, RequestedSize};
-use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::block::BlockTraversal;
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_model::job::disk::{BlockOrder, DiskEngine, DiskOperation, DiskTransfers, WriteThrough};
 use plimsoll_model::sample::CannotMeasure;
@@ -50,7 +50,8 @@ fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64)
     let block = job.blocks.largest() as usize;
     let files = [Arc::clone(&filled.file)];
     let clock = TickClock::system();
-    let opened = open_on(DiskEngine::PLAIN, &files, PRECONDITION_DEPTH, block, AccessOrder::Random, clock)?;
+    let opened =
+        open_on(DiskEngine::PLAIN, &files, PRECONDITION_DEPTH, block, BlockTraversal::Random, clock)?;
     let extent = WalkExtent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() };
     let seed = derive(cx.options.seed, "precondition");
     let walk = BlockWalk::new(BlockOrder::Random, extent, seed);

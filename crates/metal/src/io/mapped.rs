@@ -2,60 +2,31 @@
 //! SIGBUS, which kills the process: map only files that are never truncated.
 
 use std::os::fd::AsFd;
-use std::ptr::NonNull;
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, ProtFlags};
+
+use crate::block::BlockTraversal;
+use crate::buffer::MappedRange;
 
 /// A shared mapping of the first bytes of a file. The file descriptor may be closed.
 #[derive(Debug)]
 pub struct Mapped {
-    base: NonNull<u8>,
-    len: usize,
-    purpose: MappingUse,
-}
-
-// SAFETY: the mapping is not tied to the thread that made it.
-unsafe impl Send for Mapped {}
-
-/// Expected access pattern, which controls the kernel's read-ahead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessOrder {
-    /// Ascending offsets.
-    Sequential,
-    /// Random offsets.
-    Random,
-}
-
-/// Protection of the mapping. A file opened for reading only cannot be mapped for writing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MappingUse {
-    /// Reading.
-    Read,
-    /// Reading and writing.
-    Write,
+    range: MappedRange,
+    is_writable: bool,
 }
 
 impl Mapped {
-    /// Maps the first `len` bytes of `file` for `purpose`, accessed in order `access`, by mmap(2).
-    pub fn new(file: impl AsFd, len: usize, access: AccessOrder, purpose: MappingUse) -> Result<Self, Errno> {
-        let protection = match purpose {
-            MappingUse::Read => ProtFlags::READ,
-            MappingUse::Write => ProtFlags::READ | ProtFlags::WRITE,
-        };
-        // SAFETY: a new mapping at an address chosen by the kernel aliases nothing of this process.
-        let base = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file.as_fd(), 0)
-        }?;
-        let mapped =
-            NonNull::new(base.cast::<u8>()).map(|base| Mapped { base, len, purpose }).ok_or(Errno::NOMEM)?;
-        let advice = match access {
-            AccessOrder::Sequential => Advice::Sequential,
-            AccessOrder::Random => Advice::Random,
-        };
-        // SAFETY: the range is the new mapping; the advice does not change its content.
-        unsafe { rustix::mm::madvise(base, len, advice) }?;
-        Ok(mapped)
+    /// Maps the first `len` bytes of `file` by mmap(2); `order` is the expected one of accesses,
+    /// for the kernel's read-ahead. Fails if `is_writable` and the file was opened for reading.
+    pub fn new(file: impl AsFd, len: usize, order: BlockTraversal, is_writable: bool) -> Result<Self, Errno> {
+        let protection = if is_writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let range = MappedRange::of_file(file, 0, len, protection)?;
+        range.advise(match order {
+            BlockTraversal::Sequential => Advice::Sequential,
+            BlockTraversal::Random => Advice::Random,
+        })?;
+        Ok(Self { range, is_writable })
     }
 
     /// Copies bytes from `offset` into `buffer` up to the end of the mapping; returns their number.
@@ -63,7 +34,7 @@ impl Mapped {
         let count = self.within(offset, buffer.len());
         if count > 0 {
             // SAFETY: `count` bytes from `offset` are inside the mapping.
-            let from = unsafe { self.base.add(offset) };
+            let from = unsafe { self.range.start.add(offset) };
             // SAFETY: both ranges have `count` bytes. Nothing borrowed overlaps the mapping.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), buffer.as_mut_ptr(), count) };
         }
@@ -72,10 +43,10 @@ impl Mapped {
 
     /// Copies `bytes` to `offset` up to the mapping's end; returns how many, 0 if it is read-only.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
-        let count = if self.purpose == MappingUse::Write { self.within(offset, bytes.len()) } else { 0 };
+        let count = if self.is_writable { self.within(offset, bytes.len()) } else { 0 };
         if count > 0 {
             // SAFETY: `count` bytes from `offset` are inside the mapping.
-            let to = unsafe { self.base.add(offset) };
+            let to = unsafe { self.range.start.add(offset) };
             // SAFETY: as in `read`.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), count) };
         }
@@ -84,19 +55,12 @@ impl Mapped {
 
     /// Unmaps the resident pages, so that they can leave the page cache; later accesses map them.
     pub fn release(&mut self) {
-        // SAFETY: the range is the mapping, without references. The file keeps the data.
-        let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxDontNeed) };
+        // The file keeps the data.
+        let _ = self.range.advise(Advice::LinuxDontNeed);
     }
 
     fn within(&self, offset: usize, len: usize) -> usize {
-        len.min(self.len.saturating_sub(offset))
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`, without references. A failure would only leak it.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
+        len.min(self.range.bytes.saturating_sub(offset))
     }
 }
 
@@ -110,7 +74,7 @@ mod tests {
     fn what_is_written_is_in_the_file_and_read_back_and_nothing_beyond_the_end() {
         let file = tempfile::tempfile().expect("temporary file");
         file.set_len(10_000).expect("length");
-        let mut mapped = Mapped::new(&file, 10_000, AccessOrder::Random, MappingUse::Write).expect("map");
+        let mut mapped = Mapped::new(&file, 10_000, BlockTraversal::Random, true).expect("map");
         assert_eq!(mapped.write(5_000, &[7; 100]), 100);
         let mut found = [0; 100];
         file.read_exact_at(&mut found, 5_000).expect("read");
@@ -131,8 +95,8 @@ mod tests {
         named.as_file().write_all_at(&[5; 100], 0).expect("write");
         let file = std::fs::File::open(named.path()).expect("open");
         let wanted = Some(Errno::ACCESS);
-        assert_eq!(Mapped::new(&file, 100, AccessOrder::Random, MappingUse::Write).err(), wanted);
-        let mut mapped = Mapped::new(&file, 100, AccessOrder::Random, MappingUse::Read).expect("map");
+        assert_eq!(Mapped::new(&file, 100, BlockTraversal::Random, true).err(), wanted);
+        let mut mapped = Mapped::new(&file, 100, BlockTraversal::Random, false).expect("map");
         let mut found = [0; 4];
         assert_eq!((mapped.read(0, &mut found), found), (4, [5; 4]));
         assert_eq!(mapped.write(0, &[1]), 0);
@@ -142,6 +106,6 @@ mod tests {
     fn no_bytes_cannot_be_mapped() {
         let file = tempfile::tempfile().expect("temporary file");
         let wanted = Some(Errno::INVAL);
-        assert_eq!(Mapped::new(&file, 0, AccessOrder::Sequential, MappingUse::Read).err(), wanted);
+        assert_eq!(Mapped::new(&file, 0, BlockTraversal::Sequential, false).err(), wanted);
     }
 }

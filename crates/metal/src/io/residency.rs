@@ -3,7 +3,9 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::ProtFlags;
+
+use crate::buffer::MappedRange;
 
 /// Returns how many of the first `len` bytes of `file` are in the page cache.
 pub fn resident_bytes(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
@@ -45,18 +47,11 @@ fn by_mincore(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
 fn window_pages(file: BorrowedFd<'_>, offset: u64, window: u64) -> Result<u64, Errno> {
     let length = usize::try_from(window).map_err(|_| Errno::OVERFLOW)?;
     let mut pages = vec![0_u8; length.div_ceil(rustix::param::page_size())];
-    // SAFETY: a new mapping at an address chosen by the kernel; nothing is accessed through it.
-    let place = unsafe {
-        rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset)
-    }?;
+    let range = MappedRange::of_file(file, offset, length, ProtFlags::READ)?;
     // SAFETY: the mapping has `length` bytes and is page-aligned; `pages` has a byte for each page.
-    let status = unsafe { libc::mincore(place, length, pages.as_mut_ptr()) };
-    let failed = std::io::Error::last_os_error();
-    // SAFETY: the mapping made above, unmapped once, and no reference into it exists.
-    unsafe { rustix::mm::munmap(place, length) }?;
-    match status {
+    match unsafe { libc::mincore(range.start.as_ptr().cast(), length, pages.as_mut_ptr()) } {
         0 => Ok(pages.iter().filter(|page| **page & 1 == 1).count() as u64),
-        _ => Err(Errno::from_io_error(&failed).unwrap_or(Errno::NOSYS)),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOSYS)),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,6 +12,7 @@ use rustix::thread::futex;
 use serde::{Deserialize, Serialize};
 
 use super::call;
+use crate::buffer::MappedRange;
 
 /// Means by which one wakes the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,33 +42,22 @@ const SECOND_WORD: usize = 256;
 
 /// Two words that child processes share.
 #[derive(Debug)]
-struct SharedWords(NonNull<AtomicU32>);
+struct SharedWords(MappedRange);
 
 // SAFETY: the memory has only atomic words, and stays mapped until the last owner drops it.
-unsafe impl Send for SharedWords {}
-// SAFETY: as above.
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
     fn new() -> io::Result<Self> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new anonymous mapping at an address that the kernel chooses.
-        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), SHARED_BYTES, access, flags) }?;
-        NonNull::new(start.cast()).map(Self).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+        Ok(Self(MappedRange::anonymous(SHARED_BYTES, access, flags)?))
     }
 
     fn word(&self, index: usize) -> &AtomicU32 {
         // SAFETY: index is 0 or 1, so the word is inside the mapping.
-        let word = unsafe { self.0.add(index * SECOND_WORD) };
+        let word = unsafe { self.0.start.cast::<AtomicU32>().add(index * SECOND_WORD) };
         // SAFETY: the mapping is zeroed, aligned, and lives as long as this value.
         unsafe { word.as_ref() }
-    }
-}
-
-impl Drop for SharedWords {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` with this size, and no reference outlives it.
-        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), SHARED_BYTES) };
     }
 }
 

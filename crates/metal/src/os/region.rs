@@ -2,24 +2,15 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::ptr::NonNull;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// Kind of pages in a region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RegionPages {
-    /// Ordinary pages.
-    Small,
-    /// Transparent huge pages, if the kernel has them free.
-    Huge,
-}
+use crate::buffer::{MappedRange, Pages};
 
 /// Mapped memory that is touched page by page.
 #[derive(Debug)]
 pub struct TouchRegion {
-    mapping: NonNull<u8>,
-    mapped: usize,
+    mapping: MappedRange,
     /// First byte to touch, a multiple of the step.
     start: usize,
     bytes: usize,
@@ -28,22 +19,18 @@ pub struct TouchRegion {
     writes: bool,
 }
 
-// SAFETY: the region owns its mapping, and no other thread has a pointer to it.
-unsafe impl Send for TouchRegion {}
-
 impl TouchRegion {
-    /// Maps `bytes` bytes of anonymous memory; [`Self::touch`] writes one byte per `step` bytes.
-    pub fn anonymous(bytes: usize, step: usize, pages: RegionPages) -> io::Result<Self> {
+    /// Maps `bytes` bytes of anonymous memory, in huge pages for [`Pages::Thp`], else in ordinary
+    /// ones; [`Self::touch`] writes one byte per `step` bytes.
+    pub fn anonymous(bytes: usize, step: usize, pages: Pages) -> io::Result<Self> {
         // One step more, so that the first touched byte can be at a multiple of it.
         let mapped = bytes + step;
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new anonymous mapping at an address that the kernel chooses.
-        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), mapped, access, flags) }?;
-        let region = Self::own(start.cast(), mapped, bytes, step, true)?;
-        let advice = if pages == RegionPages::Huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        match region.advise(advice) {
+        let region = Self::own(MappedRange::anonymous(mapped, access, flags)?, bytes, step, true);
+        let advice = if pages == Pages::Thp { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        match region.mapping.advise(advice) {
             // A kernel without huge pages has nothing to refuse.
-            Err(error) if pages == RegionPages::Huge => Err(error),
+            Err(error) if pages == Pages::Thp => Err(error.into()),
             _ => Ok(region),
         }
     }
@@ -55,17 +42,13 @@ impl TouchRegion {
         if u64::try_from(length).unwrap_or(0) < bytes as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let (access, flags) = (ProtFlags::READ, MapFlags::SHARED);
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, flags, file, 0) }?;
-        Self::own(start.cast(), bytes, bytes, step, false)
+        Ok(Self::own(MappedRange::of_file(file, 0, bytes, ProtFlags::READ)?, bytes, step, false))
     }
 
-    fn own(mapping: *mut u8, mapped: usize, bytes: usize, step: usize, writes: bool) -> io::Result<Self> {
-        let mapping = NonNull::new(mapping).ok_or(io::ErrorKind::OutOfMemory)?;
-        let start =
-            if writes { mapping.addr().get().next_multiple_of(step) - mapping.addr().get() } else { 0 };
-        Ok(Self { mapping, mapped, start, bytes, step, next: 0, writes })
+    fn own(mapping: MappedRange, bytes: usize, step: usize, writes: bool) -> Self {
+        let first = mapping.start.addr().get();
+        let start = if writes { first.next_multiple_of(step) - first } else { 0 };
+        Self { mapping, start, bytes, step, next: 0, writes }
     }
 
     /// Touches the next pages, at most `count`, that were not touched since the last discard;
@@ -76,7 +59,7 @@ impl TouchRegion {
         for page in 0..count {
             let offset = self.start + self.next + page * self.step;
             // SAFETY: the offset is below the end of the mapping.
-            let byte = unsafe { self.mapping.add(offset) };
+            let byte = unsafe { self.mapping.start.add(offset) };
             if self.writes {
                 // SAFETY: the byte is in a writable mapping that this region owns.
                 unsafe { byte.write_volatile(1) };
@@ -97,30 +80,18 @@ impl TouchRegion {
     /// Returns all pages to the kernel, so that touching them causes faults again.
     pub fn discard(&mut self) -> io::Result<()> {
         self.next = 0;
-        self.advise(Advice::LinuxDontNeed)
-    }
-
-    fn advise(&self, advice: Advice) -> io::Result<()> {
-        // SAFETY: the advice is on this region's own mapping, to which no reference exists.
-        Ok(unsafe { rustix::mm::madvise(self.mapping.as_ptr().cast(), self.mapped, advice) }?)
+        Ok(self.mapping.advise(Advice::LinuxDontNeed)?)
     }
 
     /// Overwrites all touched pages of anonymous memory with zeros; returns the number of bytes.
     pub fn clear(&mut self) -> usize {
         let bytes = if self.writes { self.next } else { 0 };
         // SAFETY: the start is inside the mapping.
-        let start = unsafe { self.mapping.add(self.start) };
+        let start = unsafe { self.mapping.start.add(self.start) };
         // SAFETY: the bytes are inside the writable mapping, to which no reference exists.
         unsafe { start.write_bytes(0, bytes) };
-        std::hint::black_box(self.mapping);
+        std::hint::black_box(self.mapping.start);
         bytes
-    }
-}
-
-impl Drop for TouchRegion {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this size, and no reference to it exists.
-        let _ = unsafe { rustix::mm::munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }
 
@@ -143,7 +114,7 @@ mod tests {
 
     #[test]
     fn each_touched_page_is_a_fault_until_all_are() {
-        let mut region = TouchRegion::anonymous(64 * PAGE_BYTES, PAGE_BYTES, RegionPages::Small).unwrap();
+        let mut region = TouchRegion::anonymous(64 * PAGE_BYTES, PAGE_BYTES, Pages::Small).unwrap();
         for _ in 0..3 {
             let before = usage_of_thread().minor_faults;
             assert_eq!((region.touch(60), region.touch(60), region.touch(60)), (60, 4, 0));
