@@ -16,9 +16,9 @@ use super::dense::matrix::{Sequence, greater};
 use super::dense::{self, MOST_ROWS, OrderTarget, caches, fits, isas};
 use super::fact::{CHAIN_DEPTH, KERNEL, ROWS};
 use super::how::{kinds, note_threads};
+use super::matrix::parse_value;
 use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
-use plimsoll_units::text::shown;
 
 /// About a second per sample, three matrices plus a tenth for packed strips.
 const WANTED: OrderTarget = OrderTarget { work: 2.0, seconds: 1.0, cases: 1, bytes_per_element: 3.3 * 8.0 };
@@ -56,7 +56,8 @@ impl Benchmark for MatrixProduct {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let words = group.words("type", &["f64", "f32"]);
-        let elements = words.iter().map(|word| element(word)).collect::<Result<Vec<_>, _>>()?;
+        let element = |word: &String| parse_value("type", word, &[Element::F64, Element::F32], Element::name);
+        let elements = words.iter().map(element).collect::<Result<Vec<_>, _>>()?;
         let isas = isas(group)?;
         let seats = dense::seats(machine, group, &default_threads(machine))?;
         let wanted = OrderTarget { cases: elements.len() * isas.len() * seats.len(), ..WANTED };
@@ -97,11 +98,6 @@ struct GemmJob {
     isa: Isa,
     n: usize,
     threads: Threads,
-}
-
-fn element(word: &str) -> Result<Element, String> {
-    let found = [Element::F64, Element::F32].into_iter().find(|element| element.name() == word);
-    found.ok_or_else(|| format!("type must be f64 or f32: '{}' is neither", shown(word)))
 }
 
 /// Returns the elements from one column to the next: an odd number of cache lines, no power of two.
@@ -280,7 +276,7 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_in_one_line() {
         let error = |key, word| MatrixProduct.cases(&here(), &group(&[(key, &[word])])).unwrap_err();
-        assert_eq!(error("type", "i8"), "type must be f64 or f32: 'i8' is neither");
+        assert_eq!(error("type", "i8"), "type must be one of f64, f32: 'i8' is not");
         assert!(error("n", "0").starts_with("n must be between 1 and"));
     }
 

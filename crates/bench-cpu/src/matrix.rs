@@ -4,6 +4,7 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op, kernels};
 
 use super::dense::distinct;
+use plimsoll_model::case::find_word;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
@@ -73,7 +74,7 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
         }
         _ => {
             pairs = product(&ops, &elements);
-            let all = |key| group.words(key, &[]).iter().any(|word| word == ALL_VALUE);
+            let all = |key| group.words(key, &[]).iter().any(|word| word.eq_ignore_ascii_case(ALL_VALUE));
             let lonely_op = ops.iter().find(|op| !pairs.iter().any(|pair| pair.op == **op));
             let lonely_element = elements.iter().find(|e| !pairs.iter().any(|pair| pair.element == **e));
             if let (Some(&op), false) = (lonely_op, all("op")) {
@@ -97,13 +98,8 @@ fn chosen<T: Copy>(
     name: fn(T) -> &'static str,
     defaults: &[T],
 ) -> Result<Vec<T>, String> {
-    if !group.asked(key) {
-        return Ok(defaults.to_vec());
-    }
-    let words = group.words(key, &[]);
-    if words.iter().any(|word| word == ALL_VALUE) {
-        return Ok(all.to_vec());
-    }
+    let names = |of: &[T]| of.iter().map(|one| name(*one)).collect::<Vec<_>>();
+    let words = group.words_of(key, &names(defaults), &names(all));
     words.iter().map(|word| parse_value(key, word, all, name)).collect()
 }
 
@@ -145,13 +141,8 @@ pub(super) fn parse_value<T: Copy>(
     all: &[T],
     name: fn(T) -> &'static str,
 ) -> Result<T, String> {
-    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
-    let unknown = || {
-        let choices = names.split_last().map(|(last, first)| format!("{} or {last}", first.join(", ")));
-        let shown = plimsoll_units::text::shown(word);
-        format!("{key} must be one of {}: '{}' is not", choices.unwrap_or_default(), shown.escape_debug())
-    };
-    all.iter().copied().find(|one| name(*one) == word).ok_or_else(unknown)
+    let known: Vec<(&'static str, T)> = all.iter().map(|one| (name(*one), *one)).collect();
+    find_word(key, word, &known).map(|(_, one)| one)
 }
 
 #[cfg(test)]
@@ -166,7 +157,7 @@ mod tests {
         assert!(Element::ALL.into_iter().all(|one| element(one.name()) == Ok(one)));
         assert!(Isa::ALL.into_iter().all(|one| isa(one.name()) == Ok(one)));
         assert!(Op::ALL.iter().all(|op| parse_value("op", op.name(), Op::ALL, Op::name) == Ok(*op)));
-        let wanted = "type must be one of f64, f32, f16, bf16, i64, i32, i16 or i8: 'i9' is not";
+        let wanted = "type must be one of f64, f32, f16, bf16, i64, i32, i16, i8: 'i9' is not";
         assert_eq!(element("i9").unwrap_err(), wanted);
     }
 

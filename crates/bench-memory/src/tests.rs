@@ -185,7 +185,7 @@ fn wrong_values_are_named_with_what_is_right() {
     assert!(error(&Bandwidth, "threads", "0").contains("between 1"));
     assert!(error(&Bandwidth, "size", "8").contains("at least 4K"));
     assert!(error(&Bandwidth, "pages", "3m").contains("4k, thp, 2m or 1g"));
-    assert!(error(&Bandwidth, "layout", "spread").contains("private or shared"));
+    assert!(error(&Bandwidth, "layout", "spread").contains("private, shared"));
     assert!(error(&MemoryLatency, "size", "0").contains("at least 1K"));
     assert!(error(&MemoryLatency, "pages", "huge").contains("4k, thp, 2m or 1g"));
 }

@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_in_one_line_with_the_choices() {
         let error = |key, text| Peak.cases(&here(), &group(&[(key, &[text])])).unwrap_err();
-        let wanted = "op must be one of fma, add, mul, mix, dot, div, sqrt or crc32c: 'cbrt' is not";
+        let wanted = "op must be one of fma, add, mul, mix, dot, div, sqrt, crc32c: 'cbrt' is not";
         assert_eq!(error("op", "cbrt"), wanted);
         assert!(error("type", "f8\n").starts_with("type must be one of"));
         assert!(!error("isa", "a\u{1b}[31m\nb").contains(['\n', '\u{1b}']));

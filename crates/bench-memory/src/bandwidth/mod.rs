@@ -11,10 +11,10 @@ use super::choose::variants;
 use super::findings;
 use super::passes::Passes;
 use super::{BANDWIDTH_METRIC, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
-use plimsoll_model::job::memory::BEST_VARIANT;
+use plimsoll_model::case::find_word;
+use plimsoll_model::job::memory::{ARRAY_LAYOUTS, BEST_VARIANT};
 use plimsoll_model::job::{ArrayLayout, MemoryStream};
 use plimsoll_model::metric::Form;
-use plimsoll_units::text::shown;
 
 /// Smallest bytes per thread for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
@@ -122,14 +122,13 @@ fn remark(measurement: &Measurement) -> Option<&'static str> {
 }
 
 fn operations(group: &Group) -> Result<Vec<StreamOp>, String> {
-    let words = group.words_of("op", &["read", "copy", "triad"], &StreamOp::ALL.map(StreamOp::name));
-    let unknown = |word: &String| {
-        let (all, shown) = (StreamOp::ALL.map(StreamOp::name).join(", "), shown(word));
-        let of_blocks = if word == "read-write" { " (read-write is one of --only memory.block)" } else { "" };
-        format!("op must be one of {all}: '{shown}' is not{of_blocks}")
+    let known = StreamOp::ALL.map(|op| (op.name(), op));
+    let words = group.words_of("op", &["read", "copy", "triad"], &known.map(|(name, _)| name));
+    let operation = |word: &String| match find_word("op", word, &known) {
+        Err(error) if word == "read-write" => Err(error + " (read-write is one of --only memory.block)"),
+        found => found.map(|(_, op)| op),
     };
-    let named = |word: &String| StreamOp::ALL.into_iter().find(|op| op.name() == word);
-    words.iter().map(|word| named(word).ok_or_else(|| unknown(word))).collect()
+    words.iter().map(operation).collect()
 }
 
 fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
@@ -152,12 +151,7 @@ fn loadable(op: StreamOp, variant: &str) -> Result<(), CannotMeasure> {
 
 fn layouts(group: &Group) -> Result<Vec<ArrayLayout>, String> {
     let words = group.words("layout", &["private"]);
-    let layout = |word: &String| match word.as_str() {
-        "private" => Ok(ArrayLayout::Private),
-        "shared" => Ok(ArrayLayout::Shared),
-        _ => Err(format!("layout must be private or shared: '{}' is neither", shown(word))),
-    };
-    words.iter().map(layout).collect()
+    words.iter().map(|word| Ok(find_word("layout", word, ARRAY_LAYOUTS)?.1)).collect()
 }
 
 fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {

@@ -26,6 +26,9 @@ pub const BLOCK_OPS: &[(&str, BlockOp)] =
 /// Names of the orders of blocks.
 pub const BLOCK_ORDERS: &[(&str, BlockTraversal)] =
     &[("sequential", BlockTraversal::Sequential), ("random", BlockTraversal::Random)];
+/// Names of the layouts of arrays.
+pub const ARRAY_LAYOUTS: &[(&str, ArrayLayout)] =
+    &[("private", ArrayLayout::Private), ("shared", ArrayLayout::Shared)];
 /// Names of the operations between NUMA nodes: whether dependent loads are timed instead of reads.
 pub const NUMA_OPS: &[(&str, bool)] = &[("latency", true), ("read", false)];
 
@@ -86,7 +89,6 @@ impl MemoryStream {
     pub fn of(case: &Case) -> Result<Self, String> {
         let is_ours = case.benchmark() == "memory.bandwidth";
         let op = StreamOp::ALL.into_iter().find(|op| is_ours && case.word("op") == Some(op.name()));
-        let shared = case.word("layout") == Some("shared");
         let site = MemorySite::of(case);
         if site.size == 0 {
             return Err("the case has no size".to_owned());
@@ -94,7 +96,8 @@ impl MemoryStream {
         Ok(Self {
             op: op.ok_or("the operation is unknown")?,
             variant: case.word("variant").unwrap_or(BEST_VARIANT).to_owned(),
-            layout: if shared { ArrayLayout::Shared } else { ArrayLayout::Private },
+            layout: meaning(case, "layout", ARRAY_LAYOUTS, ArrayLayout::Private)
+                .unwrap_or(ArrayLayout::Private),
             site,
         })
     }
