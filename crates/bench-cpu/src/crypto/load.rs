@@ -18,7 +18,6 @@ const ALIGNMENT: usize = 64;
 const MAX_CACHED_BLOCK_BYTES: usize = 256 << 10;
 const FAR_SPREAD: f64 = 0.25;
 
-#[derive(Debug)]
 pub(super) struct Blocks {
     op: CryptoOp,
     means: Option<CryptoInstructions>,
