@@ -98,12 +98,8 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
         facts.push(units.fact());
         mark = mark.or(Some(units.core).filter(|core| core.note.is_some()));
     }
-    let value = median(per_sample.clone()).ok_or("there is no sample with a clock")?;
     let formula = "the sum over kinds of core: operations per cycle × clock × cores";
-    let limit = Limit {
-        per_sample,
-        ..Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, formula, inputs)
-    };
+    let limit = Limit::of_samples(LimitKind::Ceiling, per_sample, formula, inputs);
     Ok(mark.map_or(limit.clone(), |core| core.mark(limit)).resting_on(facts.join(" or ")))
 }
 

@@ -42,7 +42,7 @@ fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;
     let (clocks, clock) = question.clocks()?;
-    let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
+    let per_sample = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
     let mut inputs = vec![
         Input::new("bytes", bytes, "B/cycle", &width.from),
         Input::new("clock", clock, "Hz", "measured with each sample"),
@@ -54,9 +54,8 @@ fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
         inputs.push(Input::new("missed", missed, "1", "1 − the nearer cache ÷ size: the rest may be there"));
         formula.push_str(" ÷ missed");
     }
-    let value = median(per_sample.clone()).unwrap_or(f64::NAN);
-    let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs);
-    let limit = Limit { per_sample, ..limit.passed_by(channels::PASSED_BY) };
+    let limit = Limit::of_samples(LimitKind::Ceiling, per_sample, &formula, inputs);
+    let limit = limit.passed_by(channels::PASSED_BY);
     Ok(match width.core {
         // A nearer cache may supply data that is expected from a further level.
         Some(core) if level == 1 => {

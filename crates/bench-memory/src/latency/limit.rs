@@ -1,7 +1,6 @@
 use crate::LATENCY_METRIC;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::MemorySite;
-use plimsoll_model::limit::median;
 use plimsoll_model::limit::microarchitecture::Core;
 
 /// Least size of a random cycle, in sizes of the next nearer cache, that one cache answers alone;
@@ -30,15 +29,13 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
         format!("the level {level} latency of {} is not in data/microarchitectures.toml", core.name)
     })?;
     let (clocks, clock) = question.clocks()?;
-    let per_sample: Vec<f64> = clocks.iter().map(|hz| cycles / hz).collect();
-    let value = median(per_sample.clone()).unwrap_or(f64::NAN);
+    let per_sample = clocks.iter().map(|hz| cycles / hz).collect();
     let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
     let inputs = vec![
         Input::new("cycles", cycles, "cycles", &from),
         Input::new("clock", clock, "Hz", "measured inside each sample"),
     ];
-    let limit = Limit::fixed(LimitKind::Floor, LimitSource::Derived, value, "cycles ÷ clock", inputs);
-    let limit = core.mark(Limit { per_sample, ..limit });
+    let limit = core.mark(Limit::of_samples(LimitKind::Floor, per_sample, "cycles ÷ clock", inputs));
     Ok(match level {
         1 => limit.resting_on(format!("{cycles} cycles for a load from the level 1 cache ({})", core.name)),
         _ => limit,
