@@ -12,7 +12,7 @@
 mod ranges;
 
 use super::STEADY_SPREAD;
-use ranges::Ranges;
+use ranges::{Ranges, total};
 
 pub(super) use ranges::SliceSum;
 
@@ -278,14 +278,8 @@ impl SliceLedger {
     /// Returns the most common cost in cycles per turn: the mean of the 2 % wide range with most
     /// work; `None` without any slice.
     fn level(&self) -> Option<f64> {
-        let mut best = SliceSum::default();
-        for group in self.bins.windows(GROUP_BINS) {
-            let mut sum = SliceSum::default();
-            group.iter().for_each(|bin| sum.add(*bin));
-            if sum.turns > best.turns {
-                best = sum;
-            }
-        }
+        let better = |best: SliceSum, sum: SliceSum| if sum.turns > best.turns { sum } else { best };
+        let best = self.bins.windows(GROUP_BINS).map(total).fold(SliceSum::default(), better);
         (best.slices > 0).then(|| best.cycles / best.turns)
     }
 }

@@ -83,7 +83,7 @@ impl Ranges {
     }
 }
 
-fn total(sums: &[SliceSum]) -> SliceSum {
+pub(super) fn total(sums: &[SliceSum]) -> SliceSum {
     let mut total = SliceSum::default();
     sums.iter().for_each(|sum| total.add(*sum));
     total
