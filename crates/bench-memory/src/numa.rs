@@ -12,7 +12,7 @@ use plimsoll_metal::team::{Team, TeamMember};
 
 use super::affinity::{self, note_elsewhere, pages_by_node};
 use super::fact::{CPU_NODES, MEMORY_NODES};
-use super::lap::{Lap, OFF_CPU};
+use super::lap::{LapRound, OFF_CPU};
 use super::window::ThreadSpan;
 use super::{BANDWIDTH_METRIC, LATENCY_METRIC, are_here, fits, pages, seed, working_set};
 use plimsoll_machine::memory::NumaNode;
@@ -222,8 +222,8 @@ impl NodePairs {
             NodeMemory::Regions(regions) => {
                 let regions = regions.get_mut(..team.count()).unwrap_or_default();
                 let bytes = regions.first().map_or(0, Region::bytes_per_block) * regions.len() as u64;
-                let laps = team.run_each(regions, |member, region| blocks(region, kernel, time, member))?;
-                Ok((bytes * BLOCKS_A_LAP) as f64 / middle(lap_seconds(&laps))?)
+                let turns = team.run_each(regions, |member, region| blocks(region, kernel, time, member))?;
+                Ok((bytes * BLOCKS_A_LAP) as f64 / middle(lap_seconds(&turns))?)
             }
         }
     }
@@ -268,13 +268,14 @@ fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
     slices
 }
 
-/// Reads `region` for `time` in laps that all threads start together; returns this thread's spans.
+/// Reads `region` for `time` in laps that all threads start together; returns this thread's spans
+/// without a clock.
 fn blocks(
     region: &mut Region,
     kernel: BlockKernel,
     time: Duration,
     member: TeamMember<'_>,
-) -> Vec<ThreadSpan> {
+) -> (Vec<ThreadSpan>, Option<f64>) {
     let mut timed = |blocks: u64| {
         region.draw(blocks);
         member.barrier();
@@ -285,20 +286,15 @@ fn blocks(
     timed(1);
     // The number of laps must be equal on all threads, so it depends on no thread's own timing.
     let laps = LEAST_SLICES.max((time.as_secs_f64() / SLICE.as_secs_f64()) as usize);
-    (0..laps).map(|_| timed(BLOCKS_A_LAP)).collect()
+    ((0..laps).map(|_| timed(BLOCKS_A_LAP)).collect(), None)
 }
 
-/// Returns the seconds of the undisturbed laps, else of the least disturbed; `laps` is per thread.
-fn lap_seconds(laps: &[Vec<ThreadSpan>]) -> Vec<f64> {
-    let count = laps.iter().map(Vec::len).min().unwrap_or(0);
-    let windows = (0..count).filter_map(|lap| {
-        let spans: Vec<ThreadSpan> = laps.iter().filter_map(|laps| laps.get(lap)).copied().collect();
-        Lap::of(1, &spans, true)
-    });
-    let windows: Vec<Lap> = windows.collect();
-    let least = windows.iter().map(|window| window.disturbed).fold(f64::INFINITY, f64::min);
-    let counted = windows.iter().filter(|window| window.disturbed <= least.max(OFF_CPU));
-    counted.map(|window| window.seconds).collect()
+/// Returns the seconds of the undisturbed laps, else of the least disturbed, from each thread's.
+fn lap_seconds(turns: &[(Vec<ThreadSpan>, Option<f64>)]) -> Vec<f64> {
+    let count = turns.iter().map(|(spans, _)| spans.len()).min().unwrap_or(0);
+    let laps = LapRound::of_all(&vec![1; count], turns, true).laps;
+    let least = laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
+    laps.iter().filter(|lap| lap.disturbed <= least.max(OFF_CPU)).map(|lap| lap.seconds).collect()
 }
 
 /// Blocks of 1 MiB per lap: about [`SLICE`] at 40 GB/s.
