@@ -66,7 +66,7 @@ impl Benchmark for DiskFsync {
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        let threads = FsyncLoad::try_from(case).map_or(1, |load| load.threads) as f64;
+        let threads = FsyncLoad::of(case).map_or(1, |load| load.threads) as f64;
         Some(if row.name == LATENCY_METRIC { row.of_transfers(OfTransfers::Time(threads)) } else { row })
     }
 
@@ -88,7 +88,7 @@ impl Benchmark for DiskFsync {
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         const UNKNOWN_FLUSH_TIME: &str = "no device states how long it takes to empty its write cache";
-        let demand = FsyncLoad::try_from(question.case).ok().map(DeviceDemand::from);
+        let demand = FsyncLoad::of(question.case).ok().map(DeviceDemand::from);
         let most = |of: DeviceDemand| io_limit::ceiling(question.machine, of, of.transfer_unit()?);
         let (kind, limit) = match question.metric {
             LATENCY_METRIC => (LimitKind::Floor, demand.and_then(|of| io_limit::floor(question, of))),

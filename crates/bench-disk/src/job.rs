@@ -20,7 +20,7 @@ const MAX_BUFFERS: u64 = 4 << 30;
 
 /// Parses a case and checks the bounds and combination of its parameters; the error is one line.
 pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
-    let job = DiskTransfers::try_from(case)?;
+    let job = DiskTransfers::of(case)?;
     if job.blocks.smallest() == 0 || job.blocks.largest() > MAX_BLOCK {
         return Err(format!("block must be between 1 byte and {}", human(MAX_BLOCK)));
     }

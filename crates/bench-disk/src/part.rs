@@ -59,14 +59,14 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
 
 fn demand(case: &Case) -> Option<DeviceDemand> {
     if case.benchmark() == DiskFsync.name() {
-        return Some(FsyncLoad::try_from(case).ok()?.into());
+        return Some(FsyncLoad::of(case).ok()?.into());
     }
-    DeviceDemand::of(&DiskTransfers::try_from(case).ok()?)
+    DeviceDemand::of(&DiskTransfers::of(case).ok()?)
 }
 
 fn is_direct(case: &Case) -> bool {
     let of_transfers = [DiskIo.name(), DiskSaturation.name()].contains(&case.benchmark());
-    of_transfers && DiskTransfers::try_from(case).is_ok_and(|job| job.cache == CacheMode::Direct)
+    of_transfers && DiskTransfers::of(case).is_ok_and(|job| job.cache == CacheMode::Direct)
 }
 
 fn context(storage: &Storage, first: &Measurement) -> Vec<String> {

@@ -22,7 +22,7 @@ pub(super) fn point(point: &CurvePoint) -> Option<String> {
 
 /// Describes the result of a latency search: "p99 ≤ 1 ms up to depth 16"; `None` if there is none.
 pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
-    let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
+    let target = DiskTransfers::of(&measurement.case).ok()?.target?;
     let target = format!("{} ≤ {}", target.percentile(), target.time());
     let held = measurement.achieved.get(&TARGET_HELD)?;
     let lone = lone_engine(measurement);

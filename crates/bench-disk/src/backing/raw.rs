@@ -127,7 +127,7 @@ pub fn check_permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeas
     if case.benchmark() != "disk.io" {
         return needs_a_file(case.benchmark());
     }
-    let operation = DiskTransfers::try_from(case).map_err(CannotMeasure::not_here)?.operation;
+    let operation = DiskTransfers::of(case).map_err(CannotMeasure::not_here)?.operation;
     match (operation, &target.consent) {
         (DiskOperation::Read, _)
         | (DiskOperation::Write | DiskOperation::Mixed { .. } | DiskOperation::Trim, Some(_)) => Ok(()),

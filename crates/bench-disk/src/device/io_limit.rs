@@ -229,7 +229,7 @@ mod tests {
         let storage = Storage { number: "9:0".parse().ok(), disks, ..Storage::default() };
         let of = |limits: &[(&str, u64)]| {
             let case: Case = "disk.io/op=read/block=4K/cache=direct".parse().unwrap();
-            let demand = DeviceDemand::of(&DiskTransfers::try_from(&case).unwrap()).unwrap();
+            let demand = DeviceDemand::of(&DiskTransfers::of(&case).unwrap()).unwrap();
             let machine = machine(storage.clone(), limits);
             ceiling(&machine, demand, DemandUnit::Transfers { block: 4096.0 }).and_then(|limit| limit.value)
         };

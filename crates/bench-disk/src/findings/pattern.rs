@@ -39,7 +39,7 @@ pub(crate) fn find(run: &[Measurement]) -> Vec<PlainFinding> {
 }
 
 fn pair<'a>(random: &'a Measurement, run: &'a [Measurement]) -> Option<PatternPair<'a>> {
-    let job = DiskTransfers::try_from(&random.case).ok().filter(|job| job.order == BlockOrder::Random)?;
+    let job = DiskTransfers::of(&random.case).ok().filter(|job| job.order == BlockOrder::Random)?;
     let wanted = random.case.clone().with_word("pattern", "sequential");
     let same = |m: &&Measurement| m.case == wanted && m.node == random.node && m.repeat == random.repeat;
     let sequential = select(run, DiskIo.name()).find(same)?;

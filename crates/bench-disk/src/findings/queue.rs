@@ -92,7 +92,7 @@ fn saturation(measurement: &Measurement) -> Option<PlainFinding> {
 }
 
 fn within(measurement: &Measurement) -> Option<PlainFinding> {
-    let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
+    let target = DiskTransfers::of(&measurement.case).ok()?.target?;
     let (percentile, bound) = (target.percentile(), target.time());
     let (points, chosen) = searched(measurement)?;
     let found = &points[chosen];

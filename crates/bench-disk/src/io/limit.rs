@@ -17,7 +17,7 @@ const FASTEST_TURNS: f64 = 15_000.0;
 
 /// Returns ceilings of a rate or floors of a latency; `is_lone`: whether one transfer is in flight.
 pub(crate) fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<Limit> {
-    let Ok(job) = DiskTransfers::try_from(question.case) else { return Vec::new() };
+    let Ok(job) = DiskTransfers::of(question.case) else { return Vec::new() };
     match (question.metric, job.mean_block()) {
         (THROUGHPUT_METRIC, _) => ceilings(question, &job, DemandUnit::Bytes),
         (RATE_METRIC, Some(block)) => ceilings(question, &job, DemandUnit::Transfers { block }),

@@ -122,7 +122,7 @@ impl Benchmark for DiskIo {
 
     fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
         // A flash disk with one thread; the page cache in memory.
-        let pace = match DiskTransfers::try_from(case).ok()?.cache {
+        let pace = match DiskTransfers::of(case).ok()?.cache {
             CacheMode::Buffered => AveragePace { bytes: 2e9, operations: 5e5 },
             CacheMode::Direct | CacheMode::Cold => AveragePace { bytes: 5e8, operations: 2e4 },
         };
@@ -130,11 +130,11 @@ impl Benchmark for DiskIo {
     }
 
     fn searches(&self, case: &Case) -> bool {
-        DiskTransfers::try_from(case).is_ok_and(|job| job.target.is_some())
+        DiskTransfers::of(case).is_ok_and(|job| job.target.is_some())
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        let job = DiskTransfers::try_from(case).ok();
+        let job = DiskTransfers::of(case).ok();
         let transfers = match row.name {
             THROUGHPUT_METRIC => job.and_then(|job| job.mean_block()).map(OfTransfers::Rate),
             LATENCY_METRIC => job.map(|job| OfTransfers::Time(job.in_flight())),
@@ -144,7 +144,7 @@ impl Benchmark for DiskIo {
     }
 
     fn headline(&self, case: &Case) -> Option<&'static str> {
-        let job = DiskTransfers::try_from(case).ok()?;
+        let job = DiskTransfers::of(case).ok()?;
         let of_small = if job.has_one_in_flight() { LATENCY_METRIC } else { RATE_METRIC };
         Some(if job.is_small() { of_small } else { THROUGHPUT_METRIC })
     }
@@ -155,7 +155,7 @@ impl Benchmark for DiskIo {
         for preset in PRESETS {
             for case in combine_parameters(preset, group) {
                 // A wrong value is an error even if the operation does not use it.
-                let case = resolve_parameters(&case, &DiskTransfers::try_from(&case)?, group);
+                let case = resolve_parameters(&case, &DiskTransfers::of(&case)?, group);
                 let job = checked(&case)?;
                 if !candidates.iter().any(|candidate| candidate.case == case) {
                     let impossible = unsupported_reason(&job);

@@ -63,10 +63,9 @@ pub struct DiskTransfers {
     pub steady: bool,
 }
 
-impl TryFrom<&Case> for DiskTransfers {
-    type Error = String;
-
-    fn try_from(case: &Case) -> Result<Self, String> {
+impl DiskTransfers {
+    /// Reads a `disk.io` case; fails for a value that is none or does not fit the others.
+    pub fn of(case: &Case) -> Result<Self, String> {
         let read_share = case.number("read-share").unwrap_or(u64::from(DEFAULT_READ_SHARE));
         let read_share = u8::try_from(read_share).ok().filter(|share| *share <= 100).ok_or_else(|| {
             format!("read-share must be between 0 and 100, a percentage: {read_share} is not")
@@ -100,9 +99,7 @@ impl TryFrom<&Case> for DiskTransfers {
             steady: case.word("steady") == Some("on"),
         })
     }
-}
 
-impl DiskTransfers {
     /// Returns the mean bytes per transfer; `None` if the case names no block size.
     pub fn mean_block(&self) -> Option<f64> {
         Some(self.blocks.mean()).filter(|bytes| *bytes > 0.0)
@@ -454,12 +451,9 @@ pub struct FsyncLoad {
 impl FsyncLoad {
     /// Bytes of a log segment: the default of etcd and RocksDB.
     pub const SEGMENT_BYTES: u64 = 64 << 20;
-}
 
-impl TryFrom<&Case> for FsyncLoad {
-    type Error = String;
-
-    fn try_from(case: &Case) -> Result<Self, String> {
+    /// Reads a `disk.fsync` case; one thread by default. Fails without a block.
+    pub fn of(case: &Case) -> Result<Self, String> {
         let block = case.number("block").ok_or("the case has no block")?;
         Ok(Self { block, threads: case.number("threads").unwrap_or(1) })
     }

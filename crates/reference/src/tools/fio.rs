@@ -52,7 +52,7 @@ fn job(case: &Case) -> Result<FioJob, NoFioJob> {
     if !has_only_parameters(case, FIO_KEYS) {
         return Err("it has no search, no check and no rounds as these");
     }
-    let case = DiskTransfers::try_from(case).map_err(|_| "it has no such operation or pattern")?;
+    let case = DiskTransfers::of(case).map_err(|_| "it has no such operation or pattern")?;
     if case.cache == CacheMode::Buffered {
         return Err(
             "through the page cache the figure depends on what is cached: use --cache direct or cold",
@@ -195,7 +195,7 @@ const COMMON_OPTIONS: &str = "--time_based --group_reporting --thread --output-f
 
 /// Returns the fio call that repeatedly appends a block to a preallocated file and syncs it.
 fn commits(ask: &InvocationInput) -> Result<Invocation, String> {
-    let block = FsyncLoad::try_from(&ask.case)?.block;
+    let block = FsyncLoad::of(&ask.case)?.block;
     let file = "--name=plimsoll --filename=log --rw=write --ioengine=psync --fdatasync=1 --fallocate=keep";
     let (size, time) = (LOG / block * block, time(ask));
     let line = format!("{file} --bs={block} --size={size} {time} {COMMON_OPTIONS} --refill_buffers");
@@ -229,7 +229,7 @@ pub(super) const FIO: RefTool = RefTool {
 
 fn writes(case: &Case) -> bool {
     case.benchmark() == "disk.io"
-        && DiskTransfers::try_from(case).is_ok_and(|job| job.operation != DiskOperation::Read)
+        && DiskTransfers::of(case).is_ok_and(|job| job.operation != DiskOperation::Read)
 }
 
 fn declines(case: &Case) -> &'static str {
@@ -243,7 +243,7 @@ fn declines(case: &Case) -> &'static str {
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let (metric, definition, note) = match case.benchmark() {
         "os.file" => return names::pairing(case),
-        "disk.fsync" if FsyncLoad::try_from(case).ok()?.threads == 1 => {
+        "disk.fsync" if FsyncLoad::of(case).ok()?.threads == 1 => {
             ("latency", Match::Exact, "write and fdatasync together, at the end of a log of its own")
         }
         "disk.io" => {
@@ -317,13 +317,13 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         let both = job.write.clat_ns.as_ref().and_then(|times| times.mean).zip(synced.lat_ns.mean);
         let value = both.map(|(write, sync)| (write + sync) * 1e-9).ok_or("its JSON has no latency")?;
         let mut reading = ToolFigure::of(value, job.account("latency", 1.0))?;
-        if job.write.transfers() * FsyncLoad::try_from(case)?.block as f64 > LOG as f64 {
+        if job.write.transfers() * FsyncLoad::of(case)?.block as f64 > LOG as f64 {
             let why = "its log began again: commits over old blocks record no new length";
             reading.differs.push(why.to_owned());
         }
         return Ok(reading);
     }
-    let case = DiskTransfers::try_from(case)?;
+    let case = DiskTransfers::of(case)?;
     let metric = metric(&case);
     let value = match metric {
         "latency" => job.latency_ns() * 1e-9,

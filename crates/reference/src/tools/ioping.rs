@@ -16,7 +16,7 @@ const IOPING_KEYS: &[&str] = &["op", "pattern", "block", "depth", "threads", "en
 fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     let known = case.params().iter().all(|(name, _)| IOPING_KEYS.contains(name));
     (case.benchmark() == "disk.io" && known).then_some(())?;
-    let job = DiskTransfers::try_from(case).ok().filter(DiskTransfers::has_one_in_flight)?;
+    let job = DiskTransfers::of(case).ok().filter(DiskTransfers::has_one_in_flight)?;
     let order = matches!(job.order, BlockOrder::Random | BlockOrder::Sequential);
     let direct_read = (job.operation, job.cache) == (DiskOperation::Read, CacheMode::Direct);
     let BlockSizes::One(block @ 1..) = job.blocks else { return None };

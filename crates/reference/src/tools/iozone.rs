@@ -86,7 +86,7 @@ impl IozoneCase {
     fn of(case: &Case) -> Option<Self> {
         (case.benchmark() == "disk.io").then_some(())?;
         has_only_parameters(case, "op pattern block depth threads engine cache size").then_some(())?;
-        let job = DiskTransfers::try_from(case).ok().filter(|job| job.depth == 1)?;
+        let job = DiskTransfers::of(case).ok().filter(|job| job.depth == 1)?;
         let BlockSizes::One(block) = job.blocks else { return None };
         (block > 0 && block.is_multiple_of(KIB) && block <= MAX_RECORD_BYTES).then_some(())?;
         let wanted = (job.operation, job.order, job.cache);

@@ -62,7 +62,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
         }
         "disk.io" => {
             let known = has_only_parameters(case, "op pattern block depth threads engine cache size");
-            let job = DiskTransfers::try_from(case).ok()?;
+            let job = DiskTransfers::of(case).ok()?;
             (known && (job.depth, job.engine) == (1, DiskEngine::Psync)).then_some(())?;
             let of_case = format!("{}:{}", job.operation.word(), job.order.word());
             TRANSFERS.contains(&of_case.as_str()).then_some(())?;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn transfers(id: &str) -> Result<DiskTransfers, String> {
-    DiskTransfers::try_from(&format!("disk.io/{id}").parse().expect("an id"))
+    DiskTransfers::of(&format!("disk.io/{id}").parse().expect("an id"))
 }
 
 proptest! {
