@@ -348,41 +348,30 @@ impl<L: SlicedLoad> Sliced<L> {
                 books.merge(&station.ledger);
                 threads += 1;
             }
-            let mut outcome = outcome(cpu, threads, &books, first.clock.is_ok())?;
-            // Threads that take turns on a processor have the same sibling.
-            outcome.units_shared = first.units_shared();
-            outcomes.push(outcome);
+            let SliceSum { slices, seconds, .. } = books.all();
+            let kept = books.kept();
+            if kept.slices == 0 {
+                return Err(SlicedError::AllDisturbed { cpu, slices });
+            }
+            // Every sharing thread spans the same time, so the processor's time is their mean.
+            let excluded = books.excluded();
+            let present = seconds / threads as f64 - excluded.contended;
+            let excluded_share = (1.0 - kept.seconds / present).clamp(0.0, 1.0);
+            outcomes.push(CpuOutcome {
+                cpu,
+                threads,
+                slices,
+                kept: kept.slices,
+                turns_per_second: kept.turns / kept.seconds,
+                clock_hz: first.clock.is_ok().then(|| kept.cycles / kept.seconds),
+                excluded_share,
+                causes: causes(&excluded, excluded_share),
+                // Threads that take turns on a processor have the same sibling.
+                units_shared: first.units_shared(),
+            });
         }
         Ok(outcomes)
     }
-}
-
-fn outcome(
-    cpu: usize,
-    threads: usize,
-    books: &SliceLedger,
-    clock_known: bool,
-) -> Result<CpuOutcome, SlicedError> {
-    let SliceSum { slices, seconds, .. } = books.all();
-    let kept = books.kept();
-    if kept.slices == 0 {
-        return Err(SlicedError::AllDisturbed { cpu, slices });
-    }
-    // Every sharing thread spans the same time, so the processor's time is their mean.
-    let excluded = books.excluded();
-    let present = seconds / threads as f64 - excluded.contended;
-    let excluded_share = (1.0 - kept.seconds / present).clamp(0.0, 1.0);
-    Ok(CpuOutcome {
-        cpu,
-        threads,
-        slices,
-        kept: kept.slices,
-        turns_per_second: kept.turns / kept.seconds,
-        clock_hz: clock_known.then(|| kept.cycles / kept.seconds),
-        excluded_share,
-        causes: causes(&excluded, excluded_share),
-        units_shared: None,
-    })
 }
 
 fn causes(excluded: &ExcludedTime, excluded_share: f64) -> Causes {

@@ -90,7 +90,22 @@ fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> 
     let cpus: CpuSet = cpus_of_case(machine, question.case).into_iter().collect();
     let share = Share::of(question, &cpus);
     let means = CryptoInstructions::of(op, &machine.cpu);
-    let units = units(machine, &cpus, op, means, needs, share.threads_per_core)?;
+    let core = Core::of_all(machine, &cpus.iter().collect::<Vec<_>>())?;
+    if op == CryptoOp::ChaCha && means.is_none() {
+        let why =
+            "its code for these processors computes in general registers too, of which no rate is listed";
+        return Err(why.to_owned());
+    }
+    let bits = means.map_or(128, |means| means.bits);
+    let started = core.per_cycle(needs.rate, bits, &machine.cpu).map_err(|why| match means {
+        Some(_) => why,
+        None => format!("this processor shows no instructions for {}, and {why}", op.name()),
+    })?;
+    // Arm has instructions of four rounds; two of them are independent.
+    let abreast = if machine.cpu.arm.is_some() { 2 } else { 1 };
+    let latency = core.number(SHA256_LATENCY).filter(|_| needs.chained);
+    let chained = latency.map(|latency| ((share.threads_per_core * abreast) as f64, latency));
+    let units = UnitRate::new(core, needs.rate.name, bits, started, chained);
     let lanes = f64::from(units.bits / needs.lane_bits);
     let of_a_call = format!("{} of a call", units.name);
     let mut inputs = vec![
@@ -114,32 +129,6 @@ fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> 
         )
     });
     Ok(units.core.mark(limit).resting_on(units.fact()))
-}
-
-fn units(
-    machine: &Machine,
-    cpus: &CpuSet,
-    op: CryptoOp,
-    means: Option<CryptoInstructions>,
-    needs: &Needs,
-    threads_per_core: usize,
-) -> Result<UnitRate, String> {
-    let core = Core::of_all(machine, &cpus.iter().collect::<Vec<_>>())?;
-    if op == CryptoOp::ChaCha && means.is_none() {
-        let why =
-            "its code for these processors computes in general registers too, of which no rate is listed";
-        return Err(why.to_owned());
-    }
-    let bits = means.map_or(128, |means| means.bits);
-    let started = core.per_cycle(needs.rate, bits, &machine.cpu).map_err(|why| match means {
-        Some(_) => why,
-        None => format!("this processor shows no instructions for {}, and {why}", op.name()),
-    })?;
-    // Arm has instructions of four rounds; two of them are independent.
-    let abreast = if machine.cpu.arm.is_some() { 2 } else { 1 };
-    let latency = core.number(SHA256_LATENCY).filter(|_| needs.chained);
-    let chained = latency.map(|latency| ((threads_per_core * abreast) as f64, latency));
-    Ok(UnitRate::new(core, needs.rate.name, bits, started, chained))
 }
 
 #[cfg(test)]

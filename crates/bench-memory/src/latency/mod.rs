@@ -136,9 +136,13 @@ impl Chasing {
             let made = chaser.chase().map_err(CannotMeasure::environment)?;
             let resident: Vec<_> = made.resident().into_iter().collect();
             record_pages(&mut facts, pages, &resident);
-            facts.achieved.set(&TOUCHED_BYTES, made.touched_bytes());
+            let (touched, cache) = (made.touched_bytes(), working_set::caches(machine, chase.cpus()));
+            facts.achieved.set(&TOUCHED_BYTES, touched);
             affinity::note_memory_nodes(&mut facts, node, std::iter::once(made.memory()));
-            note_touched(&mut facts, machine, &caches, chase.cpus(), size, made.touched_bytes());
+            if !caches.is_empty() && size > cache && touched < cache.saturating_mul(TIMES_LAST_LEVEL) {
+                let size = cache.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE_BYTES as u64);
+                facts.warnings.push(MemoryWarning::LinesInCache { touched, cache, size }.into());
+            }
         }
         if caches.last().is_none_or(|last| size > last.bytes) {
             note_caches(&mut facts, machine);
@@ -229,22 +233,6 @@ fn layout(caches: &[MemoryLevel], size: u64) -> (u64, f64) {
         Some(1) => (LINE_BYTES as u64, NEAR_SPREAD),
         Some(2) => (MIDDLE_STRIDE, NEAR_SPREAD),
         _ => (FAR_STRIDE, FAR_SPREAD),
-    }
-}
-
-/// Warns if `size` exceeds the caches of `cpus`, but the bytes of `touched` lines may not.
-fn note_touched(
-    facts: &mut Facts,
-    machine: &Machine,
-    caches: &[MemoryLevel],
-    cpus: &[usize],
-    size: u64,
-    touched: u64,
-) {
-    let bytes = working_set::caches(machine, cpus);
-    if !caches.is_empty() && size > bytes && touched < bytes.saturating_mul(TIMES_LAST_LEVEL) {
-        let size = bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE_BYTES as u64);
-        facts.warnings.push(MemoryWarning::LinesInCache { touched, cache: bytes, size }.into());
     }
 }
 
