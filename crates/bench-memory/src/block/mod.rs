@@ -103,8 +103,9 @@ impl Benchmark for Block {
             for &(pattern, _) in &patterns {
                 for pages in &pages {
                     for threads in &threads {
-                        let blocks = most_blocks(&amounts, op, block, *threads);
-                        let usual = default_size(machine, group, op, block, *threads, blocks);
+                        let least = least_size(&amounts, op, block, *threads);
+                        let regions = op.regions() as u64;
+                        let usual = working_set::default_size(machine, group, *threads, regions).max(least);
                         for size in sizes(machine, group, &[usual], super::MIN_WORKING_SET_BYTES)? {
                             has_room(op, block, size)?;
                             let pages = pages.fitting(machine, group, size);
@@ -179,29 +180,17 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// Returns the most blocks of `block` bytes per thread in `amounts`; `None` if none is fixed.
-fn most_blocks(amounts: &[Case], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
+/// Returns the bytes per thread with room for the most blocks of `block` bytes that a thread does
+/// in one of `amounts`, at most 4; for 4 blocks if no amount is fixed.
+fn least_size(amounts: &[Case], op: BlockOp, block: u64, threads: u64) -> u64 {
     let each = |asked: &Case| {
         let job = BlockJob { op, block, ..BlockJob::of(asked).ok()? };
         let blocks = job.fixed_blocks()?;
         Some(if job.scaling == Scaling::Strong { blocks.div_ceil(threads.max(1)) } else { blocks })
     };
-    amounts.iter().filter_map(each).max()
-}
-
-/// Returns the default bytes per thread, with room for `blocks` blocks, or 4 if `None` or more.
-fn default_size(
-    machine: &Machine,
-    group: &Group,
-    op: BlockOp,
-    block: u64,
-    threads: u64,
-    blocks: Option<u64>,
-) -> u64 {
-    let regions = op.regions() as u64;
-    let blocks = blocks.map_or(LEAST_BLOCKS, |blocks| blocks.clamp(1, LEAST_BLOCKS));
-    let least = blocks.saturating_mul(block).saturating_mul(regions);
-    working_set::default_size(machine, group, threads, regions).max(least)
+    let most = amounts.iter().filter_map(each).max();
+    let blocks = most.map_or(LEAST_BLOCKS, |blocks| blocks.clamp(1, LEAST_BLOCKS));
+    blocks.saturating_mul(block).saturating_mul(op.regions() as u64)
 }
 
 /// Fails unless a block fits into the region, which for a copy is half of `size` bytes.
