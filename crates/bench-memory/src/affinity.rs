@@ -8,7 +8,7 @@ use plimsoll_metal::numa::{on_node, resident_pages_by_node};
 
 use super::fact::MEMORY_NODES;
 use super::warning::MemoryWarning;
-use super::{check_page_pool, fits_in, numa, pages_for, reserved_page, rounded_to_pages};
+use super::{check_page_pool, fits, numa, pages_for, reserved_page, rounded_to_pages};
 use plimsoll_bench_api::buffer::{human, reserve};
 use plimsoll_model::job::MemorySite;
 
@@ -43,7 +43,13 @@ pub(super) fn bytes_per_thread(site: &MemorySite) -> usize {
 /// Fails unless the machine and, if `site` has one, the NUMA node have enough free memory for it.
 pub(super) fn check_free_memory(site: &MemorySite, machine: &Machine) -> Result<(), CannotMeasure> {
     let threads = site.threads.count as u64;
-    fits_in(machine, threads, site.size, site.pages)?;
+    match reserved_page(site.pages) {
+        Some(page) => {
+            let needed = pages_for(threads, site.size, page);
+            check_page_pool(&machine.memory.huge_pages, "/sys/kernel/mm/hugepages", page, needed)?;
+        }
+        None => fits(machine, threads, site.size, site.pages)?,
+    }
     site.node.map_or(Ok(()), |node| fits_on(site, machine, node, threads))
 }
 

@@ -141,17 +141,6 @@ fn look(machine: &mut Machine) {
     machine.cpu.effective_cache = machine.cpu.effective_cache.or_else(|| effective::look(machine));
 }
 
-/// Fails unless `size` bytes per thread fit in free memory or, for reserved pages, in their pool.
-fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
-    match reserved_page(pages) {
-        Some(page) => {
-            let needed = pages_for(threads, size, page);
-            check_page_pool(&machine.memory.huge_pages, "/sys/kernel/mm/hugepages", page, needed)
-        }
-        None => fits(machine, threads, size, pages),
-    }
-}
-
 /// Rounds `size` up to pages of 64 KiB for [`Pages::Small`], else of 2 MiB. `None` on overflow.
 fn rounded_to_pages(size: u64, pages: Pages) -> Option<u64> {
     size.checked_next_multiple_of(if pages == Pages::Small { SMALL_PAGE } else { HUGE_PAGE })

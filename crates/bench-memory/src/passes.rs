@@ -8,7 +8,7 @@ use plimsoll_metal::team::{Team, has_duplicates};
 use super::arrays::ThreadArrays;
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, THREAD_BYTES, VARIANT};
-use super::lap::{CountedLaps, LapRound, LapSchedule, OFF_CPU, PASS, parts_in, parts_per_lap};
+use super::lap::{CountedLaps, LapSchedule, OFF_CPU, PASS, parts_in, parts_per_lap};
 use super::warning::MemoryWarning;
 use super::{
     AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH, HUGE_PAGE, affinity, answers, note_caches,
@@ -102,13 +102,14 @@ impl Passes {
         self.facts.achieved.set(&THREAD_BYTES, size);
         Ok(())
     }
+}
 
-    fn round(
-        &mut self,
-        chosen: Chosen,
-        amount: SampleAmount,
-        program: u64,
-    ) -> Result<LapRound, CannotMeasure> {
+impl Prepared for Passes {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
+        let chosen = self.chosen.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
+        let elements = self.arrays.elements();
+        let kernel = chosen.kernel.kernel();
+        let (program, bus) = (kernel.program_bytes(elements), kernel.bus_bytes(elements));
         let lap = parts_per_lap(LAP_SECONDS, chosen.pass_seconds);
         let parts = match amount {
             SampleAmount::Work(bytes) => {
@@ -120,17 +121,8 @@ impl Passes {
         };
         // Waking threads that share CPUs takes longer than a lap: once per sample.
         let per_lap = if self.alone { lap } else { parts };
-        self.arrays.run_laps(&mut self.team, chosen.kernel, LapSchedule { parts, per_lap })
-    }
-}
-
-impl Prepared for Passes {
-    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let chosen = self.chosen.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
-        let elements = self.arrays.elements();
-        let kernel = chosen.kernel.kernel();
-        let (program, bus) = (kernel.program_bytes(elements), kernel.bus_bytes(elements));
-        let round = self.round(chosen, amount, program)?;
+        let schedule = LapSchedule { parts, per_lap };
+        let round = self.arrays.run_laps(&mut self.team, chosen.kernel, schedule)?;
         let mut counted = CountedLaps::default();
         counted.add(&round.laps, if self.alone { OFF_CPU } else { 1.0 });
         if counted.seconds <= 0.0 {
