@@ -71,7 +71,8 @@ fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capabilit
     each.collect()
 }
 
-fn ability(kernel: &ComputeKernel) -> Ability {
+/// Returns the ability of a core that `kernel` measures.
+pub fn ability(kernel: &ComputeKernel) -> Ability {
     let key = kernel.rate().map_or("", |rate| rate.key);
     let known = ABILITY_RATES.into_iter().find(|(_, rate)| rate.key == key);
     known.map_or(Ability::IntegerAdd, |(ability, _)| ability)

@@ -76,9 +76,8 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
 /// Returns the requested sizes in bytes, or `defaults`; `sweep` stands for many sizes. Fails below
 /// 1 KiB; the error names `least`, the smallest size of the benchmark.
 fn sizes(machine: &Machine, group: &Group, defaults: &[u64], least: u64) -> Result<Vec<u64>, String> {
-    let sweeps = group.asked("size") && !group.words("size", &[]).is_empty();
     let mut sizes = group.numbers("size", defaults);
-    if sweeps {
+    if !group.words("size", &[]).is_empty() {
         sizes.extend(sweep(machine));
         sizes.sort_unstable();
         sizes.dedup();
@@ -112,10 +111,8 @@ fn note_caches(facts: &mut Facts, machine: &Machine) {
 
 /// Records the measured size of the first CPU's last-level cache if it is below the kernel's value.
 fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
-    let Some(first) = cpus.first() else { return };
-    let (Some(effective), Some(last)) = (machine.cpu.effective_cache, levels(machine, *first).pop()) else {
-        return;
-    };
+    let last = cpus.first().and_then(|cpu| levels(machine, *cpu).pop());
+    let (Some(effective), Some(last)) = (machine.cpu.effective_cache, last) else { return };
     if effective.bytes < last.bytes {
         let text =
             format!("{} of {} MiB L{} as measured", effective.bytes >> 20, last.bytes >> 20, last.number);

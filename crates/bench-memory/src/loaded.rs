@@ -22,7 +22,7 @@ const BURST: usize = 4096;
 /// Bursts between two checks of the stop flag, if there is no wait between bursts.
 const WITHOUT_WAIT: u64 = 16;
 /// Default waits in nanoseconds; a burst itself takes about 100.
-const DELAYS: &[u64] = &[6400, 3200, 1600, 800, 600, 400, 300, 200, 150, 100, 50, 0];
+const DELAYS: [u64; 12] = [6400, 3200, 1600, 800, 600, 400, 300, 200, 150, 100, 50, 0];
 const LONGEST_DELAY: Duration = Duration::from_millis(10);
 /// Most steps, so that each has enough time in a sample.
 const MOST_STEPS: usize = 64;
@@ -157,13 +157,10 @@ fn possible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
     }
 }
 
-fn usual_delays() -> Vec<Duration> {
-    DELAYS.iter().copied().map(Duration::from_nanos).collect()
-}
-
 fn delays(group: &Group) -> Result<Vec<Duration>, String> {
     let words = group.words("delay", &[]);
-    if words.is_empty() { Ok(usual_delays()) } else { read_delays(words.iter().map(String::as_str)) }
+    let usual = || DELAYS.map(Duration::from_nanos).to_vec();
+    if words.is_empty() { Ok(usual()) } else { read_delays(words.iter().map(String::as_str)) }
 }
 
 /// Parses the values of `--delay`, such as `0` or `1us`; returns the longest (least load) first.
@@ -377,7 +374,7 @@ mod tests {
             candidates.iter().map(|candidate| candidate.case.to_string()).collect()
         };
         assert_eq!(ids(""), ["memory.loaded-latency/op=read/size=528M/pages=thp/threads=2"]);
-        assert!(usual_delays().len() >= 10);
+        assert!(delays(&parse_group("")).unwrap().len() >= 10);
         let given = ids("delay=0,1us,100ns,1us/op=read,read-write");
         assert_eq!(given.len(), 2);
         assert!(given[0].contains("/delay=1us+100ns+0s/"), "{}", given[0]);

@@ -1,4 +1,4 @@
-use super::{ASSUMED_LAST_LEVEL, TIMES_LAST_LEVEL};
+use super::{ASSUMED_LAST_LEVEL, TIMES_LAST_LEVEL, human};
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
@@ -13,13 +13,13 @@ pub(super) enum MemoryWarning {
     /// The last-level cache may hold some of the touched lines; `size` would avoid it.
     #[error(
         "fits in cache: the lines that a latency case touches ({}) are less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which may answer in part; use a --size of {} for memory alone",
-        bytes(*.touched), bytes(*.cache), format_size(*.size)
+        human(*.touched), human(*.cache), format_size(*.size)
     )]
     LinesInCache { touched: u64, cache: u64, size: u64 },
     /// The last-level cache may hold a part of the arrays; `size` would avoid it.
     #[error(
         "fits in cache: each array of a bandwidth case is less than {TIMES_LAST_LEVEL} × the caches of level 2 and the last level ({}), which answer in part; use a --size of {} for memory alone",
-        bytes(*.cache), format_size(*.size)
+        human(*.cache), format_size(*.size)
     )]
     ArraysInCache { cache: u64, size: u64 },
     #[error("node {node} of CPU {cpu} has no memory: another node's was measured")]
@@ -35,10 +35,6 @@ pub(super) enum MemoryWarning {
         Quantity::new(*.moved, Unit::Byte), Quantity::new(*.wanted, Unit::Byte)
     )]
     VolumeCut { moved: f64, wanted: f64, seconds: u64 },
-}
-
-fn bytes(bytes: u64) -> Quantity {
-    Quantity::new(bytes as f64, Unit::Byte)
 }
 
 impl Warn for MemoryWarning {

@@ -1,9 +1,10 @@
 //! Limit of `cpu.peak`: rate ≤ instructions per cycle × lanes × operations each × clock × cores,
 //! per sample. Siblings share a core's units. Chains: instructions per cycle ≤ chains ÷ latency.
 
+use plimsoll_bench_api::identity::ability;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{ComputeKernel, Element, rate};
+use plimsoll_metal::kernel::{ComputeKernel, Element};
 
 use super::PER_CYCLE;
 use crate::limit::{Share, UnitRate, max_threads_per_core};
@@ -129,11 +130,8 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
     let kernel = kernel(question.case).ok()?;
     let cpu = &question.machine.cpu;
     let rate = kernel.rate()?;
-    let ability = match rate.key {
-        key if key == rate::FMA.key => Ability::Fma,
-        key if key == rate::MULTIPLY_AND_ADD.key => Ability::MultiplyAndAdd,
-        _ => return None,
-    };
+    let is_listed = |one: &Ability| matches!(one, Ability::Fma | Ability::MultiplyAndAdd);
+    let ability = Some(ability(kernel)).filter(is_listed)?;
     let same = |one: &&Capability| one.ability == ability && one.bits == kernel.vector_bits();
     let found = cpu.capabilities.iter().find(same).filter(|_| cpu.kinds.is_empty())?;
     let cpus: CpuSet = cpus_of_case(question.machine, question.case).into_iter().collect();

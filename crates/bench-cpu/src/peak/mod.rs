@@ -112,10 +112,7 @@ impl Benchmark for Peak {
                 }));
             }
         }
-        match candidates.is_empty() {
-            true => Err(asked.no_case_error()),
-            false => Ok(candidates),
-        }
+        if candidates.is_empty() { Err(asked.no_case_error()) } else { Ok(candidates) }
     }
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {

@@ -129,11 +129,8 @@ fn cycles_with_sibling(add: f64, multiply: f64) -> Option<f64> {
 /// their ratio is no whole number from 2 to 8.
 fn cycles_per_multiply(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     let ratio = multiply / add;
-    let off = (ratio / ratio.round() - 1.0).abs();
-    match off <= WHOLE_RATIO_TOLERANCE && MULTIPLICATION.contains(&ratio.round()) {
-        true => Ok(ratio.round()),
-        false => Err(ClockUnknown::NotWhole(ratio)),
-    }
+    let whole = Some(ratio.round()).filter(|whole| (ratio / whole - 1.0).abs() <= WHOLE_RATIO_TOLERANCE);
+    whole.filter(|whole| MULTIPLICATION.contains(whole)).ok_or(ClockUnknown::NotWhole(ratio))
 }
 
 /// Times all `links` (chains) in turn, and shorter copies that give the constant overhead; vector
