@@ -7,7 +7,7 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, ComputeKernel};
 
 use super::dense::distinct;
-use super::matrix::{ALL_VALUE, TypedOp, available_kernel};
+use super::matrix::{ALL_VALUE, TypedOp};
 use plimsoll_bench_api::check_range;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::cpu::CpuKernel;
@@ -152,7 +152,7 @@ pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
         return Err(format!("this version has no kernel for {case}"));
     };
     let Some(chains) = chains else {
-        return kernel::find(op, element, isa).ok_or_else(|| format!("{isa} has no {op} of {element}"));
+        return kernel::find(op, element, isa).ok_or_else(|| TypedOp { op, element }.missing_in(isa));
     };
     let width = VectorWidth::read(width.unwrap_or_default())?;
     let alike = || {
@@ -173,10 +173,6 @@ pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
 
 /// Returns the kernel of a `cpu.peak` case. Fails if the kernel is missing or cannot run here.
 pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeasure> {
-    let CpuKernel { op, element, isa, chains, .. } = CpuKernel::of(case);
-    if let (Some(op), Some(element), Some(isa), None) = (op, element, isa, chains) {
-        return available_kernel(TypedOp { op, element }, isa);
-    }
     let kernel = kernel_of(case).map_err(CannotMeasure::not_here)?;
     kernel.available().map_err(CannotMeasure::not_here)?;
     Ok(kernel)

@@ -1,12 +1,11 @@
 //! Operations, element types and instruction sets of `cpu.peak`.
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op, kernels};
+use plimsoll_metal::kernel::{ComputeKernel, Element, Op, kernels};
 
 use super::dense::distinct;
 use plimsoll_model::case::find_word;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::CannotMeasure;
 
 pub(super) const ALL_VALUE: &str = "all";
 
@@ -35,6 +34,17 @@ impl TypedOp {
     pub(super) fn isas(self, words: &[String]) -> Result<Vec<Isa>, String> {
         let all: Vec<Isa> = self.kernels().map(|kernel| kernel.isa).collect();
         named_isas(words, self.best(), &all)
+    }
+
+    /// Returns why there is no kernel of this operation and type in `isa`.
+    pub(super) fn missing_in(self, isa: Isa) -> String {
+        if let Err(absence) = isa.available() {
+            return absence.to_string();
+        }
+        let Self { op, element } = self;
+        let others: Vec<&str> = self.kernels().map(|kernel| kernel.isa.name()).collect();
+        let others = others.join(", ");
+        format!("--isa {isa} is not supported with --op {op} and --type {element}: use {others}")
     }
 }
 
@@ -118,21 +128,6 @@ fn missing(pair: TypedOp) -> String {
     )
 }
 
-/// Returns the kernel of an operation and type. Fails if the kernel is missing or cannot run here.
-pub(super) fn available_kernel(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, CannotMeasure> {
-    let TypedOp { op, element } = pair;
-    let Some(kernel) = kernel::find(op, element, isa) else {
-        isa.available().map_err(CannotMeasure::not_here)?;
-        let others: Vec<&str> = pair.kernels().map(|kernel| kernel.isa.name()).collect();
-        let others = others.join(", ");
-        return Err(CannotMeasure::not_here(format!(
-            "--isa {isa} is not supported with --op {op} and --type {element}: use {others}"
-        )));
-    };
-    kernel.available().map_err(CannotMeasure::not_here)?;
-    Ok(kernel)
-}
-
 /// Returns the value in `all` whose `name` is `word`. The error names parameter `key` and all
 /// names.
 pub(super) fn parse_value<T: Copy>(
@@ -149,6 +144,7 @@ pub(super) fn parse_value<T: Copy>(
 mod tests {
     use super::*;
     use crate::fixture::parse_group;
+    use plimsoll_metal::kernel::find;
 
     #[test]
     fn each_name_is_of_its_value_and_others_are_refused_with_all_names() {
@@ -200,9 +196,9 @@ mod tests {
         for kernel in kernels() {
             let pair = TypedOp { op: kernel.op, element: kernel.element };
             let best = pair.best();
-            assert!(kernel::find(pair.op, pair.element, best).is_some(), "{pair:?} {best}");
+            let found = find(pair.op, pair.element, best).unwrap();
             let here = pair.kernels().any(|kernel| kernel.available().is_ok());
-            assert_eq!(available_kernel(pair, best).is_ok(), here, "{pair:?}");
+            assert_eq!(found.available().is_ok(), here, "{pair:?}");
             assert!(pair.isas(&["best".to_owned(), ALL_VALUE.to_owned()]).unwrap().contains(&kernel.isa));
         }
     }
