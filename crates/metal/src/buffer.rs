@@ -192,7 +192,9 @@ impl Buffer {
         let access = MprotectFlags::READ | MprotectFlags::WRITE;
         // SAFETY: the range is inside our own reservation, to which no reference exists yet.
         unsafe { mprotect(start.as_ptr().cast(), buffer.mapped(), access) }.map_err(no_memory("map"))?;
-        buffer.advise_page_size();
+        let advice = if pages == Pages::Small { Advice::LinuxNoHugepage } else { Advice::LinuxHugepage };
+        // SAFETY: the range is this buffer's own; these advices do not change its content.
+        let _unsupported = unsafe { madvise(start.as_ptr().cast(), buffer.mapped(), advice) };
         Ok(buffer)
     }
 
@@ -217,17 +219,6 @@ impl Buffer {
             source: errno.into(),
         })?;
         Ok(Self { start: reservation.start, _reservation: reservation, bytes, pages })
-    }
-
-    /// Advises the kernel to use or avoid transparent huge pages, as requested; ignores errors.
-    fn advise_page_size(&self) {
-        let advice = match self.pages {
-            Pages::Small => Advice::LinuxNoHugepage,
-            Pages::Thp => Advice::LinuxHugepage,
-            Pages::Huge2M | Pages::Huge1G => return,
-        };
-        // SAFETY: the range is this buffer's own; these advices do not change its content.
-        let _unsupported = unsafe { madvise(self.start.as_ptr().cast(), self.mapped(), advice) };
     }
 
     fn mapped(&self) -> usize {
@@ -263,16 +254,6 @@ impl Buffer {
             // SAFETY: as above; volatile, because the compiler would omit a store of the old value.
             unsafe { byte.write_volatile(value) };
         }
-    }
-
-    /// Returns the requested size in bytes.
-    pub fn len(&self) -> usize {
-        self.bytes
-    }
-
-    /// Returns false, because an empty buffer cannot be made.
-    pub fn is_empty(&self) -> bool {
-        self.bytes == 0
     }
 
     /// Returns the buffer's resident bytes by page size, from `/proc/self/smaps`. Fails if that
@@ -464,7 +445,7 @@ AnonHugePages:         0 kB
         fn every_byte_is_zero_and_writable(bytes in 1_usize..200_000, thp: bool) {
             let pages = if thp { Pages::Thp } else { Pages::Small };
             let mut buffer = Buffer::new(bytes, pages).unwrap();
-            prop_assert_eq!(buffer.len(), bytes);
+            prop_assert_eq!(buffer.bytes().len(), bytes);
             prop_assert_eq!(buffer.bytes().as_ptr().addr() % BUFFER_ALIGNMENT, 0);
             prop_assert!(buffer.bytes().iter().all(|byte| *byte == 0));
             buffer.bytes_mut().fill(0xa5);

@@ -155,8 +155,9 @@ impl<T: Transfer> Engine for OneAtATime<T> {
         if slot != 0 || matches!(self.stage, Stage::Queued | Stage::CarriedOut) {
             return Err(RingError::Slot { slot, depth: 1 });
         }
-        if start.checked_add(len).is_none_or(|end| end > self.buffer.len()) {
-            return Err(RingError::Range { start, len, block: self.buffer.len() });
+        let block = self.buffer.bytes().len();
+        if start.checked_add(len).is_none_or(|end| end > block) {
+            return Err(RingError::Range { start, len, block });
         }
         self.at_hand.request = request;
         self.stage = Stage::Queued;
