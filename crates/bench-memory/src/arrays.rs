@@ -3,7 +3,7 @@ use std::time::Instant;
 use plimsoll_metal::buffer::{Buffer, Resident};
 use plimsoll_metal::clock::{WorkClocks, thread_cpu_time};
 use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp, WrongElement};
-use plimsoll_metal::team::{Team, TeamMember};
+use plimsoll_metal::team::{Team, TeamMember, has_duplicates};
 use plimsoll_model::job::{ArrayLayout, MemorySite, MemoryStream};
 
 use super::affinity;
@@ -12,14 +12,14 @@ use super::window::ThreadSpan;
 use plimsoll_model::sample::{CannotMeasure, WrongAnswer, WrongAnswerSource};
 
 pub(super) struct ThreadArrays {
-    op: StreamOp,
+    pub(super) op: StreamOp,
     memory: ArrayMemory,
     tallies: Vec<ArrayTally>,
     /// Position of all threads in a pass, in parts of it.
     at: u64,
     last: Option<LoadedStream>,
     /// Whether each thread has a CPU of its own, so that time off the CPU is a disturbance.
-    alone: bool,
+    pub(super) alone: bool,
 }
 
 enum ArrayMemory {
@@ -75,13 +75,8 @@ impl ArrayMemory {
 
 impl ThreadArrays {
     /// Allocates the arrays of `job`; each thread of `team` touches and fills its own arrays first,
-    /// with numbers that depend on `seed`. `alone`: whether each thread has a CPU of its own.
-    pub(super) fn new(
-        team: &mut Team,
-        job: &MemoryStream,
-        seed: u64,
-        alone: bool,
-    ) -> Result<Self, CannotMeasure> {
+    /// with numbers that depend on `seed`.
+    pub(super) fn new(team: &mut Team, job: &MemoryStream, seed: u64) -> Result<Self, CannotMeasure> {
         let (op, node) = (job.op, job.site.node);
         let mut memory = ArrayMemory::new(team, job)?;
         let mut parts = memory.parts(op, team.count());
@@ -91,7 +86,7 @@ impl ThreadArrays {
             Ok(ArrayTally { seed, checksum: arrays.checksum(seed), ..ArrayTally::default() })
         })?;
         let tallies = filled.into_iter().collect::<Result<Vec<ArrayTally>, CannotMeasure>>()?;
-        Ok(Self { op, memory, tallies, at: 0, last: None, alone })
+        Ok(Self { op, memory, tallies, at: 0, last: None, alone: !has_duplicates(team.cpus()) })
     }
 
     fn arrays(&mut self) -> Vec<(Arrays<'_>, &mut ArrayTally)> {

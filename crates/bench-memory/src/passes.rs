@@ -3,7 +3,7 @@
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::clock::is_thread_time_precise;
 use plimsoll_metal::stream::{self, StreamOp};
-use plimsoll_metal::team::{Team, has_duplicates};
+use plimsoll_metal::team::Team;
 
 use super::arrays::ThreadArrays;
 use super::choose::{self, Chosen};
@@ -34,9 +34,7 @@ const LAP_SECONDS: f64 = 2e-3;
 pub(super) struct Passes {
     team: Team,
     arrays: ThreadArrays,
-    op: StreamOp,
     chosen: Option<Chosen>,
-    alone: bool,
     distances: NeighbourDistances,
     facts: Facts,
 }
@@ -47,8 +45,7 @@ impl Passes {
         let MemoryStream { op, ref site, .. } = *job;
         let (pages, node) = (site.pages, site.node);
         let mut team = Team::new(&site.threads.cpus(cx.machine))?;
-        let alone = !has_duplicates(team.cpus());
-        let arrays = ThreadArrays::new(&mut team, job, seed(cx, case), alone)?;
+        let arrays = ThreadArrays::new(&mut team, job, seed(cx, case))?;
         let mut facts = Facts::default();
         record_pages(&mut facts, pages, &arrays.resident());
         note_caches(&mut facts, cx.machine);
@@ -61,13 +58,14 @@ impl Passes {
         note_level(&mut facts, cx.machine, op, team.cpus(), level);
         facts.achieved.set(&CPUS, team.cpus());
         let distances = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.topology, team.cpus());
-        Ok(Self { team, arrays, op, chosen: None, alone, distances, facts })
+        Ok(Self { team, arrays, chosen: None, distances, facts })
     }
 
     /// Chooses the kernel called `variant`; for `best`, the fastest one that this CPU can run.
     pub(super) fn choose(&mut self, variant: &str) -> Result<(), CannotMeasure> {
-        let kernels = choose::named(self.op, variant);
-        let least = if self.alone { TRIAL_SECONDS } else { SHARED_TRIAL_SECONDS };
+        let op = self.arrays.op;
+        let kernels = choose::named(op, variant);
+        let least = if self.arrays.alone { TRIAL_SECONDS } else { SHARED_TRIAL_SECONDS };
         let mut per_lap = FIRST_LOOK;
         if let Some(first) = kernels.first() {
             let mut took = |per_lap| -> Result<f64, CannotMeasure> {
@@ -91,14 +89,14 @@ impl Passes {
             Ok::<f64, CannotMeasure>(round.seconds() / round.passes())
         })?;
         let chosen = quickest.ok_or_else(|| {
-            CannotMeasure::not_here(format!("no kernel '{variant}' of {} runs on this processor", self.op))
+            CannotMeasure::not_here(format!("no kernel '{variant}' of {op} runs on this processor"))
         })?;
         // Samples of one amount start at the same point then.
         self.arrays.end_pass(&mut self.team)?;
         self.chosen = Some(chosen);
         self.facts.achieved.set(&VARIANT, chosen.kernel.variant());
         let each = self.arrays.elements() / self.arrays.threads().max(1) as u64;
-        let size = each * self.op.arrays() * stream::ELEMENT as u64;
+        let size = each * op.arrays() * stream::ELEMENT as u64;
         self.facts.achieved.set(&THREAD_BYTES, size);
         Ok(())
     }
@@ -120,11 +118,11 @@ impl Prepared for Passes {
             SampleAmount::Seconds(wanted) => parts_in(wanted, chosen.pass_seconds),
         };
         // Waking threads that share CPUs takes longer than a lap: once per sample.
-        let per_lap = if self.alone { lap } else { parts };
+        let per_lap = if self.arrays.alone { lap } else { parts };
         let schedule = LapSchedule { parts, per_lap };
         let round = self.arrays.run_laps(&mut self.team, chosen.kernel, schedule)?;
         let mut counted = CountedLaps::default();
-        counted.add(&round.laps, if self.alone { OFF_CPU } else { 1.0 });
+        counted.add(&round.laps, if self.arrays.alone { OFF_CPU } else { 1.0 });
         if counted.seconds <= 0.0 {
             let why = "the clock did not advance during a pass: choose a larger --size";
             return Err(CannotMeasure::environment(why));
