@@ -36,7 +36,6 @@ pub(super) struct Batches {
     arrays: Vec<ThreadRegion>,
     kernel: Option<Chosen<BlockKernel>>,
     job: BlockJob,
-    bytes_per_block: u64,
     alone: bool,
     /// Seconds that reading the clock adds to each batch.
     overhead: f64,
@@ -116,8 +115,7 @@ impl Batches {
             Ok(ThreadRegion { region, clocks: WorkClocks::default() })
         })?;
         let arrays = made.into_iter().collect::<Result<Vec<ThreadRegion>, CannotMeasure>>()?;
-        let region = arrays.first().map(|field| &field.region);
-        let bytes = region.map_or(0, Region::bytes);
+        let bytes = arrays.first().map_or(0, |field| field.region.bytes());
         let mut facts = Facts::default();
         let resident: Vec<Resident> = arrays.iter().filter_map(|f| f.region.resident().ok()).collect();
         record_pages(&mut facts, pages, &resident);
@@ -132,7 +130,6 @@ impl Batches {
         let alone = !has_duplicates(team.cpus());
         let distances = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.topology, team.cpus());
         let mut batches = Self {
-            bytes_per_block: region.map_or(1, Region::bytes_per_block),
             team,
             arrays,
             kernel: None,
@@ -229,7 +226,7 @@ impl Batches {
                 (0..threads).map(|index| thread_amount(self.job.scaling, blocks, threads, index)).collect()
             }
             (SampleAmount::Work(bytes), None) => {
-                let each = bytes as f64 / (self.bytes_per_block * threads.max(1)) as f64;
+                let each = bytes as f64 / (self.job.bytes_per_block() * threads.max(1)) as f64;
                 vec![each.round().clamp(1.0, 1e15) as u64; self.arrays.len()]
             }
         }
@@ -266,19 +263,19 @@ impl Prepared for Batches {
         }
         let clock_hz = mean(clocks.into_iter());
         let latency = counted.seconds * self.arrays.len() as f64 / counted.parts as f64;
-        let throughput = (counted.parts * self.bytes_per_block) as f64 / counted.seconds;
-        let block = self.bytes_per_block / self.arrays.first().map_or(1, |f| f.region.regions());
-        let per_byte = latency / block as f64;
+        let bytes_per_block = self.job.bytes_per_block();
+        let throughput = (counted.parts * bytes_per_block) as f64 / counted.seconds;
+        let per_byte = latency / self.job.block as f64;
         let values =
             [(THROUGHPUT_METRIC, throughput), (LATENCY_METRIC, latency), (LATENCY_PER_BYTE, per_byte)];
         Ok(Sample {
             elapsed: counted.all_seconds,
-            work: Some(done * self.bytes_per_block),
+            work: Some(done * bytes_per_block),
             values: values.map(|(name, value)| (name.to_owned(), value)).into(),
             conditions: Conditions {
                 clock_hz,
                 excluded: Some(counted.excluded_share()),
-                delivered: Some((done * self.bytes_per_block) as f64 / counted.all_seconds),
+                delivered: Some((done * bytes_per_block) as f64 / counted.all_seconds),
                 core_to_core: self.distances.probe(clock_hz),
                 excluded_by: ExcludedBy { off_cpu: Some(counted.off_cpu()), ..ExcludedBy::default() },
                 ..Conditions::default()
@@ -300,7 +297,8 @@ impl Prepared for Batches {
             facts.achieved.set(&DRAW_SECONDS_PER_BLOCK, each);
         }
         if let Some((done, wanted)) = self.cut {
-            let [moved, wanted] = [done, wanted].map(|blocks| blocks as f64 * self.bytes_per_block as f64);
+            let bytes = self.job.bytes_per_block() as f64;
+            let [moved, wanted] = [done, wanted].map(|blocks| blocks as f64 * bytes);
             let seconds = self.longest.as_secs();
             facts.warnings.push(MemoryWarning::VolumeCut { moved, wanted, seconds }.into());
         }

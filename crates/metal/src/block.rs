@@ -244,11 +244,6 @@ impl Region {
         Ok(made)
     }
 
-    /// Returns how many areas of memory are used: 2 (source and target) for a copy, else 1.
-    pub fn regions(&self) -> u64 {
-        self.shape.op.regions() as u64
-    }
-
     /// Returns the bytes loaded plus the bytes stored for each block.
     pub fn bytes_per_block(&self) -> u64 {
         (self.shape.block * self.shape.op.regions()) as u64
