@@ -257,7 +257,7 @@ impl Factorisation<'_> {
     }
 
     fn run(&self, worker: &mut LuWorker, taken: &TakenTask<'_>) {
-        match **taken {
+        match taken.running.task {
             BlockTask::Factor { panel } => {
                 if let Err(NoPivot(column)) = self.make(worker, panel, taken.crew()) {
                     self.gate.fail(column);

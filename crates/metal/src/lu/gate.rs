@@ -1,8 +1,7 @@
-use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::crew::Crew;
-use super::schedule::{BlockTask, NextWork, RunningTask, TaskSchedule};
+use super::schedule::{NextWork, RunningTask, TaskSchedule};
 
 #[derive(Debug)]
 pub(super) struct TaskGate {
@@ -15,7 +14,7 @@ pub(super) struct TaskGate {
 #[derive(Debug)]
 pub(super) struct TakenTask<'run> {
     gate: &'run TaskGate,
-    running: RunningTask,
+    pub(super) running: RunningTask,
 }
 
 #[derive(Debug)]
@@ -88,14 +87,6 @@ impl TaskGate {
 
     pub(super) fn failure(&self) -> Option<usize> {
         self.schedule().failure
-    }
-}
-
-impl Deref for TakenTask<'_> {
-    type Target = BlockTask;
-
-    fn deref(&self) -> &BlockTask {
-        &self.running.task
     }
 }
 
