@@ -11,7 +11,7 @@ use std::thread::Builder;
 use crossbeam_channel::{bounded, unbounded};
 use rustix::io::Errno;
 
-use crate::backing::{AllocationEffect, PageCacheMode, TestFile, hint};
+use crate::backing::{AllocationEffect, TestFile, hint};
 use crate::device::{DeviceDemand, io_limit};
 use crate::display::human;
 use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
@@ -22,7 +22,7 @@ use crate::storage::{check_not_in_memory, check_test_dir, memory_warning, named_
 use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{RequestedSize, whole_sizes};
 use plimsoll_metal::uring::monotonic_ns;
-use plimsoll_model::job::disk::FsyncLoad;
+use plimsoll_model::job::disk::{CacheMode, FsyncLoad};
 use plimsoll_model::metric::OfTransfers;
 use plimsoll_model::sample::Achieved;
 use plimsoll_model::warning::Note;
@@ -150,9 +150,9 @@ struct Log {
 impl Log {
     fn new(block: u64, thread: u64, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         // In memory, fdatasync has as little effect as direct I/O.
-        let facts = check_test_dir(cx, PageCacheMode::Direct)?;
+        let facts = check_test_dir(cx, CacheMode::Direct)?;
         facts.file_size(RequestedSize::Exactly(SEGMENT))?;
-        let file = TestFile::create(&facts, PageCacheMode::Buffered)?;
+        let file = TestFile::create(&facts, CacheMode::Buffered)?;
         file.allocate(SEGMENT, AllocationEffect::Stays)?;
         let len = usize::try_from(block).map_err(CannotMeasure::environment)?;
         let warnings = [named_file_warning(&file), memory_warning(cx.machine.storage.as_ref())];

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use super::{AllocationEffect, PageCacheMode, TestFile, check_dir};
+use super::{AllocationEffect, TestFile, check_dir};
 use crate::engine::{Opened, open_on};
 use plimsoll_metal::block::BlockTraversal;
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::RingError;
-use plimsoll_model::job::disk::DiskEngine;
+use plimsoll_model::job::disk::{CacheMode, DiskEngine};
 
 /// Makes a buffered test file of `bytes` bytes in a directory of its own, which ends with the
 /// value.
 pub(crate) fn test_file(bytes: u64) -> (Arc<TestFile>, TempDir) {
     let dir = tempfile::tempdir().expect("temporary directory");
     let facts = check_dir(dir.path()).expect("usable");
-    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+    let file = TestFile::create(&facts, CacheMode::Buffered).expect("create");
     if bytes > 0 {
         file.allocate(bytes, AllocationEffect::Moves).expect("allocate");
     }
@@ -28,7 +28,7 @@ pub(crate) fn test_file(bytes: u64) -> (Arc<TestFile>, TempDir) {
 impl TestFile {
     /// Marks the file as direct, for tests on file systems without O_DIRECT.
     pub(crate) fn verified_direct(mut self) -> Self {
-        self.cache = PageCacheMode::Direct;
+        self.cache = CacheMode::Direct;
         self
     }
 }

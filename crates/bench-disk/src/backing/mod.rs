@@ -2,7 +2,6 @@
 
 mod blkid;
 mod block_device;
-mod cache;
 mod claim;
 mod dir;
 #[cfg(test)]
@@ -11,7 +10,6 @@ pub mod raw;
 mod regular_file;
 
 pub use block_device::RawError;
-pub use cache::PageCacheMode;
 pub use dir::DirFacts;
 pub(crate) use dir::check_dir;
 pub(crate) use raw::RawDevice;

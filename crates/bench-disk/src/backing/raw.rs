@@ -9,15 +9,16 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::backing::RawError;
 use crate::backing::block_device::{ProbedDevice, probe_device};
 use crate::backing::claim::Claim;
-use crate::backing::{PageCacheMode, RawError};
+use crate::backing::regular_file::open_flags;
 use plimsoll_bench_api::{Consent, RawTarget};
 use plimsoll_machine::Root;
 use plimsoll_machine::disk::thing::FileOrDevice;
 use plimsoll_machine::disk::users;
 use plimsoll_model::case::Case;
-use plimsoll_model::job::disk::{DiskOperation, DiskTransfers};
+use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::{shown, shown_path};
 
@@ -44,7 +45,7 @@ impl RawDevice {
 
 /// Opens the device of `target` read-only or, with `--destroy-data-on`, for writing: then it must
 /// be the device of that option, unused and empty, and is claimed exclusively against mounts.
-pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<RawDevice, RawError> {
+pub fn open(target: &RawTarget, root: &Root, cache: CacheMode) -> Result<RawDevice, RawError> {
     let name = shown_path(&target.device);
     let looked = probe_device(&target.device)?;
     let open = |writes| reopen(&target.device, cache, writes).map_err(|error| open_error(&name, error));
@@ -96,8 +97,8 @@ fn check_consent(
     Ok(())
 }
 
-fn reopen(device: &Path, cache: PageCacheMode, writes: bool) -> std::io::Result<File> {
-    let mut flags = OFlags::CLOEXEC | cache.open_flags();
+fn reopen(device: &Path, cache: CacheMode, writes: bool) -> std::io::Result<File> {
+    let mut flags = OFlags::CLOEXEC | open_flags(cache);
     flags.set(OFlags::EXCL, writes);
     File::options().read(true).write(writes).custom_flags(flags.bits().cast_signed()).open(device)
 }
@@ -171,7 +172,7 @@ mod tests {
             (Path::new("/dev/none\u{1b}[31m"), "does not exist"),
         ] {
             let target = RawTarget { device: path.into(), consent: None };
-            let error = open(&target, &Root::live(), PageCacheMode::Direct).expect_err("no device");
+            let error = open(&target, &Root::live(), CacheMode::Direct).expect_err("no device");
             assert!(matches!(error, RawError::Usage(_)), "{error}");
             assert!(error.to_string().contains(why) && !error.to_string().contains('\u{1b}'), "{error}");
         }

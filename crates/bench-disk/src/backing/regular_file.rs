@@ -12,9 +12,10 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 
 use crate::backing::dir::RESERVE;
-use crate::backing::{DirFacts, PageCacheMode, RawDevice};
+use crate::backing::{DirFacts, RawDevice};
 use crate::display::human;
 use plimsoll_machine::{Medium, MountedFileSystem};
+use plimsoll_model::job::disk::CacheMode;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_system::leftover::{Registry, Unfinished};
 use plimsoll_system::links::open_directory;
@@ -43,7 +44,7 @@ pub(crate) fn hint(errno: Errno) -> String {
 #[derive(Debug)]
 pub(crate) struct TestFile {
     pub(crate) file: File,
-    pub(crate) cache: PageCacheMode,
+    pub(crate) cache: CacheMode,
     /// Facts about the directory and its file system; for a device its path and size.
     pub(crate) facts: DirFacts,
     /// The device; `None` for a file.
@@ -59,9 +60,9 @@ impl TestFile {
     }
 
     /// Creates an empty file without a name in the directory of `facts`, with O_DIRECT if `cache`
-    /// is [`PageCacheMode::Direct`]. The cause of a failure is `NotHere` if O_DIRECT is refused,
+    /// is [`CacheMode::Direct`]. The cause of a failure is `NotHere` if O_DIRECT is refused,
     /// `Unsafe` if another user could interfere.
-    pub(crate) fn create(facts: &DirFacts, cache: PageCacheMode) -> Result<Self, CannotMeasure> {
+    pub(crate) fn create(facts: &DirFacts, cache: CacheMode) -> Result<Self, CannotMeasure> {
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
             // The path was resolved before; a new link in it would redirect the writes.
@@ -78,11 +79,11 @@ impl TestFile {
             made => (made.map(File::from), false),
         };
         let file = made.map_err(|errno| match errno {
-            Errno::INVAL if cache == PageCacheMode::Direct => direct_refused(facts),
+            Errno::INVAL if cache == CacheMode::Direct => direct_refused(facts),
             errno => failed(errno),
         })?;
         let file = TestFile { file, cache, facts: facts.clone(), device: None, named };
-        if cache == PageCacheMode::Direct && file.direct_alignment() == Some(0) {
+        if cache == CacheMode::Direct && file.direct_alignment() == Some(0) {
             return Err(direct_refused(&file.facts));
         }
         Ok(file)
@@ -90,7 +91,7 @@ impl TestFile {
 
     /// Returns `device` as a test file, opened again with `cache` as its use of the page cache; the
     /// device stays claimed. Fails without /proc, or if O_DIRECT is refused.
-    pub(crate) fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, CannotMeasure> {
+    pub(crate) fn of_device(device: &Arc<RawDevice>, cache: CacheMode) -> Result<Self, CannotMeasure> {
         let itself = MountedFileSystem {
             fs_type: "block device".to_owned(),
             mount_point: device.name.clone(),
@@ -120,12 +121,12 @@ impl TestFile {
 
     /// Opens the same file again, with `cache` as its use of the page cache. Fails without /proc,
     /// or if O_DIRECT is refused.
-    pub(crate) fn reopened(&self, cache: PageCacheMode) -> Result<TestFile, CannotMeasure> {
+    pub(crate) fn reopened(&self, cache: CacheMode) -> Result<TestFile, CannotMeasure> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
-        let file = rustix::fs::open(path, access | OFlags::CLOEXEC | cache.open_flags(), Mode::empty());
+        let file = rustix::fs::open(path, access | OFlags::CLOEXEC | open_flags(cache), Mode::empty());
         let file = file.map_err(|errno| match errno {
-            Errno::INVAL if cache == PageCacheMode::Direct => direct_refused(&self.facts),
+            Errno::INVAL if cache == CacheMode::Direct => direct_refused(&self.facts),
             errno => failure("opened again", &self.facts, errno),
         })?;
         let (file, facts, device) = (File::from(file), self.facts.clone(), self.device.clone());
@@ -251,17 +252,22 @@ pub(crate) fn direct_refused(facts: &DirFacts) -> CannotMeasure {
     ))
 }
 
+/// Returns `O_DIRECT` for direct access, else no flags.
+pub(super) fn open_flags(cache: CacheMode) -> OFlags {
+    if cache == CacheMode::Direct { OFlags::DIRECT } else { OFlags::empty() }
+}
+
 /// Opens an O_TMPFILE in `dir`; `O_EXCL` forbids that the file ever gets a name.
-fn open_nameless(dir: &OwnedFd, cache: PageCacheMode) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | cache.open_flags();
+fn open_nameless(dir: &OwnedFd, cache: CacheMode) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | open_flags(cache);
     rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)
 }
 
 /// Creates a file in `dir`, for file systems without O_TMPFILE, and removes its name before any
 /// write. `registry` lists the file until then: after a kill the next start removes it.
-fn open_named(dir: &OwnedFd, cache: PageCacheMode, registry: &Registry) -> Result<File, Errno> {
+fn open_named(dir: &OwnedFd, cache: CacheMode, registry: &Registry) -> Result<File, Errno> {
     let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
-    let made = registry.file_in(&directory, 0o600, cache.open_flags());
+    let made = registry.file_in(&directory, 0o600, open_flags(cache));
     made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 

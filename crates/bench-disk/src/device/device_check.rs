@@ -5,12 +5,13 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use crate::backing::{PageCacheMode, TestFile};
+use crate::backing::TestFile;
 use crate::display::human;
 use crate::fact::{DEVICE_SHARE, PAGE_CACHE};
 use crate::warning::DiskWarning;
 use plimsoll_machine::{DeviceNumber, DiskKind, Root, Storage};
 use plimsoll_metal::residency::resident_bytes;
+use plimsoll_model::job::disk::CacheMode;
 use plimsoll_model::sample::Facts;
 
 /// Least share of the claimed bytes seen on the device; the rest allows for whole sectors.
@@ -136,7 +137,7 @@ impl DeviceCheck {
         let cached = resident_bytes(self.file.as_fd(), self.bytes).ok();
         let cached = cached.map(|resident| resident as f64 / self.bytes.max(1) as f64);
         facts.achieved.set_some(&PAGE_CACHE, cached);
-        if self.file.cache != PageCacheMode::Direct {
+        if self.file.cache != CacheMode::Direct {
             return;
         }
         let near = self.near.seen(&self.root).and_then(|seen| seen.share_of(claimed));
@@ -191,10 +192,10 @@ mod tests {
         }
     }
 
-    fn device_check(tree: &str, on: &Storage, cache: PageCacheMode) -> (Fixture, TempDir, DeviceCheck) {
+    fn device_check(tree: &str, on: &Storage, cache: CacheMode) -> (Fixture, TempDir, DeviceCheck) {
         let fixture = Fixture::unpack(tree).expect("a tree");
         let (mut file, dir) = test_file(1 << 20);
-        if cache == PageCacheMode::Direct {
+        if cache == CacheMode::Direct {
             file = Arc::new(Arc::into_inner(file).expect("one").verified_direct());
         }
         let check = DeviceCheck::new(Root::at(fixture.dir.path()), Some(on), file, 1 << 20);
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_device_that_moved_all_of_it_and_more_is_believed() {
-        let (fixture, _dir, check) = device_check(TREE, &storage(false), PageCacheMode::Direct);
+        let (fixture, _dir, check) = device_check(TREE, &storage(false), CacheMode::Direct);
         move_bytes(&fixture, "8:0", 2 << 20, 0);
         let reported = judged(&check, READ);
         assert_eq!((reported.invalid, reported.warnings.len()), (None, 0));
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn bytes_that_no_device_moved_came_from_a_cache() {
-        let (fixture, _dir, check) = device_check(TREE, &storage(false), PageCacheMode::Direct);
+        let (fixture, _dir, check) = device_check(TREE, &storage(false), CacheMode::Direct);
         move_bytes(&fixture, "8:0", 1 << 19, 1 << 30);
         let invalid = judged(&check, READ).invalid.expect("half of it is missing");
         assert_eq!(invalid, "page cache or host cache: sda moved 50.0 % of the 1 MiB that were counted");
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn buffered_transfers_claim_nothing_of_a_device() {
-        let (_fixture, _dir, check) = device_check(TREE, &storage(false), PageCacheMode::Buffered);
+        let (_fixture, _dir, check) = device_check(TREE, &storage(false), CacheMode::Buffered);
         let reported = judged(&check, READ);
         assert_eq!((reported.invalid, reported.warnings), (None, vec![]));
         assert_eq!(reported.achieved.names(), ["page_cache"]);
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn behind_a_loop_device_the_cache_below_is_told_and_the_loop_itself_must_have_moved_it() {
-        let (fixture, _dir, check) = device_check(TREE, &storage(true), PageCacheMode::Direct);
+        let (fixture, _dir, check) = device_check(TREE, &storage(true), CacheMode::Direct);
         move_bytes(&fixture, "7:1", 1 << 20, 0);
         let reported = judged(&check, READ);
         assert_eq!(reported.invalid, None);
@@ -265,7 +266,7 @@ mod tests {
             |minor| Member { name: format!("loop{minor}"), number: Some(DeviceNumber { major: 7, minor }) };
         let storage = Storage { members: vec![member(1), member(2)], ..storage(true) };
         let tree = format!("{TREE}sys/dev/block/7:2/stat = {}", stat(0, 0));
-        let (fixture, _dir, check) = device_check(&tree, &storage, PageCacheMode::Direct);
+        let (fixture, _dir, check) = device_check(&tree, &storage, CacheMode::Direct);
         move_bytes(&fixture, "7:1", 1 << 19, 0);
         let invalid = judged(&check, READ).invalid.expect("half of it is missing");
         assert!(invalid.contains("loop1 + loop2 moved 50.0 %"), "{invalid}");
@@ -278,7 +279,7 @@ mod tests {
         for counters in
             ["", "sys/dev/block/8:0/stat = what is this\n", "sys/dev/block/8:0/queue/iostats = 0\n"]
         {
-            let (_fixture, _dir, check) = device_check(counters, &storage(false), PageCacheMode::Direct);
+            let (_fixture, _dir, check) = device_check(counters, &storage(false), CacheMode::Direct);
             assert_eq!(judged(&check, READ).invalid, None, "{counters}");
             opened_again(&check.file).write_all_at(&vec![1; 1 << 20], 0).expect("write");
             let reported = judged(&check, READ);

@@ -105,15 +105,16 @@ impl<R: SlotEngine<Arc<TestFile>>> Engine for Queue<R> {
 mod tests {
     use super::super::with_engine;
     use super::*;
+    use crate::backing::check_dir;
     use crate::backing::fixture::open;
-    use crate::backing::{PageCacheMode, check_dir};
+    use plimsoll_model::job::disk::CacheMode;
 
     /// Without polling queues, as on most machines, it must fall back before any measurement.
     #[test]
     fn on_an_empty_file_polling_works_or_is_given_up_at_once() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let Ok(file) = TestFile::create(&facts, PageCacheMode::Direct) else { return };
+        let Ok(file) = TestFile::create(&facts, CacheMode::Direct) else { return };
         let file = Arc::new(file);
         let polling = Polling { completion: true, ..Polling::default() };
         let mut opened = open(DiskEngine::IoUring(polling), &file, 1, 4096).expect("open");

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use rustix::fs::Advice;
 
 use super::{LoadError, Loop, Whole};
-use crate::backing::{PageCacheMode, TestFile};
+use crate::backing::TestFile;
 use crate::engine::Engine;
 use crate::load::data::SectorContent;
 use crate::load::{SECTOR_BYTES, WrongSector};
 use plimsoll_metal::uring::{RequestKind, WaitEnd};
+use plimsoll_model::job::disk::CacheMode;
 
 /// Block size that any device can read directly, in bytes.
 const ALIGNED: usize = 4096;
@@ -50,7 +51,7 @@ pub(crate) struct SectorEvidence {
     pub(super) again: RereadResult,
     /// Read in another way, `mode`.
     pub(super) other: RereadResult,
-    pub(super) mode: PageCacheMode,
+    pub(super) mode: CacheMode,
     /// Number of plimsoll's last write there, if known, and whether it is complete.
     pub(super) last: Option<(u64, bool)>,
 }
@@ -59,8 +60,8 @@ impl fmt::Display for SectorEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SectorEvidence { wrong, first, again, other, mode, last } = self;
         let mode = match mode {
-            PageCacheMode::Direct => "past the page cache",
-            PageCacheMode::Buffered => "through the page cache",
+            CacheMode::Direct => "past the page cache",
+            CacheMode::Buffered | CacheMode::Cold => "through the page cache",
         };
         write!(f, "{wrong}; read: {first}; read again: {again}; read {mode}: {other}; ")?;
         match last {
@@ -122,9 +123,9 @@ impl<E: Engine> Loop<E> {
         let again =
             self.looked(&bytes, transfer.op, wrong.offset, |load| load.read_again(transfer, wrong.offset));
         let file = self.manner.files.get(transfer.file).cloned();
-        let mode = match file.as_ref().map_or(PageCacheMode::Direct, |file| file.cache) {
-            PageCacheMode::Direct => PageCacheMode::Buffered,
-            PageCacheMode::Buffered => PageCacheMode::Direct,
+        let mode = match file.as_ref().map_or(CacheMode::Direct, |file| file.cache) {
+            CacheMode::Direct => CacheMode::Buffered,
+            CacheMode::Buffered | CacheMode::Cold => CacheMode::Direct,
         };
         let other = self.looked(&bytes, transfer.op, wrong.offset, |_| {
             read_in_other_mode(&file.ok_or("no other way is known")?, mode, wrong.offset)
@@ -169,14 +170,14 @@ impl<E: Engine> Loop<E> {
 }
 
 /// Returns the sector at byte `offset`, read on a new descriptor past or through the page cache.
-fn read_in_other_mode(file: &Arc<TestFile>, mode: PageCacheMode, offset: u64) -> Result<Vec<u8>, String> {
+fn read_in_other_mode(file: &Arc<TestFile>, mode: CacheMode, offset: u64) -> Result<Vec<u8>, String> {
     let other = match (file.reopened(mode), mode) {
         // If the page cache cannot be bypassed, it is emptied.
-        (Err(_), PageCacheMode::Direct) => file.reopened(PageCacheMode::Buffered),
+        (Err(_), CacheMode::Direct) => file.reopened(CacheMode::Buffered),
         (other, _) => other,
     };
     let other = other.map_err(|e| e.to_string())?;
-    if other.cache == PageCacheMode::Buffered {
+    if other.cache == CacheMode::Buffered {
         // Only advice: dirty or locked pages stay.
         let _ = rustix::fs::fdatasync(&other);
         let _ = rustix::fs::fadvise(&other, 0, None, Advice::DontNeed);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backing::{PageCacheMode, TestFile, check_dir};
+use crate::backing::{TestFile, check_dir};
 use crate::display::human;
 use crate::load::{Renew, TestData, WalkExtent};
 use crate::storage::file::{FileUse, cool, drop_pages};
@@ -37,7 +37,7 @@ impl CaseFiles {
             _ => {}
         }
         let used = if job.verify { FileUse::Sealed } else { FileUse::Shared };
-        let filled = Filled::for_case(cx, job.cache.into(), requested_size(job), used)?;
+        let filled = Filled::for_case(cx, job.cache, requested_size(job), used)?;
         if job.cache == CacheMode::Cold {
             cool(&filled.file);
         }
@@ -54,7 +54,7 @@ impl CaseFiles {
         let tool_files = (filled.known && !job.verify).then(|| ToolFiles::new(cx, &filled, all));
         let mut files = vec![Arc::clone(&filled.file)];
         if job.operation == DiskOperation::Copy {
-            files.push(create_copy_target(cx, job.cache.into(), filled.bytes)?);
+            files.push(create_copy_target(cx, job.cache, filled.bytes)?);
         }
         Ok(CaseFiles {
             files: vec![files; job.threads as usize],
@@ -73,7 +73,7 @@ impl CaseFiles {
         target: &RawTarget,
     ) -> Result<CaseFiles, CannotMeasure> {
         crate::storage::trim::check_device(target, &job.blocks)?;
-        let filled = Filled::for_case(cx, job.cache.into(), requested_size(job), FileUse::OneCase)?;
+        let filled = Filled::for_case(cx, job.cache, requested_size(job), FileUse::OneCase)?;
         if !filled.known {
             let why = "--op trim requires --destroy-data-on with --target: it destroys data";
             return Err(CannotMeasure::refused(why));
@@ -108,7 +108,7 @@ impl CaseFiles {
         if each < job.blocks.largest() {
             return Err(too_small(job, wanted.bytes));
         }
-        let make = |_| TestFile::create(&facts, job.cache.into()).map(|file| vec![Arc::new(file)]);
+        let make = |_| TestFile::create(&facts, job.cache).map(|file| vec![Arc::new(file)]);
         let files = (0..job.threads).map(make).collect::<Result<Vec<_>, _>>()?;
         if job.operation == DiskOperation::Trim {
             crate::storage::trim::check_dir_trims(cx)?;
@@ -168,7 +168,7 @@ fn too_small(job: &DiskTransfers, bytes: u64) -> CannotMeasure {
 /// Creates a second file of `bytes` bytes, the destination of a copy, filled with test data.
 fn create_copy_target(
     cx: &Context<'_>,
-    cache: PageCacheMode,
+    cache: CacheMode,
     bytes: u64,
 ) -> Result<Arc<TestFile>, CannotMeasure> {
     let facts = check_dir(&cx.options.dir)?.within_memory(cx.machine);

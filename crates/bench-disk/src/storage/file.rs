@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::Advice;
 
-use crate::backing::{AllocationEffect, DirFacts, PageCacheMode, RawDevice, TestFile, check_dir};
+use crate::backing::{AllocationEffect, DirFacts, RawDevice, TestFile, check_dir};
 use crate::display::human;
 use crate::fact::{DEVICE, FILE_SYSTEM};
 use crate::load::{Seal, TestData};
@@ -16,7 +16,7 @@ use crate::storage::fill::{Filling, fill_within};
 use crate::warning::DiskWarning;
 use plimsoll_bench_api::{Context, RawTarget, RequestedSize};
 use plimsoll_machine::{Disk, DiskKind, Machine, Medium, Root, Storage};
-use plimsoll_model::job::disk::DiskTransfers;
+use plimsoll_model::job::disk::{CacheMode, DiskTransfers};
 use plimsoll_model::sample::{Achieved, CannotMeasure, FailureCause};
 
 /// Largest default size in bytes: more than a device's own cache, and filled in seconds.
@@ -83,7 +83,7 @@ impl Filled {
     /// case. Fails with `NotHere` if direct I/O is refused or meaningless, `Unsafe` if harmful.
     pub(crate) fn for_case(
         cx: &Context<'_>,
-        cache: PageCacheMode,
+        cache: CacheMode,
         size: RequestedSize,
         used: FileUse,
     ) -> Result<Filled, CannotMeasure> {
@@ -112,23 +112,23 @@ impl Filled {
             filled.file = Arc::new(filled.file.reopened(cache)?);
         }
         match cache {
-            PageCacheMode::Buffered => fill_page_cache(&filled.file, filled.bytes),
-            PageCacheMode::Direct => cool(&filled.file),
+            CacheMode::Buffered | CacheMode::Cold => fill_page_cache(&filled.file, filled.bytes),
+            CacheMode::Direct => cool(&filled.file),
         }
         Ok(filled)
     }
 
     fn make(
         facts: &DirFacts,
-        cache: PageCacheMode,
+        cache: CacheMode,
         size: RequestedSize,
         until: Option<Instant>,
         noise: &mut TestData,
     ) -> Result<Filled, CannotMeasure> {
         let wanted = facts.file_size(size)?;
-        let file = match (TestFile::create(facts, PageCacheMode::Direct), cache) {
+        let file = match (TestFile::create(facts, CacheMode::Direct), cache) {
             // If direct I/O is refused, the file is filled through the page cache.
-            (Err(why), PageCacheMode::Buffered) if why.cause == FailureCause::NotHere => {
+            (Err(why), CacheMode::Buffered | CacheMode::Cold) if why.cause == FailureCause::NotHere => {
                 TestFile::create(facts, cache)
             }
             (made, _) => made,
@@ -152,7 +152,7 @@ impl Filled {
     /// Uses `device` as the file: filled with `noise` if its data may be destroyed, else unchanged.
     fn on_device(
         device: &Arc<RawDevice>,
-        cache: PageCacheMode,
+        cache: CacheMode,
         size: RequestedSize,
         until: Option<Instant>,
         noise: &mut TestData,
@@ -208,11 +208,7 @@ impl Filled {
 
 /// Returns the open device of `target`, claimed once per worker process and checked again for each
 /// case: after a release, another process could claim it.
-fn claimed(
-    cx: &Context<'_>,
-    target: &RawTarget,
-    cache: PageCacheMode,
-) -> Result<Arc<RawDevice>, CannotMeasure> {
+fn claimed(cx: &Context<'_>, target: &RawTarget, cache: CacheMode) -> Result<Arc<RawDevice>, CannotMeasure> {
     let root = Root::live();
     let device = match cx.keep.take::<Arc<RawDevice>>(CLAIM) {
         Some(device) => device.recheck(&root).map(|()| device),
@@ -259,10 +255,10 @@ fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Re
 }
 
 /// Returns facts of the test directory. Fails if unusable, or in memory with a direct `cache`.
-pub(crate) fn check_test_dir(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
+pub(crate) fn check_test_dir(cx: &Context<'_>, cache: CacheMode) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir)?;
     match cache {
-        PageCacheMode::Direct if facts.is_in_memory() => Err(in_memory_error(facts.fs_type())),
+        CacheMode::Direct if facts.is_in_memory() => Err(in_memory_error(facts.fs_type())),
         _ => Ok(facts.within_memory(cx.machine)),
     }
 }

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::backing::{AllocationEffect, PageCacheMode, TestFile, direct_refused};
+use crate::backing::{AllocationEffect, TestFile, direct_refused};
 use crate::display::human;
 use crate::engine::open_on;
 use crate::load::{FaultCause, LoadError, TestData, remaining_request};
 use plimsoll_metal::block::BlockTraversal;
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
-use plimsoll_model::job::disk::DiskEngine;
+use plimsoll_model::job::disk::{CacheMode, DiskEngine};
 use plimsoll_model::sample::CannotMeasure;
 
 /// Bytes of a fill write: large enough for any device's full rate.
@@ -143,7 +143,7 @@ impl Pace {
 
     /// Syncs buffered writes after an amount that is adapted so that a sync takes 0.1 to 0.5 s.
     fn sync(&mut self, file: &TestFile) -> Result<(), CannotMeasure> {
-        if file.cache == PageCacheMode::Direct || self.written - self.synced < self.sync_after {
+        if file.cache == CacheMode::Direct || self.written - self.synced < self.sync_after {
             return Ok(());
         }
         let begun = Instant::now();
@@ -165,7 +165,7 @@ fn failed(error: impl Into<LoadError>) -> CannotMeasure {
 fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, CannotMeasure> {
     remaining_request(completion).map_err(|fault| match fault.what {
         // Some file systems refuse O_DIRECT only at the first transfer.
-        FaultCause::Errno(Errno::INVAL) if file.cache == PageCacheMode::Direct => direct_refused(&file.facts),
+        FaultCause::Errno(Errno::INVAL) if file.cache == CacheMode::Direct => direct_refused(&file.facts),
         _ => failed(LoadError::Fault(fault)),
     })
 }

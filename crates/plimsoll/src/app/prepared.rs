@@ -10,7 +10,7 @@ use super::{Failure, code};
 use crate::output;
 use plimsoll_bench::{Benchmark, Candidate, Options, RawTarget};
 use plimsoll_bench_cpu::Peak;
-use plimsoll_bench_disk::backing::{PageCacheMode, RawError, raw};
+use plimsoll_bench_disk::backing::{RawError, raw};
 use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_compare::Requirement;
@@ -18,6 +18,7 @@ use plimsoll_history::Store;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
 use plimsoll_model::case::Case;
+use plimsoll_model::job::disk::CacheMode;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::plan::file::SERVER;
 use plimsoll_model::plan::{Plan, Sampling};
@@ -289,7 +290,7 @@ fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
 
 /// Opens `target` without writing; marks cases not permitted on it infeasible, fails if all are.
 fn checked_target(root: &Root, target: &RawTarget, planned: &mut [Planned]) -> Result<(), Failure> {
-    let opened = raw::open(target, root, PageCacheMode::Direct).map(drop);
+    let opened = raw::open(target, root, CacheMode::Direct).map(drop);
     opened.map_err(|error| {
         let code = match &error {
             RawError::Usage(_) => code::USAGE,

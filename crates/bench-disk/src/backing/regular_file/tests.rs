@@ -31,10 +31,10 @@ fn a_link_put_into_the_path_after_it_was_looked_at_is_refused() {
     std::fs::create_dir(&place).expect("create");
     std::fs::create_dir(&victim).expect("create");
     let facts = check_dir(&place).expect("usable");
-    TestFile::create(&facts, PageCacheMode::Buffered).expect("still the same");
+    TestFile::create(&facts, CacheMode::Buffered).expect("still the same");
     std::fs::remove_dir(&place).expect("remove");
     std::os::unix::fs::symlink(&victim, &place).expect("link");
-    let refused = TestFile::create(&facts, PageCacheMode::Buffered).expect_err("a link");
+    let refused = TestFile::create(&facts, CacheMode::Buffered).expect_err("a link");
     assert_eq!(refused.cause, FailureCause::Unsafe, "{refused}");
     assert_eq!(names(&victim), 0);
 }
@@ -55,7 +55,7 @@ fn a_file_system_that_others_fill_is_given_up() {
     let (file, _dir) = test_file(0);
     assert_eq!(file.low_space_message(), None, "this test needs half a gibibyte of free space");
     let none = || File::open("/proc/self").expect("no space at all");
-    let (cache, facts) = (PageCacheMode::Buffered, file.facts.clone());
+    let (cache, facts) = (CacheMode::Buffered, file.facts.clone());
     let full = TestFile { file: none(), cache, facts, device: None, named: false };
     let start = format!("only 0 B are left on {}", file.facts.mount_point());
     assert!(full.low_space_message().is_some_and(|text| text.starts_with(&start)));
@@ -68,7 +68,7 @@ fn a_file_system_that_others_fill_is_given_up() {
 fn reopened_it_is_the_same_file() {
     let (file, _dir) = test_file(0);
     file.file.write_all_at(b"here", 4096).expect("write");
-    let again = file.reopened(PageCacheMode::Buffered).expect("reopen");
+    let again = file.reopened(CacheMode::Buffered).expect("reopen");
     let mut found = [0; 4];
     again.file.read_exact_at(&mut found, 4096).expect("read");
     assert_eq!(&found, b"here");
@@ -129,7 +129,7 @@ fn opened(dir: &Path) -> OwnedFd {
 fn without_nameless_files_the_name_is_gone_before_the_first_byte() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let registry = Registry::at(&dir.path().join("entries"));
-    let file = open_named(&opened(dir.path()), PageCacheMode::Buffered, &registry).expect("create");
+    let file = open_named(&opened(dir.path()), CacheMode::Buffered, &registry).expect("create");
     assert_eq!((names(&dir.path().join("entries")), names(dir.path())), (0, 1));
     let stat = rustix::fs::fstat(&file).expect("stat");
     assert_eq!((stat.st_nlink, stat.st_mode & 0o777), (0, 0o600));
@@ -177,7 +177,7 @@ fn a_racer_with_links_gains_nothing() {
         won
     });
     for _ in 0..2000 {
-        if let Ok(file) = open_named(&opened, PageCacheMode::Buffered, &Registry::default()) {
+        if let Ok(file) = open_named(&opened, CacheMode::Buffered, &Registry::default()) {
             file.write_all_at(b"overwritten", 0).expect("write");
         }
     }
