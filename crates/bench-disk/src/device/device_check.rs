@@ -5,7 +5,9 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use super::counters::BlockCounters;
 use crate::backing::TestFile;
+use crate::device::DirectionBytes;
 use crate::display::human;
 use crate::fact::{DEVICE_SHARE, PAGE_CACHE};
 use crate::warning::DiskWarning;
@@ -20,50 +22,7 @@ const SEEN: f64 = 0.99;
 /// Largest share of the file in the page cache after a direct case, if the device has no counters.
 const CACHED: f64 = 0.5;
 
-/// Unit of the kernel's counters in bytes, whatever the device's own sector.
-const COUNTER_UNIT_BYTES: u64 = 512;
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct DirectionBytes {
-    pub(crate) read: u64,
-    pub(crate) written: u64,
-}
-
 impl DirectionBytes {
-    /// Returns the bytes that `device` has read and written since it appeared (Linux
-    /// `Documentation/block/stat.rst`); `None` if the kernel does not count them.
-    pub(crate) fn of(root: &Root, device: DeviceNumber) -> Option<DirectionBytes> {
-        let place = format!("sys/dev/block/{device}");
-        if root.number(format!("{place}/queue/iostats")) == Ok(0) {
-            return None;
-        }
-        let text = root.text(format!("{place}/stat")).ok()?;
-        let mut fields = text.split_whitespace();
-        let mut sectors = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
-        let (read, written) = (sectors(2)?, sectors(3)?);
-        Some(DirectionBytes {
-            read: read.saturating_mul(COUNTER_UNIT_BYTES),
-            written: written.saturating_mul(COUNTER_UNIT_BYTES),
-        })
-    }
-
-    /// Sums the bytes over `devices`; `None` if there are none, or one has no counters.
-    fn of_all(root: &Root, devices: &[DeviceNumber]) -> Option<DirectionBytes> {
-        let add = |sum: DirectionBytes, one: DirectionBytes| DirectionBytes {
-            read: sum.read + one.read,
-            written: sum.written + one.written,
-        };
-        let all: Option<Vec<_>> = devices.iter().map(|device| DirectionBytes::of(root, *device)).collect();
-        all?.into_iter().reduce(add)
-    }
-
-    fn since(self, before: DirectionBytes) -> DirectionBytes {
-        DirectionBytes {
-            read: self.read.saturating_sub(before.read),
-            written: self.written.saturating_sub(before.written),
-        }
-    }
-
     /// Returns `self` ÷ `claimed`, of reads or of writes, whichever is less (1: the devices moved
     /// all that the case claims to have transferred); `None` if `claimed` is empty.
     fn share_of(self, claimed: DirectionBytes) -> Option<f64> {
@@ -88,17 +47,17 @@ pub(crate) struct DeviceCheck {
 struct DeviceCounts {
     devices: Vec<DeviceNumber>,
     names: String,
-    before: Option<DirectionBytes>,
+    before: Option<BlockCounters>,
 }
 
 impl DeviceCounts {
     fn new(root: &Root, devices: Vec<DeviceNumber>, names: String) -> Self {
-        let before = DirectionBytes::of_all(root, &devices);
+        let before = BlockCounters::of_all(root, &devices);
         Self { devices, names, before }
     }
 
     fn seen(&self, root: &Root) -> Option<DirectionBytes> {
-        Some(DirectionBytes::of_all(root, &self.devices)?.since(self.before?))
+        Some(BlockCounters::of_all(root, &self.devices)?.since(self.before?)?.bytes)
     }
 }
 
