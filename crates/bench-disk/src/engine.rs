@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::backing::TestFile;
+use crate::load::AnyEngine;
 use plimsoll_metal::aio::Aio;
 use plimsoll_metal::block::BlockTraversal;
 use plimsoll_metal::mapped::Mapped;
@@ -48,45 +49,9 @@ pub(crate) trait Engine {
     fn release_pages(&mut self) {}
 }
 
-/// Any engine. Loops use `with_engine!`: dynamic dispatch adds 6 ns per transfer.
-pub(crate) enum AnyEngine {
-    /// See [`DiskEngine::IoUring`].
-    Queue(Queue<Ring<Arc<TestFile>>>),
-    /// See [`DiskEngine::Libaio`].
-    Aio(Queue<Aio<Arc<TestFile>>>),
-    /// See [`DiskEngine::Psync`].
-    Calls(OneAtATime<Calls>),
-    /// See [`DiskEngine::Mmap`].
-    Mapping(OneAtATime<Mapping>),
-    /// See [`DiskEngine::Null`].
-    Nothing(Nothing),
-    /// See [`DiskEngine::NullCall`].
-    NoCall(OneAtATime<NoCall>),
-}
-
-macro_rules! with_engine {
-    ($any:expr, $engine:ident => $then:expr) => {
-        match $any {
-            $crate::engine::AnyEngine::Queue($engine) => $then,
-            $crate::engine::AnyEngine::Aio($engine) => $then,
-            $crate::engine::AnyEngine::Calls($engine) => $then,
-            $crate::engine::AnyEngine::Mapping($engine) => $then,
-            $crate::engine::AnyEngine::Nothing($engine) => $then,
-            $crate::engine::AnyEngine::NoCall($engine) => $then,
-        }
-    };
-}
-pub(super) use with_engine;
-
-impl AnyEngine {
-    pub(crate) fn as_dyn(&mut self) -> &mut dyn Engine {
-        with_engine!(self, engine => engine)
-    }
-}
-
 /// An engine, and facts about it.
 pub(crate) struct Opened {
-    pub(crate) engine: AnyEngine,
+    pub(crate) engine: Box<dyn AnyEngine>,
     pub(crate) about: EngineInfo,
 }
 
@@ -111,21 +76,21 @@ pub(crate) fn open_on(
     access: BlockTraversal,
     clock: TickClock,
 ) -> Result<Opened, RingError> {
-    let whole = |engine| Ok(Opened { engine, about: EngineInfo { kind, fell_back: None, remark: None } });
+    let whole = |engine: Box<dyn AnyEngine>| {
+        Ok(Opened { engine, about: EngineInfo { kind, fell_back: None, remark: None } })
+    };
     let calls = |fell_back| {
-        let engine = AnyEngine::Calls(OneAtATime::new(Calls(files.to_vec()), block, clock)?);
+        let engine = Box::new(OneAtATime::new(Calls(files.to_vec()), block, clock)?);
         let about = EngineInfo { kind: DiskEngine::Psync, fell_back, remark: None };
         Ok::<_, RingError>(Opened { engine, about })
     };
     match kind {
         DiskEngine::Psync => calls(None),
-        DiskEngine::Mmap => {
-            whole(AnyEngine::Mapping(OneAtATime::new(Mapping::new(files, access)?, block, clock)?))
-        }
-        DiskEngine::Null => whole(AnyEngine::Nothing(Nothing::new(depth, block, clock)?)),
-        DiskEngine::NullCall => whole(AnyEngine::NoCall(OneAtATime::new(NoCall, block, clock)?)),
+        DiskEngine::Mmap => whole(Box::new(OneAtATime::new(Mapping::new(files, access)?, block, clock)?)),
+        DiskEngine::Null => whole(Box::new(Nothing::new(depth, block, clock)?)),
+        DiskEngine::NullCall => whole(Box::new(OneAtATime::new(NoCall, block, clock)?)),
         DiskEngine::Libaio => match Aio::new(files.to_vec(), depth, block) {
-            Ok(aio) => whole(AnyEngine::Aio(Queue::of(aio.stamped_by(clock)))),
+            Ok(aio) => whole(Box::new(Queue::of(aio.stamped_by(clock)))),
             Err(RingError::Enter(errno)) => {
                 calls(Some(format!("io_setup(2) failed: {errno}; raise the sysctl fs.aio-max-nr")))
             }
@@ -134,7 +99,7 @@ pub(crate) fn open_on(
         DiskEngine::IoUring(polling) => match Queue::new(files, depth, block, polling, clock) {
             Ok(queue) => {
                 let about = EngineInfo { kind, fell_back: None, remark: queue.remark() };
-                Ok(Opened { engine: AnyEngine::Queue(queue), about })
+                Ok(Opened { engine: Box::new(queue), about })
             }
             Err(RingError::Unavailable(why)) => calls(Some(why.to_string())),
             // A device without polling queues fails at the first transfer.
@@ -159,7 +124,7 @@ mod tests {
         Request { slot: 0, op, file: 0, offset, start: 0, len }
     }
 
-    fn waited(engine: &mut dyn Engine) -> Vec<Completion> {
+    fn waited(engine: &mut dyn AnyEngine) -> Vec<Completion> {
         engine.wait(WaitEnd::Endless).expect("wait");
         engine.done().to_vec()
     }
@@ -177,7 +142,7 @@ mod tests {
             (DiskEngine::PLAIN, DiskEngine::Libaio),
         ] {
             let mut write = open(writer, &file, 4, 512).expect("open").engine;
-            let write = write.as_dyn();
+            let write = write.as_mut();
             let mut done = Vec::new();
             for block in 0..8_u8 {
                 write.buffer(0).expect("idle").fill(block ^ 0x55);
@@ -185,7 +150,7 @@ mod tests {
                 done.extend(waited(write));
             }
             let mut read = open(reader, &file, 4, 512).expect("open").engine;
-            let read = read.as_dyn();
+            let read = read.as_mut();
             for block in 0..8_u8 {
                 read.push(request(RequestKind::Read, u64::from(block) * 512, 512)).expect("push");
                 done.extend(waited(read));
@@ -201,7 +166,7 @@ mod tests {
     fn synchronous_transfers_are_one_at_a_time_whatever_is_asked_for() {
         let (file, _dir) = test_file(1 << 16);
         let mut engine = open(DiskEngine::Psync, &file, 32, 512).expect("open").engine;
-        let engine = engine.as_dyn();
+        let engine = engine.as_mut();
         assert_eq!(engine.depth(), 1);
         let read = request(RequestKind::Read, 0, 512);
         engine.push(read).expect("push");
@@ -220,7 +185,7 @@ mod tests {
         let (file, _dir) = test_file(1 << 16);
         for (_, kind) in DiskEngine::ALL.iter().filter(|(word, _)| !word.contains("iopoll")) {
             let mut engine = open(*kind, &file, 1, 4096).expect("open").engine;
-            let engine = engine.as_dyn();
+            let engine = engine.as_mut();
             engine.push(request(RequestKind::Read, (1 << 16) - 512, 4096)).expect("push");
             assert_eq!(waited(engine).first().map(|completion| completion.outcome), Some(Ok(512)));
         }

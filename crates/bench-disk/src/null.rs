@@ -5,8 +5,8 @@
 use crate::engine::open_on;
 use crate::job::MAX_DEPTH;
 use crate::load::{
-    self, BlockWalk, DiskLoad, LoadError, LoadOptions, Portion, TestData, TransferSource, TransferTally,
-    WalkExtent, derive,
+    BlockWalk, DiskLoad, LoadError, LoadOptions, Portion, TestData, TransferSource, TransferTally, WalkExtent,
+    derive,
 };
 use crate::metrics::{LATENCY_METRIC, seconds};
 use plimsoll_bench_api::prelude::*;
@@ -78,7 +78,7 @@ fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn DiskLoad>, 
     let (block, clock) = (NULL_BLOCK_BYTES as usize, TickClock::fastest());
     let engine = open_on(kind, &[], depth, block, BlockTraversal::Random, clock)?.engine;
     let (noise, tally) = (TestData::new(seed, "null"), TransferTally::default());
-    Ok(load::create_load(engine, source, noise, LoadOptions::default(), tally))
+    Ok(engine.into_load(source, noise, LoadOptions::default(), tally))
 }
 
 struct NullFloor {

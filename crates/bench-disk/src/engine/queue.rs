@@ -103,7 +103,6 @@ impl<R: SlotEngine<Arc<TestFile>>> Engine for Queue<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::with_engine;
     use super::*;
     use crate::backing::check_dir;
     use crate::backing::fixture::open;
@@ -123,14 +122,13 @@ mod tests {
         assert_eq!(rustix::fs::fstat(&file).expect("stat").st_size, 0, "it is still to be appended to");
         for op in [RequestKind::Write, RequestKind::Read] {
             let request = Request { slot: 0, op, file: 0, offset: 0, start: 0, len: 4096 };
-            with_engine!(&mut opened.engine, engine => {
-                engine.push(request).expect("push");
+            let engine = opened.engine.as_mut();
+            engine.push(request).expect("push");
+            engine.wait(WaitEnd::Endless).expect("wait");
+            while engine.done().is_empty() {
                 engine.wait(WaitEnd::Endless).expect("wait");
-                while engine.done().is_empty() {
-                    engine.wait(WaitEnd::Endless).expect("wait");
-                }
-                assert_eq!(engine.done().first().map(|done| done.outcome), Some(Ok(4096)), "{op:?}");
-            });
+            }
+            assert_eq!(engine.done().first().map(|done| done.outcome), Some(Ok(4096)), "{op:?}");
         }
     }
 }

@@ -91,7 +91,7 @@ impl Transfers {
             let (tally, job) = (TransferTally::of(job.operation), job.clone());
             move || {
                 let Opened { engine, about } = open_engine(&job, &manner.files, clock)?;
-                Ok((load::create_load(engine, source, noise, manner, tally), about))
+                Ok((engine.into_load(source, noise, manner, tally), about))
             }
         });
         let path = crate::display::path_of(cx);

@@ -77,7 +77,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
     use std::sync::Arc;
 
-    use super::super::{CAP_NS, DiskLoad, LoadOptions, Portion, TransferTally, create_load};
+    use super::super::{CAP_NS, DiskLoad, LoadOptions, Portion, TransferTally};
     use crate::backing::fixture::{open, opened_again, test_file};
     use crate::load::{BlockWalk, Ledger, Seal, TestData, TransferSource, WalkExtent};
     use crate::storage::{CHUNK, refill};
@@ -103,7 +103,7 @@ mod tests {
         let source = TransferSource::new(operation, WriteThrough::No, blocks, walk);
         let ledger = Some(Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small"));
         let manner = LoadOptions { ledger, files: vec![Arc::clone(&file)], ..LoadOptions::default() };
-        let load = create_load(engine, source, TestData::new(1, "case"), manner, TransferTally::default());
+        let load = engine.into_load(source, TestData::new(1, "case"), manner, TransferTally::default());
         Rig { load, plain, _dir: dir }
     }
 

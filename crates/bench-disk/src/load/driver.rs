@@ -178,7 +178,7 @@ mod tests {
     use crate::backing::TestFile;
     use crate::backing::fixture::{open, test_file};
     use crate::engine::Opened;
-    use crate::load::{self, BlockWalk, CAP_NS, LoadOptions, TestData, TransferSource, WalkExtent};
+    use crate::load::{BlockWalk, CAP_NS, LoadOptions, TestData, TransferSource, WalkExtent};
     use crate::storage::{CHUNK, refill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
     use plimsoll_model::sample::CannotMeasure;
@@ -195,7 +195,7 @@ mod tests {
         let walk = BlockWalk::new(BlockOrder::Random, extent, 1);
         let source = TransferSource::new(DiskOperation::Read, WriteThrough::No, BlockSizes::One(4096), walk);
         let (noise, tally) = (TestData::new(1, "case"), TransferTally::default());
-        Ok((load::create_load(engine, source, noise, LoadOptions::default(), tally), about))
+        Ok((engine.into_load(source, noise, LoadOptions::default(), tally), about))
     }
 
     fn rig() -> (tempfile::TempDir, Arc<TestFile>, Driver) {

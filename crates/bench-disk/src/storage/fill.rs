@@ -53,7 +53,7 @@ pub(crate) fn fill_within(
     let (files, clock) = (std::slice::from_ref(file), TickClock::system());
     let opened = open_on(DiskEngine::PLAIN, files, FILL_DEPTH, CHUNK, BlockTraversal::Sequential, clock);
     let mut opened = opened.map_err(failed)?;
-    let engine = opened.engine.as_dyn();
+    let engine = opened.engine.as_mut();
     let begun = Instant::now();
     let late = || until.is_some_and(|until| Instant::now() >= until);
     let mut idle: Vec<usize> = (0..engine.depth()).collect();

@@ -57,7 +57,7 @@ fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64)
     let walk = BlockWalk::new(BlockOrder::Random, extent, seed);
     let source = TransferSource::new(DiskOperation::Write, WriteThrough::No, job.blocks.clone(), walk);
     let (noise, tally) = (TestData::new(cx.options.seed, "precondition"), TransferTally::default());
-    let mut load = load::create_load(opened.engine, source, noise, LoadOptions::default(), tally);
+    let mut load = opened.engine.into_load(source, noise, LoadOptions::default(), tally);
     let is_exact = matches!(requested_size(job), RequestedSize::Exactly(_));
     let cap_ns = load::left_ns(cx.options.until).min(if is_exact { u64::MAX } else { PATIENCE_NS });
     let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;
