@@ -46,9 +46,9 @@ impl RateBounds {
     /// and those of the `server` if given.
     pub(super) fn of(job: &NetworkJob, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
         RateBounds {
-            direction: job.direction,
+            direction: job.work.direction,
             asked: job.rate,
-            streams: f64::from(job.streams),
+            streams: f64::from(job.work.streams),
             near,
             far: server.map(|welcome| welcome.shaping).unwrap_or_default(),
             cap: server.map_or(f64::INFINITY, |welcome| welcome.max_rate as f64),

@@ -180,7 +180,7 @@ impl Client {
         let (path, ledger) =
             (Path::to(server, Some(machine)).with_copy_rate(), CounterSource::on_route(server));
         let placement = EndPlacement::on_separate_cpus(machine);
-        let message = random_bytes(job.message as usize, seed);
+        let message = random_bytes(job.work.message as usize, seed);
         Ok(Client { server, path, ledger, placement, datagrams, job, message })
     }
 
@@ -215,11 +215,11 @@ impl Client {
 
     fn parameters(&self, time: Duration) -> Value {
         let mut all = json!({
-            (if self.datagrams { "udp" } else { "tcp" }): true, "time": time.as_secs() + 1, "parallel": self.job.streams,
+            (if self.datagrams { "udp" } else { "tcp" }): true, "time": time.as_secs() + 1, "parallel": self.job.work.streams,
             "len": self.message.len(), "client_version": "3.12", "udp_counters_64bit": 1,
-            "bandwidth": self.job.rate.map_or(0, |rate| (rate / f64::from(self.job.streams)).max(1.0) as u64),
+            "bandwidth": self.job.rate.map_or(0, |rate| (rate / f64::from(self.job.work.streams)).max(1.0) as u64),
         });
-        if self.job.direction == Direction::Down {
+        if self.job.work.direction == Direction::Down {
             all["reverse"] = true.into();
         }
         all
@@ -248,11 +248,11 @@ impl Client {
         send_json(&mut control, &self.parameters(time))?;
         expect(&mut control, STATE_STREAMS)?;
         let (amount, mut theirs) = (OrderedAmount::Nanos(nanos(time)), ServerResults::default());
-        let NetworkJob { streams, message, direction, rate, .. } = self.job;
+        let TcpOrder { streams, message, direction, .. } = self.job.work;
         let own = if self.datagrams {
             let sockets = (0..streams).map(|_| self.datagram_stream(&control));
             let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
-            let rate = rate.map(|rate| rate as u64);
+            let rate = self.job.rate.map(|rate| rate as u64);
             let work = UdpOrder { streams, datagram: message, direction, amount, rate, tag: 0 };
             expect(&mut control, STATE_START)?;
             expect(&mut control, STATE_RUNNING)?;
@@ -275,7 +275,7 @@ impl Client {
     }
 
     fn figures(&self, own: UdpReport, theirs: &ServerResults) -> io::Result<Sample> {
-        let (message, streams) = (f64::from(self.job.message), &theirs.streams);
+        let (message, streams) = (f64::from(self.job.work.message), &theirs.streams);
         let unit = if self.datagrams { message } else { 1.0 };
         let sum = |field: fn(&StreamResults) -> f64| streams.iter().map(field).sum::<f64>();
         let is_down = own.received.is_some();

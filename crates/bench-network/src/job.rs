@@ -10,23 +10,21 @@ use crate::server::{ServerAddress, source_address};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::network::{Flow, NetworkStreams, NetworkTrips, TripProtocol};
 use plimsoll_model::place::ThreadOrder;
-use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets, Trip, WaitMode};
+use plimsoll_server::traffic::nanos;
+use plimsoll_server::wire::{Direction, MAX_MESSAGE, OrderedAmount, Receiving, Sending, Sockets};
+use plimsoll_server::wire::{TcpOrder, Trip, WaitMode};
 
 /// A parsed case. Parameters that a benchmark does not have keep their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkJob {
     pub(super) server: Option<ServerAddress>,
     pub(super) from: Option<IpAddr>,
-    pub(super) message: u32,
-    pub(super) streams: u16,
-    pub(super) direction: Direction,
+    /// Transfer of a message on each stream.
+    pub(super) work: TcpOrder,
     /// Offered rate, bit/s.
     pub(super) rate: Option<f64>,
     pub(super) messages: Option<u64>,
     pub(super) sockets: Sockets,
-    pub(super) omit: Duration,
-    pub(super) sending: Sending,
-    pub(super) receiving: Receiving,
     pub(super) searches: bool,
     /// How the server echoes messages; `None`: its kernel answers ICMP echoes.
     pub(super) trip: Option<Trip>,
@@ -47,12 +45,17 @@ impl NetworkJob {
         let messages = amount::messages(case)?;
         let (own, trips) = (NetworkStreams::of(case), NetworkTrips::of(case)?);
         let message = own.message.map_or(usual, |bytes| u32::try_from(bytes).unwrap_or(MAX_MESSAGE));
+        let streams = u16::try_from(own.streams).unwrap_or(1).max(1);
+        let amount = OrderedAmount::Messages(streams.into());
         Ok(Self {
             server,
             from: own.bind.and_then(source_address),
-            message: message.clamp(1, MAX_MESSAGE),
-            streams: u16::try_from(own.streams).unwrap_or(1).max(1),
-            direction: direction(own.direction),
+            work: TcpOrder {
+                omit: nanos(own.omit),
+                sending: if own.zerocopy { Sending::ZeroCopy } else { Sending::Copy },
+                receiving: if own.discard { Receiving::Discard } else { Receiving::Copy },
+                ..TcpOrder::new(streams, message.clamp(1, MAX_MESSAGE), direction(own.direction), amount)
+            },
             rate: own.rate,
             messages,
             sockets: Sockets {
@@ -62,9 +65,6 @@ impl NetworkJob {
                 mss: own.mss.and_then(|n| u16::try_from(n).ok()),
                 dscp: own.dscp.and_then(|n| u8::try_from(n).ok()),
             },
-            omit: own.omit,
-            sending: if own.zerocopy { Sending::ZeroCopy } else { Sending::Copy },
-            receiving: if own.discard { Receiving::Discard } else { Receiving::Copy },
             searches: own.searches,
             trip: match trips.protocol {
                 None | Some(TripProtocol::Tcp) => Some(Trip::Tcp),

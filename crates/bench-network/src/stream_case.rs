@@ -33,10 +33,10 @@ pub(super) type JudgedSample = (Sample, Vec<f64>, bool);
 impl StreamCase {
     pub(super) fn open(setup: &NetworkSetup, job: &NetworkJob) -> Result<Self, CannotMeasure> {
         let session = ServerSession::open(&setup.place, job.from)?;
-        check_server_limits(&session.welcome, job.streams, job.message)?;
+        check_server_limits(&session.welcome, job.work.streams, job.work.message)?;
         let path = Path::to(session.address, setup.machine.as_ref()).with_copy_rate();
         let held = RateBounds::of(job, &path.name(), path.shaping, Some(&session.welcome));
-        let watch = BucketDetector::new(job.direction, !path.loopback || held.is_shaped());
+        let watch = BucketDetector::new(job.work.direction, !path.loopback || held.is_shaped());
         let fixed = job.messages.map(FixedTransfer::new);
         Ok(StreamCase { session, placement: setup.placement.clone(), path, fixed, held, watch })
     }

@@ -72,7 +72,7 @@ impl RoundTrips {
     /// Opens the session, sockets and load of a case; `seed` determines the content of messages.
     /// Fails without a server or, for ICMP, without the right to send.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
-        let (message, streams) = (job.message as usize, job.streams);
+        let (message, streams) = (job.work.message as usize, job.work.streams);
         let (mut session, mut sockets) = (None, Vec::new());
         if let Some(trip) = job.trip {
             let opened = session.insert(ServerSession::open(&setup.place, job.from)?);

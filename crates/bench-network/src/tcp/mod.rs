@@ -15,7 +15,7 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
 use plimsoll_model::job::network::NetworkStreams;
 use plimsoll_server::traffic::tcp::TcpOutcome;
-use plimsoll_server::traffic::{Fnv, nanos};
+use plimsoll_server::traffic::Fnv;
 use plimsoll_server::wire::{self, ReceivingReport, SendingReport};
 use plimsoll_server::wire::{ArrivalTimeline, Direction, OrderedAmount, Receiving, TcpOrder};
 
@@ -109,14 +109,11 @@ pub struct Streams {
 impl Streams {
     /// Opens a session and the streams of a case; `seed` determines the content of messages.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
-        let &NetworkJob { message, streams, direction, sending, receiving, .. } = job;
         let mut case = StreamCase::open(setup, job)?;
-        case.session.join(streams, &job.sockets)?;
-        let usual = TcpOrder::new(streams, message, direction, OrderedAmount::Messages(streams.into()));
-        let work = TcpOrder { omit: nanos(job.omit), sending, receiving, ..usual };
+        case.session.join(job.work.streams, &job.sockets)?;
         // Random, so that no device on the path can compress it.
-        let message = random_bytes(message as usize, seed);
-        let mut streams = Streams { case, work, message };
+        let message = random_bytes(job.work.message as usize, seed);
+        let mut streams = Streams { case, work: job.work.clone(), message };
         if streams.is_near() && !streams.case.held.is_slow() {
             streams.choose_cpus()?;
         }

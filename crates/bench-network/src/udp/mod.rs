@@ -33,7 +33,7 @@ use plimsoll_server::traffic::probe::{RoundTripOptions, round_trips};
 use plimsoll_server::traffic::udp::UdpOutcome;
 use plimsoll_server::traffic::{LostTransfer, TransferEnd, nanos};
 use plimsoll_server::wire::{self, Trip, UdpReceived, UdpSent};
-use plimsoll_server::wire::{ArrivalTimeline, Message, OrderedAmount, UdpOrder, WaitMode};
+use plimsoll_server::wire::{ArrivalTimeline, Message, OrderedAmount, TcpOrder, UdpOrder, WaitMode};
 use plimsoll_stats::Trend;
 
 /// Default datagram size, bytes: fits in a packet of 1500 bytes, even in a tunnel.
@@ -147,18 +147,17 @@ pub struct Datagrams {
 impl Datagrams {
     /// Opens a session and the UDP sockets of a case; `seed` determines the content of datagrams.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
-        let &NetworkJob { message: datagram, streams, direction, searches, .. } = job;
+        let TcpOrder { message: datagram, streams, direction, amount, .. } = job.work;
         let mut case = StreamCase::open(setup, job)?;
         let sockets = case.session.open_udp(streams)?;
         // Between 1 and 10¹⁵.
         let rate = job.rate.map(|rate| rate as u64);
-        let amount = OrderedAmount::Messages(u64::from(streams));
         Ok(Datagrams {
             case,
             sockets,
             work: UdpOrder { streams, datagram, direction, amount, rate, tag: 0 },
             filler: random_bytes(datagram as usize, seed),
-            searches,
+            searches: job.searches,
             searches_done: 0,
             unfinished: 0,
             unproved: 0,
