@@ -14,7 +14,6 @@ use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::uring::{Request, RequestKind, WaitEnd};
 use plimsoll_model::job::disk::{DiskOperation, Flush, SyncCall};
 
-mod check;
 mod checked;
 mod data;
 mod driver;
