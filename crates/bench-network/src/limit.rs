@@ -5,17 +5,32 @@
 
 mod held;
 
-use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
+use crate::condition::{
+    PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
+};
 use crate::{GOODPUT, MESSAGES_METRIC};
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::network::{Flow, NetworkStreams};
 use plimsoll_model::limit::LimitScope;
 use plimsoll_model::limit::device::{Burstable, NetworkPromise};
-use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
+use plimsoll_model::limit::frame::{
+    ETHERNET, ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, MIN_FRAME_BYTES, PASSED_BY, TCP_HEADER, TIMESTAMPS,
+    UDP_HEADER, rest_on_shown_speed,
+};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 
+/// Returns the limits of `network.tcp`: the payload share of full segments on the link.
+pub(super) fn of_segments(question: &Question<'_>) -> Vec<Limit> {
+    throughput(question, segments(question))
+}
+
+/// Returns the limits of `network.udp`: the payload share of datagrams and fragments on the link.
+pub(super) fn of_datagrams(question: &Question<'_>) -> Vec<Limit> {
+    throughput(question, datagrams(question))
+}
+
 /// Returns the limits of goodput or message rate; `framed` is the payload share of frames.
-pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
+fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
     let goodput = || match question.condition(&PATH_LOOPBACK) {
         Some(loopback) if loopback > 0.5 => {
             std::iter::once(loopback_limit(question)).chain(held::limits(question, &framed)).collect()
@@ -50,26 +65,75 @@ fn per_message(mut limit: Limit, bits: f64) -> Limit {
     limit
 }
 
-pub(super) struct Framed {
+struct Framed {
     /// Payload share of the bytes on the wire, or the reason why it is unknown.
-    pub(super) share: Result<f64, &'static str>,
+    share: Result<f64, &'static str>,
     /// Payload share of the bytes that a kernel's shaper counts: only the header of Ethernet.
-    pub(super) counted: f64,
-    pub(super) formula: &'static str,
-    pub(super) inputs: Vec<Input>,
+    counted: f64,
+    formula: &'static str,
+    inputs: Vec<Input>,
 }
 
 /// Returns the length of an IP header on this path, bytes: 20 (IPv4) or 40 (IPv6).
-pub(super) fn ip_header(question: &Question<'_>) -> f64 {
+fn ip_header(question: &Question<'_>) -> f64 {
     let is_v6 = question.condition(&PATH_IPV6).is_some_and(|v6| v6 > 0.5);
     if is_v6 { IPV6_HEADER } else { IPV4_HEADER }
 }
 
-pub(super) fn headers(ip: f64) -> [Input; 2] {
+fn headers(ip: f64) -> [Input; 2] {
     [
         Input::new("ip", ip, "B", "header of IPv4 (RFC 791) or IPv6 (RFC 8200)"),
         Input::new("ethernet", ETHERNET, "B", "preamble 8, header 14, check 4, gap 12 (IEEE 802.3)"),
     ]
+}
+
+fn segments(question: &Question<'_>) -> Framed {
+    let formula = "payload ÷ (payload + options + 20 + ip + ethernet)";
+    let Some(payload) = question.condition(&TCP_MSS).filter(|mss| *mss > 0.0) else {
+        let share = Err("the segment size is unknown: the kernel does not report TCP_INFO");
+        return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
+    };
+    let options = question.condition(&TCP_TIMESTAMPS).map_or(0.0, |on| on.round() * TIMESTAMPS);
+    let ip = ip_header(question);
+    let mut inputs = vec![
+        Input::new("payload", payload, "B", "segment size of the connection (TCP_INFO)"),
+        Input::new("options", options, "B", "timestamps, if the connection has them (RFC 7323)"),
+    ];
+    inputs.extend(headers(ip));
+    let segment = payload + options + TCP_HEADER + ip;
+    let (share, counted) = (Ok(payload / (segment + ETHERNET)), payload / (segment + ETHERNET_HEADER));
+    Framed { share, counted, formula, inputs }
+}
+
+fn datagrams(question: &Question<'_>) -> Framed {
+    let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
+    let message = NetworkStreams::of(question.case).message;
+    let (Some(mtu), Some(bytes)) = (question.condition(&PATH_MTU), message) else {
+        let share = Err("the largest packet of the interface (MTU) is unknown");
+        return Framed { share, counted: 1.0, formula, inputs: Vec::new() };
+    };
+    let (bytes, ip) = (bytes as f64, ip_header(question));
+    let (frames, wire) = on_the_wire(bytes + UDP_HEADER, mtu, ip);
+    let mut inputs = vec![
+        Input::new("datagram", bytes, "B", "--message"),
+        Input::new("frames", frames, "1", "one, or as many fragments as the interface's MTU wants"),
+    ];
+    inputs.extend(headers(ip));
+    let counted = bytes / (bytes + UDP_HEADER + frames * (ip + ETHERNET_HEADER));
+    Framed { share: Ok(bytes / wire), counted, formula, inputs }
+}
+
+/// Returns (number of frames, their bytes on the wire) for an IP payload, an MTU and an IP header,
+/// in bytes. A fragment's payload is a multiple of 8 (RFC 791); IPv6 adds 8 (RFC 8200); a frame
+/// takes at least 84 (IEEE 802.3).
+fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
+    if payload + ip <= mtu {
+        return (1.0, (payload + ip + ETHERNET).max(MIN_FRAME_BYTES));
+    }
+    let more = if ip > IPV4_HEADER { 8.0 } else { 0.0 };
+    let each = (((mtu - ip - more) / 8.0).floor() * 8.0).max(8.0);
+    let frames = (payload / each).ceil();
+    (frames, payload + frames * (ip + more + ETHERNET))
 }
 
 fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
@@ -236,5 +300,22 @@ mod tests {
         assert!((found[1].value.unwrap() / (12.5e9 * 1448.0 / 1538.0) - 1.0).abs() < 1e-9);
         assert!(found[1].reason.as_ref().unwrap().contains("781 Mbit/s"), "{found:?}");
         assert!(found[1].is_promise && !found[0].is_promise, "what passes a promise is not invalid");
+    }
+
+    #[test]
+    fn datagrams_pay_for_their_frames_and_fragments() {
+        let of = |bytes: u64, mtu: f64, v6: f64| {
+            let case = Case::of("network.udp").with_size("message", bytes).with_count("streams", 1);
+            let conditions = [(PATH_LOOPBACK, 0.0), (PATH_SPEED, 1e9), (PATH_MTU, mtu), (PATH_IPV6, v6)];
+            let limits = fixture::limits(&case, GOODPUT, None, conditions.into_iter().collect());
+            limits[0].value.unwrap() / 1e9
+        };
+        // Largest unfragmented datagram: 1472 of 1538 bytes on the wire; smallest: 1 of 84.
+        assert!((of(1472, 1500.0, 0.0) - 1472.0 / 1538.0).abs() < 1e-9);
+        assert!((of(1, 1500.0, 0.0) - 1.0 / 84.0).abs() < 1e-9);
+        // One more byte needs a second frame of 20 + 38 bytes.
+        assert!((of(1473, 1500.0, 0.0) - 1473.0 / (1481.0 + 2.0 * 58.0)).abs() < 1e-9);
+        assert!((of(65_507, 1500.0, 0.0) - 65_507.0 / (65_515.0 + 45.0 * 58.0)).abs() < 1e-9);
+        assert!((of(1452, 1500.0, 1.0) - 1452.0 / 1538.0).abs() < 1e-9);
     }
 }

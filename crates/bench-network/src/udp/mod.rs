@@ -1,7 +1,6 @@
 //! `network.udp`: throughput of UDP datagrams, counted by the receiver. A sample is one transfer in
 //! open loop. Goodput is the payload without duplicates over the longer of both ends' times.
 
-mod limit;
 mod search;
 
 use std::net::UdpSocket;
@@ -78,7 +77,7 @@ impl Benchmark for Udp {
             ],
             // Assumes a link of 10 Gbit/s.
             pace: Some(AveragePace { bytes: 1.25e9, operations: 1e6 }),
-            limits: limit::limits,
+            limits: crate::limit::of_datagrams,
             metrics: const {
                 &[
                     Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)

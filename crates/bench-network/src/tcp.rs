@@ -1,7 +1,5 @@
 //! `network.tcp`: throughput of TCP streams, counted by the receiver.
 
-mod limit;
-
 use std::time::{Duration, Instant};
 
 use crate::job::NetworkJob;
@@ -59,7 +57,7 @@ impl Benchmark for Tcp {
             common: Some(STREAM),
             // Assumes a link of 10 Gbit/s.
             pace: Some(AveragePace { bytes: 1.25e9, operations: 1e6 }),
-            limits: limit::limits,
+            limits: crate::limit::of_segments,
             findings: super::findings::find,
             metrics: const {
                 &[
