@@ -1,16 +1,15 @@
 //! Formatting of sizes, distributions and the location of the data.
 
-use plimsoll_bench_api::Context;
-use plimsoll_model::sample;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_model::sample::Histogram;
 use plimsoll_stats::Times;
-use plimsoll_units::quantity::{Quantity, Unit};
 
 pub(crate) fn human(n: u64) -> Quantity {
     Quantity::new(n as f64, Unit::Byte)
 }
 
-pub(crate) fn distribution(metric: &str, times: &Times) -> sample::Histogram {
-    sample::Histogram { metric: metric.to_owned(), buckets: times.buckets() }
+pub(crate) fn distribution(metric: &str, times: &Times) -> Histogram {
+    Histogram { metric: metric.to_owned(), buckets: times.buckets() }
 }
 
 /// Returns, for messages, the path of the device to test or, without one, "a test file in DIR".

@@ -3,11 +3,10 @@
 use crate::display::human;
 use crate::load::SECTOR_BYTES;
 use plimsoll_bench_api::check_range;
-use plimsoll_model::case::{Case, Value};
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::disk::{
     BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers,
 };
-use plimsoll_model::plan::Group;
 use plimsoll_units::text::format_count;
 
 const MAX_BLOCK: u64 = 1 << 30;

@@ -28,9 +28,8 @@ use backing::{DirFacts, check_dir};
 pub use job::MAX_DEPTH;
 pub use part::SUBSYSTEM;
 
-use plimsoll_bench_api::{Candidate, RequestedSize};
-use plimsoll_machine::Machine;
-use plimsoll_model::sample::CannotMeasure;
+use plimsoll_bench_api::RequestedSize;
+use plimsoll_bench_api::prelude::*;
 
 /// Checks, without creating anything, that `dir` can hold test files. Returns its file system and
 /// free space (on tmpfs, at most the memory of `machine`). The cause of a failure is `Unsafe` if

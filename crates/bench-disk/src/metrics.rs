@@ -1,7 +1,6 @@
 //! Metric names of the disk benchmarks. Times are per transfer as seen by the program, in seconds.
 
-use plimsoll_bench_api::{Better, Metric};
-use plimsoll_units::quantity::Unit;
+use plimsoll_bench_api::prelude::*;
 
 pub(crate) const THROUGHPUT_METRIC: &str = "throughput";
 /// Transfers or commits per second.

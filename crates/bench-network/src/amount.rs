@@ -10,7 +10,6 @@ use plimsoll_model::job::disk::TransferAmount;
 use plimsoll_model::job::network::NetworkStreams;
 use plimsoll_server::traffic::{MAX_FIXED_DURATION, nanos};
 use plimsoll_server::wire::{MAX_MESSAGES, OrderedAmount, Welcome};
-use plimsoll_units::quantity::format_size;
 
 const FIXED_AMOUNT_KEYS: [&str; 2] = ["volume", "count"];
 

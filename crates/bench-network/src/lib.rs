@@ -41,18 +41,12 @@ pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
 use warning::NetworkWarning;
 
-use plimsoll_bench_api::{Context, spread_cpus};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::metric::{Better, Form, Metric};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    CannotMeasure, Conditions, Facts, Numbers, Offer, Sample, WrongAnswer, WrongAnswerSource,
-};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_model::metric::Form;
+use plimsoll_model::sample::Numbers;
 use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::{Fnv, PinnedCpus, random_bytes};
 use plimsoll_system::program::OwnProgram;
-use plimsoll_units::quantity::{Unit, format_size};
 
 const STREAM: &str = "stream of bytes";
 

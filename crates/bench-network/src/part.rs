@@ -4,7 +4,6 @@ use crate::condition::{POLICED, SHAPED};
 use crate::fact::LINK;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::setting::{Setting, SettingKind};
-use plimsoll_bench_api::{Subsystem, spread_cpus};
 use plimsoll_model::job::network::{Flow, NetworkStreams};
 
 /// The network benchmarks.

@@ -9,8 +9,8 @@ use crate::job::{NetworkJob, named};
 use crate::server::{ServerAddress, source_address};
 use crate::session::ServerLocation;
 use crate::{EndPlacement, NetworkLatency, amount};
+use plimsoll_bench_api::check_range;
 use plimsoll_bench_api::prelude::*;
-use plimsoll_bench_api::{check_range, counts_in_range};
 use plimsoll_model::job::network::{Flow, NetworkStreams};
 use plimsoll_server::wire::{SharedKey, is_congestion_control};
 

@@ -1,8 +1,7 @@
 //! Causes of slow system calls, switches and faults in kernel, process and machine.
 
-use plimsoll_model::measurement::Measurement;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::sample::Achieved;
-use plimsoll_model::view::{PlainFinding, Topic};
 use serde_json::json;
 
 use crate::SUBSYSTEM;

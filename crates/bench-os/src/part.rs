@@ -1,5 +1,4 @@
-use plimsoll_bench_api::Subsystem;
-use plimsoll_machine::Machine;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::sample::Achieved;
 
 use crate::fact::{PREEMPTION, TICK_HZ};

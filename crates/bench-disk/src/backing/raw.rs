@@ -13,13 +13,12 @@ use crate::backing::RawError;
 use crate::backing::block_device::{ProbedDevice, probe_device};
 use crate::backing::claim::Claim;
 use crate::backing::regular_file::open_flags;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{Consent, RawTarget};
 use plimsoll_machine::Root;
 use plimsoll_machine::disk::thing::FileOrDevice;
 use plimsoll_machine::disk::users;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers};
-use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::{shown, shown_path};
 
 /// An open device.

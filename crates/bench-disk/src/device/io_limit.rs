@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use crate::device::{DemandUnit, DeviceDemand, Shares};
 use crate::metrics::LATENCY_METRIC;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::setting::{self, Setting};
 use plimsoll_machine::cgroup::IoLimit;
-use plimsoll_machine::{DeviceNumber, DiskKind, Machine, Medium, Storage};
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
-use plimsoll_model::measurement::Measurement;
-use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_machine::{DeviceNumber, DiskKind, Medium, Storage};
+use plimsoll_model::limit::median;
 
 /// Share of the floor below which a latency shows that fewer transfers were in flight.
 const REFUTED_FLOOR_SHARE: f64 = 0.95;

@@ -3,12 +3,11 @@
 use serde_json::json;
 
 use crate::io::DiskIo;
-use plimsoll_bench_api::Benchmark;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::disk::{BlockOrder, DiskTransfers};
-use plimsoll_model::measurement::{Measurement, MetricResult};
-use plimsoll_model::metric::{Better, Role};
-use plimsoll_model::view::{PlainFinding, Topic, select};
-use plimsoll_units::quantity::{Quantity, percent};
+use plimsoll_model::measurement::MetricResult;
+use plimsoll_model::metric::Role;
+use plimsoll_units::quantity::percent;
 
 /// Share of the sequential rate from which on random access is fast enough for most programs.
 const FAR: f64 = 0.8;

@@ -6,9 +6,8 @@ use crate::fact::{DEEPEST_QUEUE, FIGURE_THREADS, TARGET_HELD, WITHIN_TARGET};
 use crate::io::transfers::{Probe, Transfers};
 use crate::metrics;
 use crate::warning::DiskWarning;
-use plimsoll_bench_api::Prepared;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::disk::LatencyTarget;
-use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount};
 use plimsoll_model::warning::Note;
 
 /// Returns the largest number from 1 to `most` for which `holds` is true, by doubling and

@@ -4,8 +4,7 @@ use crate::fact::{DEEPEST_QUEUE, FIGURE_THREADS};
 use crate::io::search::point;
 use crate::io::transfers::{Probe, Transfers};
 use crate::metrics;
-use plimsoll_bench_api::Prepared;
-use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount};
+use plimsoll_bench_api::prelude::*;
 
 /// Least growth of the rate over a doubling.
 const GROWS: f64 = 1.05;

@@ -12,9 +12,9 @@ pub use trips::RoundTrips;
 use crate::job::NetworkJob;
 use crate::setup::{NetworkSetup, candidates, with_options, with_streams};
 use crate::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram, message_sizes, seed};
+use plimsoll_bench_api::OfTransfers;
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
-use plimsoll_bench_api::{OfTransfers, check_affinities};
 use plimsoll_model::job::network::{NetworkStreams, NetworkTrips};
 
 const DEFAULT_MESSAGE_BYTES: u32 = 1;

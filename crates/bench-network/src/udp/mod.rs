@@ -21,7 +21,6 @@ use crate::stream_case::{self, JudgedSample, StreamCase, StreamTransfers};
 use crate::warning::NetworkWarning;
 use crate::{CPU_METRIC, GOODPUT, LOSS, MESSAGES_METRIC, check_echoes, message_sizes, random_bytes, seed};
 use crate::{EndPlacement, JITTER, STREAM, amount, fit_a_datagram, new_sample};
-use plimsoll_bench_api::Curve;
 use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::network::NetworkStreams;
