@@ -1,7 +1,7 @@
 //! `os.process`: the time to create a process or thread and wait for its end.
 
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::Root;
@@ -92,9 +92,7 @@ impl RepeatedOperation for Creator {
                 done => done.map_err(missing),
             },
             Creation::Spawn => {
-                let mut command = Command::new(EMPTY_PROGRAM);
-                command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-                let status = command.status().map_err(missing)?;
+                let status = Command::new(EMPTY_PROGRAM).status().map_err(missing)?;
                 let wrong = || CannotMeasure::environment(format!("{EMPTY_PROGRAM} ended with {status}"));
                 status.success().then_some(()).ok_or_else(wrong)
             }

@@ -197,8 +197,7 @@ impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
         if let Some(seconds) = null_calls.into_iter().flatten().next() {
             conditions.more.set(&NULL_CALL, seconds);
         }
-        let (mut all, mut preempted, mut kept) =
-            (TimedSum::default(), TimedSum::default(), TimedSum::default());
+        let [mut all, mut preempted, mut kept] = [TimedSum::default(); 3];
         for thread in &self.threads {
             all.add(thread.all);
             preempted.add(thread.preempted);

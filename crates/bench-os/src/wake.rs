@@ -58,17 +58,15 @@ impl Benchmark for Wake {
         for (op, sleep) in group.values("op", Sleep::ALL)? {
             for interval in &intervals {
                 let case = Case::of(self.name()).with_word("op", op).with("interval", Value::Time(*interval));
-                let interval_ns = u64::try_from(interval.as_nanos()).map_err(|e| e.to_string())?;
                 let cases = with_threads(machine, group, case, &[1])?.into_iter();
-                candidates
-                    .extend(cases.map(|case| Candidate::new(case, Ok(())).parsed(&(sleep, interval_ns))));
+                candidates.extend(cases.map(|case| Candidate::new(case, Ok(())).parsed(&(sleep, *interval))));
             }
         }
         Ok(candidates)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
-        let (sleep, interval_ns): (Sleep, u64) = parsed.read()?;
+        let (sleep, interval): (Sleep, Duration) = parsed.read()?;
         if sleep == Sleep::Realtime {
             set_realtime(true).and_then(|()| set_realtime(false)).map_err(|error| {
                 CannotMeasure::not_here(format!(
@@ -80,6 +78,8 @@ impl Benchmark for Wake {
         let mut facts = kernel_state::facts(cx.machine);
         let slack = rustix::thread::current_timer_slack().ok();
         facts.achieved.set_some(&TIMER_SLACK_NS, slack.filter(|_| sleep == Sleep::UsualSlack));
+        // At most 10 s.
+        let interval_ns = interval.as_nanos() as u64;
         let sleeper = |_: &usize| Sleeper { sleep, interval_ns, is_ready: false, next_ns: 0, late_ns: 0 };
         let sleepers = cpus.iter().map(sleeper).collect();
         Ok(Box::new(TimedThreads::new(&cpus, sleepers, None, facts)?))
