@@ -29,7 +29,7 @@ mod tally;
 mod threads;
 
 pub(crate) use data::{SECTOR_BYTES, Seal, SectorError, TestData, WrongSector};
-pub(crate) use driver::DriverError;
+pub(crate) use driver::{DriverCommand, DriverError};
 pub(crate) use fault::{FaultCause, LoadError, remaining_request};
 pub(crate) use ledger::Ledger;
 pub(crate) use pattern::{BlockWalk, WalkExtent, derive};

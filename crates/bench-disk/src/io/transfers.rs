@@ -11,8 +11,8 @@ use crate::fact::{self, COUNT, ENGINE, FILE_BYTES, PAGE_CACHE, VOLUME};
 use crate::io::reached::{Reached, depth_missed, mean, rate_missed};
 use crate::job::fits_sectors;
 use crate::load::{
-    self, BlockWalk, CAP_NS, Count, DiskThreads, DriverError, Ledger, LoadError, LoadOptions, Portion,
-    StartSchedule, TestData, TransferSource, TransferTally, WalkExtent, derive,
+    self, BlockWalk, CAP_NS, Count, DiskThreads, DriverCommand, DriverError, Ledger, LoadError, LoadOptions,
+    Portion, StartSchedule, TestData, TransferSource, TransferTally, WalkExtent, derive,
 };
 use crate::metrics;
 use crate::storage::{CaseFiles, ToolFiles, memory_warning, renewal};
@@ -143,7 +143,7 @@ impl Transfers {
             SampleAmount::Seconds(seconds) => SampleAmount::Seconds(probe_seconds(seconds, self.left_ns())),
             work @ SampleAmount::Work(_) => work,
         };
-        self.team.set_limit(depth as usize).map_err(environment)?;
+        self.team.ask(|| DriverCommand::Limit(depth as usize)).map_err(environment)?;
         let portions = self.portions(amount);
         let count = self.team.count(&portions).map_err(environment)?;
         let tally = count.tally;
@@ -159,7 +159,8 @@ impl Transfers {
 
     pub(crate) fn settle_at(&mut self, depth: u64) -> Result<(), CannotMeasure> {
         self.job.depth = depth;
-        self.team.set_limit(depth as usize).map_err(|e| CannotMeasure::environment(e.to_string()))
+        let limited = self.team.ask(|| DriverCommand::Limit(depth as usize));
+        limited.map_err(|e| CannotMeasure::environment(e.to_string()))
     }
 
     fn portions(&self, amount: SampleAmount) -> Vec<Portion> {
@@ -356,7 +357,7 @@ impl Prepared for Transfers {
     fn pause(&mut self) {
         self.paused.get_or_insert_with(Instant::now);
         // The next sample reports a failure.
-        let _ = self.team.stop();
+        let _ = self.team.ask(|| DriverCommand::Stop);
     }
 
     fn verify(&mut self) -> Result<Facts, CannotMeasure> {
@@ -375,7 +376,7 @@ impl Transfers {
             return Err(CannotMeasure::environment(why));
         }
         let shares = self.tool_files.as_ref().is_some_and(ToolFiles::shares_case_file);
-        self.team.verify().map_err(|error| failed(&error, &self.path, shares))
+        self.team.ask(|| DriverCommand::Check).map_err(|error| failed(&error, &self.path, shares))
     }
 
     /// Returns facts on the case, with what the device did.

@@ -120,18 +120,9 @@ impl DiskThreads {
         })
     }
 
-    /// Stops the loads of all threads and limits the transfers in flight of each to `limit`.
-    pub(crate) fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
+    /// Has the threads, one after the other, execute `command`, which stops their loads.
+    pub(crate) fn ask(&mut self, command: impl Fn() -> DriverCommand) -> Result<(), DriverError> {
         self.reported = None;
-        self.drivers.iter_mut().try_for_each(|driver| driver.ask(DriverCommand::Limit(limit)))
-    }
-
-    pub(crate) fn stop(&mut self) -> Result<(), DriverError> {
-        self.reported = None;
-        self.drivers.iter_mut().try_for_each(|driver| driver.ask(DriverCommand::Stop))
-    }
-
-    pub(crate) fn verify(&mut self) -> Result<(), DriverError> {
-        self.drivers.iter_mut().try_for_each(|driver| driver.ask(DriverCommand::Check))
+        self.drivers.iter_mut().try_for_each(|driver| driver.ask(command()))
     }
 }
