@@ -215,7 +215,7 @@ impl<E: Engine> Loop<E> {
         self.tally.clear();
         let begun_ns = self.engine.now_ns();
         self.tally.from_ns = begun_ns;
-        self.begin_schedule(begun_ns);
+        self.manner.schedule.iter_mut().for_each(|schedule| schedule.begin(begun_ns));
         let mut at_ns = begun_ns;
         while self.tally.transfers < transfers {
             let left = transfers - self.tally.transfers - self.in_flight as u64;
@@ -278,7 +278,7 @@ impl<E: Engine> Loop<E> {
     fn open(&mut self, ns: u64) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
         self.tally.clear();
-        self.begin_schedule(begun);
+        self.manner.schedule.iter_mut().for_each(|schedule| schedule.begin(begun));
         let wanted = if self.manner.schedule.is_some() { 1 } else { self.limit };
         let mut through = 0;
         loop {
@@ -295,12 +295,6 @@ impl<E: Engine> Loop<E> {
     /// Returns the engine's time, ns, when the tally will have lasted `ns` without excluded time.
     fn deadline_ns(&self, ns: u64) -> u64 {
         (self.tally.from_ns + self.tally.excluded_ns).saturating_add(ns)
-    }
-
-    fn begin_schedule(&mut self, now_ns: u64) {
-        if let Some(schedule) = &mut self.manner.schedule {
-            schedule.begin(now_ns);
-        }
     }
 
     fn close(&mut self, at_ns: u64, next: TransferTally) -> TransferTally {

@@ -67,30 +67,23 @@ impl SectorError {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SectorContent {
+    #[error("zeros")]
+    Zeros,
+    #[error("nothing but {0:02x}")]
     Only(u8),
     /// Data for another location, at this offset in bytes.
+    #[error("data written for offset {0}")]
     Of(u64),
-    /// Data for this location: its generation, or `None` if corrupted.
-    Own(Option<u64>),
+    /// Data for this location, with its generation.
+    #[error("write number {0}")]
+    Own(u64),
+    #[error("the right sector with corrupted bytes")]
+    Corrupted,
     /// Other data, with its first bytes.
+    #[error("data that plimsoll did not write: {:016x}…", u64::from_be_bytes(*.0))]
     Foreign([u8; 8]),
-}
-
-impl std::fmt::Display for SectorContent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            SectorContent::Only(0) => f.write_str("zeros"),
-            SectorContent::Only(byte) => write!(f, "nothing but {byte:02x}"),
-            SectorContent::Of(offset) => write!(f, "data written for offset {offset}"),
-            SectorContent::Own(Some(generation)) => write!(f, "write number {generation}"),
-            SectorContent::Own(None) => f.write_str("the right sector with corrupted bytes"),
-            SectorContent::Foreign(head) => {
-                write!(f, "data that plimsoll did not write: {:016x}…", u64::from_be_bytes(*head))
-            }
-        }
-    }
 }
 
 /// Last byte of a boot sector or DOS partition table, 55 aa (UEFI specification §5.2.1).
@@ -179,13 +172,13 @@ impl TestData {
         const SECTORS: u64 = 1 << 41;
         let first = sector.first().copied().unwrap_or_default();
         if sector.iter().all(|byte| *byte == first) {
-            return SectorContent::Only(first);
+            return if first == 0 { SectorContent::Zeros } else { SectorContent::Only(first) };
         }
         let head: [u8; 8] = sector.get(..HEAD / 2).and_then(|head| head.try_into().ok()).unwrap_or_default();
         let number = unmix(u64::from_le_bytes(head)) ^ self.secret;
         match number {
             _ if number == offset / SECTOR_BYTES as u64 => {
-                SectorContent::Own(self.generation(sector, number).ok())
+                self.generation(sector, number).map_or(SectorContent::Corrupted, SectorContent::Own)
             }
             _ if number < SECTORS => SectorContent::Of(number * SECTOR_BYTES as u64),
             _ => SectorContent::Foreign(head),
@@ -349,13 +342,13 @@ mod tests {
     fn what_is_in_the_wrong_place_is_told() {
         let mut noise = TestData::new(1, "fill").with(Seal::Sealed);
         let mut sector = vec![0; SECTOR_BYTES];
-        assert_eq!(noise.identify(&sector, 4096), SectorContent::Only(0));
+        assert_eq!(noise.identify(&sector, 4096), SectorContent::Zeros);
         noise.fill(&mut sector, 8192);
         assert_eq!(noise.identify(&sector, 4096), SectorContent::Of(8192));
         noise.seal(&mut sector, 4096, 7);
-        assert_eq!(noise.identify(&sector, 4096), SectorContent::Own(Some(7)));
+        assert_eq!(noise.identify(&sector, 4096), SectorContent::Own(7));
         sector[100] ^= 1;
-        assert_eq!(noise.identify(&sector, 4096), SectorContent::Own(None));
+        assert_eq!(noise.identify(&sector, 4096), SectorContent::Corrupted);
         let head = sector[..8].try_into().expect("eight");
         assert_eq!(TestData::new(2, "fill").identify(&sector, 4096), SectorContent::Foreign(head));
     }

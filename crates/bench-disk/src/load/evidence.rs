@@ -24,23 +24,16 @@ pub(super) struct SuspectSector {
     bytes: Vec<u8>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RereadResult {
+    #[error("what was written")]
     Right,
+    #[error("the same as at first")]
     Same,
+    #[error("{0}")]
     Else(SectorContent),
+    #[error("not possible ({0})")]
     Failed(String),
-}
-
-impl fmt::Display for RereadResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RereadResult::Right => f.write_str("what was written"),
-            RereadResult::Same => f.write_str("the same as at first"),
-            RereadResult::Else(found) => write!(f, "{found}"),
-            RereadResult::Failed(why) => write!(f, "not possible ({why})"),
-        }
-    }
 }
 
 /// All evidence about a sector with wrong data.

@@ -21,18 +21,12 @@ pub(super) struct Slot {
     pub(super) entered: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Whole {
     pub(super) op: RequestKind,
     pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) len: usize,
-}
-
-impl Default for Whole {
-    fn default() -> Self {
-        Whole { op: RequestKind::Read, file: 0, offset: 0, len: 0 }
-    }
 }
 
 impl Whole {

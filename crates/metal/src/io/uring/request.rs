@@ -2,9 +2,10 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 /// Operation of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum RequestKind {
     /// From the file into the slot's buffer.
+    #[default]
     Read,
     /// From the slot's buffer into the file.
     Write,
