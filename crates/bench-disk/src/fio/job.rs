@@ -138,14 +138,13 @@ struct JobReader<'a> {
     wrong: Vec<Mistake>,
 }
 
-/// Converts the options of a job section; appends errors and unsupported options to `wrong`.
+/// Converts the options of a job section; returns also its errors and unsupported options.
 /// `around` knows the machine's devices, `before` has the names of the jobs above.
 pub(super) fn read(
     section: &JobSection,
     around: &dyn JobEnvironment,
     before: &[String],
-    wrong: &mut Vec<Mistake>,
-) -> FioWorkload {
+) -> (FioWorkload, Vec<Mistake>) {
     let job = FioWorkload {
         name: section.name.clone(),
         line: section.line.clone(),
@@ -157,8 +156,7 @@ pub(super) fn read(
     let (base, op, is_random) = (Base::Compatible, "read", false);
     let mut reading = JobReader { section, around, base, op, is_random, job, wrong: Vec::new() };
     reading.all(before);
-    wrong.append(&mut reading.wrong);
-    reading.job
+    (reading.job, reading.wrong)
 }
 
 impl<'a> JobReader<'a> {

@@ -108,8 +108,7 @@ pub fn parse(
     let mut before: Vec<String> = Vec::new();
     let (mut jobs, mut notes) = (Vec::new(), vec![format!("a fio job file: {file}")]);
     for section in &sections {
-        let mut own = Vec::new();
-        let mut job = job::read(section, around, &before, &mut own);
+        let (mut job, mut own) = job::read(section, around, &before);
         before.push(section.name.clone());
         let is_left_out = own.iter().any(Mistake::takes_the_job);
         if unsupported == Unsupported::Ignored {

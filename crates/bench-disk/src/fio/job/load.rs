@@ -8,6 +8,7 @@ use super::super::syntax::GivenOption;
 use super::super::value::{self, Base};
 use super::{FIO_BLOCK_BYTES, JobReader};
 use plimsoll_model::case::Value;
+use plimsoll_model::job::disk::BlockOrder;
 use plimsoll_units::quantity::{BlockSizes, Mix, MixPart, common_divisor, format_duration};
 
 pub(super) const ENGINES: &[&str] = &["io_uring", "libaio", "psync", "sync", "pvsync", "pvsync2", "mmap"];
@@ -97,7 +98,7 @@ impl<'a> JobReader<'a> {
         let word = given.map_or("random", |given| given.value.as_str());
         if let (Some(given), Some(rest)) = (given, word.strip_prefix("zoned:")) {
             match zones(rest) {
-                Some(zones) => return format!("zoned:{zones}"),
+                Some(pattern) => return pattern,
                 None => self.refuse(
                     given,
                     "zones must be at most 8 shares of transfers and of the file, each adding up to 100",
@@ -105,10 +106,8 @@ impl<'a> JobReader<'a> {
             }
         } else if let (Some(given), true) = (given, word != "random") {
             let theta = word.strip_prefix("zipf").map(|theta| theta.strip_prefix(':').unwrap_or("1.2"));
-            match theta.map(|theta| (theta, theta.parse::<f64>())) {
-                Some((theta, Ok(number))) if number > 0.0 && number <= 5.0 => {
-                    return format!("zipf:{theta}");
-                }
+            match theta.map(|theta| format!("zipf:{theta}")) {
+                Some(pattern) if BlockOrder::parse(&pattern).is_ok() => return pattern,
                 Some(_) => self.refuse(given, "zipf has one exponent, above 0 and at most 5"),
                 None => self.refuse(given, "places are random, zipf:EXPONENT or zoned"),
             }
@@ -389,19 +388,14 @@ fn range(text: &str, base: Base) -> Option<Value> {
 }
 
 /// Converts fio's zones `50/5:50/95` (50 % of the transfers to the first 5 % of the file) to
-/// `50-5:50-95`. An empty last share is the rest; `None` unless up to 8 zones add up to 100 each.
+/// `zoned:50-5:50-95`. An empty share is the rest; `None` unless up to 8 zones add up to 100 each.
 fn zones(text: &str) -> Option<String> {
-    let mut all: Vec<(u64, u64)> = Vec::new();
+    let (mut pattern, mut left) = ("zoned".to_owned(), 100_u64);
     for part in text.split(':') {
         let (transfers, of_file) = part.split_once('/')?;
-        let left = 100u64.checked_sub(all.iter().map(|zone| zone.1).sum())?;
         let of_file = if of_file.is_empty() { left } else { value::count(of_file)? };
-        all.push((value::count(transfers)?, of_file));
+        left = left.checked_sub(of_file)?;
+        pattern = format!("{pattern}:{}-{of_file}", value::count(transfers)?);
     }
-    let whole = |of: fn(&(u64, u64)) -> u64| all.iter().map(of).try_fold(100, u64::checked_sub) == Some(0);
-    let fits =
-        all.len() <= 8 && whole(|zone| zone.0) && whole(|zone| zone.1) && all.iter().all(|zone| zone.1 > 0);
-    fits.then(|| {
-        all.iter().map(|(transfers, of_file)| format!("{transfers}-{of_file}")).collect::<Vec<_>>().join(":")
-    })
+    BlockOrder::parse(&pattern).is_ok().then_some(pattern)
 }
