@@ -65,7 +65,7 @@ pub struct RoundTrips {
     cpu_index: u16,
     seated: Option<&'static str>,
     /// Mean round-trip time in seconds of each placement that was tried.
-    tried: Vec<(&'static str, f64)>,
+    tried: BTreeMap<String, f64>,
 }
 
 impl RoundTrips {
@@ -105,7 +105,7 @@ impl RoundTrips {
             foreign: 0,
             cpu_index: 0,
             seated: None,
-            tried: Vec::new(),
+            tried: BTreeMap::new(),
         };
         round_trips.choose_cpus(setup, job)?;
         Ok(round_trips)
@@ -136,7 +136,7 @@ impl RoundTrips {
         }
         let known = |ends: &EndPlacement| Some((*ends.near.0.first()?, *ends.far.0.first()?));
         self.seated = known(&self.placement).map(|(near, far)| end_cpus::relation(machine, near, far));
-        let tried = ways.iter().map(|placement| placement.name).zip(times);
+        let tried = ways.iter().map(|placement| placement.name.to_owned()).zip(times);
         self.tried = tried.filter(|(_, time)| time.is_finite()).collect();
         Ok(())
     }
@@ -173,13 +173,8 @@ impl RoundTrips {
                 trips.sent, self.options.timeout, self.address
             )));
         }
-        let echoed = match &mut self.session {
-            None => None,
-            Some(session) => {
-                let reported = session.finish_trips();
-                Some(reported.map_err(|e| self.failed("the results of round trips", e.into()))?)
-            }
-        };
+        let echoed = self.session.as_mut().map(ServerSession::finish_trips).transpose();
+        let echoed = echoed.map_err(|e| self.failed("the results of round trips", e.into()))?;
         Ok((trips, echoed))
     }
 
@@ -377,8 +372,7 @@ impl Prepared for RoundTrips {
         facts.warnings.extend(foreign_datagrams(self.foreign));
         facts.achieved.set_some(&PLACEMENT, self.seated);
         if !self.tried.is_empty() {
-            let tried = self.tried.iter().map(|(name, time)| ((*name).to_owned(), *time));
-            facts.achieved.set(&PLACEMENTS, tried.collect::<BTreeMap<_, _>>());
+            facts.achieved.set(&PLACEMENTS, self.tried.clone());
         }
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);

@@ -198,10 +198,7 @@ pub(crate) fn probe_datagrams(
     if arrives(bytes)? {
         return Ok(None);
     }
-    for size in DATAGRAMS.into_iter().rev().filter(|size| *size < bytes) {
-        if arrives(size)? {
-            return Ok(Some(PathFault::LargeDatagrams { sender, bytes, passes: Some(size) }));
-        }
-    }
-    Ok(Some(PathFault::LargeDatagrams { sender, bytes, passes: None }))
+    let mut smaller = DATAGRAMS.into_iter().rev().filter(|size| *size < bytes);
+    let passes = smaller.find_map(|size| arrives(size).map(|arrived| arrived.then_some(size)).transpose());
+    Ok(Some(PathFault::LargeDatagrams { sender, bytes, passes: passes.transpose()? }))
 }
