@@ -145,10 +145,8 @@ impl DirFacts {
         let reserve = (self.available / 10).max(RESERVE);
         let spare = self.available.saturating_sub(reserve);
         let (free, kept) = (human(self.available), human(reserve));
-        let why = match spare {
-            0 => format!("{free} are free, and {kept} stay free"),
-            _ => format!("{free} are free, of which {kept} stay free"),
-        };
+        let and = if spare == 0 { "and" } else { "of which" };
+        let why = format!("{free} are free, {and} {kept} stay free");
         let mut bound = (spare, why, "use a smaller --size or another --dir");
         if let Some(limit) = self.file_size_limit.filter(|limit| *limit < spare) {
             let why = format!("RLIMIT_FSIZE is {} (ulimit -f)", human(limit));

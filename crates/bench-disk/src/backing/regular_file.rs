@@ -139,10 +139,8 @@ impl TestFile {
         if self.is_device() {
             return Ok(());
         }
-        let flags = match end {
-            AllocationEffect::Moves => FallocateFlags::empty(),
-            AllocationEffect::Stays => FallocateFlags::KEEP_SIZE,
-        };
+        let keeps = end == AllocationEffect::Stays;
+        let flags = if keeps { FallocateFlags::KEEP_SIZE } else { FallocateFlags::empty() };
         match retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, 0, bytes)) {
             // Some file systems cannot; the untimed fill shows a lack of space then.
             Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),

@@ -11,10 +11,7 @@ pub(crate) enum DemandUnit {
 impl DemandUnit {
     /// Returns the bytes per unit: 1 for `Bytes`, the block size for `Transfers`.
     pub(crate) fn bytes(self) -> f64 {
-        match self {
-            DemandUnit::Bytes => 1.0,
-            DemandUnit::Transfers { block } => block,
-        }
+        if let DemandUnit::Transfers { block } = self { block } else { 1.0 }
     }
 
     pub(crate) fn unit(self) -> &'static str {

@@ -121,10 +121,8 @@ impl FioWorkload {
     }
 
     fn rate_of_one(&self) -> Option<u64> {
-        match self.lists.get("rate") {
-            Some(Value::Rate(all)) => Some((all / self.threads as f64 * 1e3).round() as u64),
-            _ => None,
-        }
+        let Some(Value::Rate(all)) = self.lists.get("rate") else { return None };
+        Some((all / self.threads as f64 * 1e3).round() as u64)
     }
 }
 
@@ -139,11 +137,11 @@ struct JobReader<'a> {
 }
 
 /// Converts the options of a job section; returns also its errors and unsupported options.
-/// `around` knows the machine's devices, `before` has the names of the jobs above.
+/// `around` knows the machine's devices, `before` has the jobs above.
 pub(super) fn read(
     section: &JobSection,
     around: &dyn JobEnvironment,
-    before: &[String],
+    before: &[JobSection],
 ) -> (FioWorkload, Vec<Mistake>) {
     let job = FioWorkload {
         name: section.name.clone(),
@@ -160,7 +158,7 @@ pub(super) fn read(
 }
 
 impl<'a> JobReader<'a> {
-    fn all(&mut self, before: &[String]) {
+    fn all(&mut self, before: &[JobSection]) {
         let engine = self.get("ioengine");
         if let Some(given) = engine.filter(|given| given.value.is_empty()) {
             return self.record_invalid(given, "an engine such as libaio");
@@ -329,12 +327,12 @@ impl<'a> JobReader<'a> {
         self.job.remarks.reverse();
     }
 
-    fn order(&mut self, before: &[String]) {
+    fn order(&mut self, before: &[JobSection]) {
         self.job.waits = !before.is_empty() && self.is_on("stonewall");
         if let Some(given) = self.get("wait_for") {
             match before.last() {
-                Some(last) if *last == given.value => self.job.waits = true,
-                _ if before.contains(&given.value) => {
+                Some(last) if last.name == given.value => self.job.waits = true,
+                _ if before.iter().any(|job| job.name == given.value) => {
                     self.refuse(given, "a job waits for all before it (stonewall)");
                 }
                 _ => self.record_invalid(given, "the name of a job above it"),

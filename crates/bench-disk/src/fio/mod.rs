@@ -105,11 +105,9 @@ pub fn parse(
         let why = "a job file requires a job, such as [randread] with rw=randread and size=1g";
         wrong.push(Mistake::wrong(&first, why));
     }
-    let mut before: Vec<String> = Vec::new();
     let (mut jobs, mut notes) = (Vec::new(), vec![format!("a fio job file: {file}")]);
-    for section in &sections {
-        let (mut job, mut own) = job::read(section, around, &before);
-        before.push(section.name.clone());
+    for (number, section) in sections.iter().enumerate() {
+        let (mut job, mut own) = job::read(section, around, &sections[..number]);
         let is_left_out = own.iter().any(Mistake::takes_the_job);
         if unsupported == Unsupported::Ignored {
             job.remarks.extend(own.iter().filter(|one| one.is_of_plimsoll()).map(Mistake::ignored));
@@ -185,12 +183,9 @@ fn merge_concurrent(
 }
 
 fn overlap(job: &FioWorkload, other: &FioWorkload) -> String {
-    let how = match job.delay {
-        Some(Duration::ZERO) => "runs at the same time as",
-        _ => "may run at the same time as",
-    };
+    let how = if job.delay == Some(Duration::ZERO) { "runs" } else { "may run" };
     format!(
-        "[{}] {how} [{}] (line {}), and plimsoll measures one load at a time: write stonewall into [{0}]",
+        "[{}] {how} at the same time as [{}] (line {}), and plimsoll measures one load at a time: write stonewall into [{0}]",
         job.name, other.name, other.line.number
     )
 }

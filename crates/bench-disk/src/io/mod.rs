@@ -213,10 +213,7 @@ fn combine_parameters((op, pattern, block, depth): (&str, &str, u64, u64), group
     };
     let mut cases = vec![Case::of(DiskIo.name())];
     for key in DiskIo.keys() {
-        let values = match group.lists.get(key) {
-            Some(typed) => typed.clone(),
-            None => default(key).into_iter().collect(),
-        };
+        let values = group.lists.get(key).cloned().unwrap_or_else(|| default(key).into_iter().collect());
         if !values.is_empty() {
             cases = Case::with_each(cases, key, values);
         }
@@ -232,10 +229,6 @@ fn combine_parameters((op, pattern, block, depth): (&str, &str, u64, u64), group
 /// Returns `case`, parsed as `job`, with values that follow from other parameters (cache of mmap,
 /// depth of psync) unless `group` sets them, and without meaningless ones (sync of reads).
 fn resolve_parameters(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
-    let mixed = match job.operation {
-        DiskOperation::Mixed { read_share } => Some(Value::Count(u64::from(read_share))),
-        _ => None,
-    };
     let writes = job.operation.writes() || job.operation == DiskOperation::Copy;
     let through_cache = job.engine == DiskEngine::Mmap || !fits_sectors(&job.blocks);
     let deepest = max_depth(job.blocks.largest(), job.threads);
@@ -256,8 +249,8 @@ fn resolve_parameters(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
             (_, value) => value.clone(),
         };
         settled = settled.with(name, value);
-        if let ("op", Some(share)) = (*name, &mixed) {
-            settled = settled.with("read-share", share.clone());
+        if let ("op", DiskOperation::Mixed { read_share }) = (*name, job.operation) {
+            settled = settled.with("read-share", Value::Count(read_share.into()));
         }
     }
     settled

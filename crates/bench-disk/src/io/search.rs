@@ -16,11 +16,7 @@ fn search_largest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -
     let (mut good, mut bad) = (0, most + 1);
     let mut next = 1;
     while good + 1 < bad {
-        if holds(next)? {
-            good = next
-        } else {
-            bad = next
-        }
+        (good, bad) = if holds(next)? { (next, bad) } else { (good, next) };
         next = if bad > most { (good * 2).min(most) } else { good + (bad - good) / 2 };
     }
     Ok((good > 0).then_some(good))

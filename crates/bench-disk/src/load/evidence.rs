@@ -52,10 +52,7 @@ pub(crate) struct SectorEvidence {
 impl fmt::Display for SectorEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SectorEvidence { wrong, first, again, other, mode, last } = self;
-        let mode = match mode {
-            CacheMode::Direct => "past the page cache",
-            CacheMode::Buffered | CacheMode::Cold => "through the page cache",
-        };
+        let mode = if *mode == CacheMode::Direct { "past the page cache" } else { "through the page cache" };
         write!(f, "{wrong}; read: {first}; read again: {again}; read {mode}: {other}; ")?;
         match last {
             Some((0, true)) => f.write_str("plimsoll wrote there when it filled the file and not since; ")?,
@@ -116,10 +113,8 @@ impl<E: Engine> Loop<E> {
         let again =
             self.looked(&bytes, transfer.op, wrong.offset, |load| load.read_again(transfer, wrong.offset));
         let file = self.manner.files.get(transfer.file).cloned();
-        let mode = match file.as_ref().map_or(CacheMode::Direct, |file| file.cache) {
-            CacheMode::Direct => CacheMode::Buffered,
-            CacheMode::Buffered | CacheMode::Cold => CacheMode::Direct,
-        };
+        let is_direct = file.as_ref().is_none_or(|file| file.cache == CacheMode::Direct);
+        let mode = if is_direct { CacheMode::Buffered } else { CacheMode::Direct };
         let other = self.looked(&bytes, transfer.op, wrong.offset, |_| {
             read_in_other_mode(&file.ok_or("no other way is known")?, mode, wrong.offset)
         });

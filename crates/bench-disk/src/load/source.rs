@@ -6,10 +6,7 @@ use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThro
 
 /// Returns a block size in bytes, which the number `random` selects by the weights of the sizes.
 fn pick_block_size(blocks: &BlockSizes, random: u64) -> u64 {
-    let mix = match blocks {
-        BlockSizes::One(bytes) => return *bytes,
-        BlockSizes::Mixed(mix) => mix,
-    };
+    let BlockSizes::Mixed(mix) = blocks else { return blocks.largest() };
     let weights: u64 = mix.parts().iter().map(|part| u64::from(part.weight)).sum();
     let mut left = random % weights.max(1);
     for part in mix.parts() {

@@ -266,10 +266,8 @@ pub(crate) fn check_test_dir(cx: &Context<'_>, cache: CacheMode) -> Result<DirFa
 /// Fails if the test directory of `machine` is on a file system in memory.
 pub(crate) fn check_not_in_memory(machine: &Machine) -> Result<(), CannotMeasure> {
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
-    match file_system.filter(|known| known.medium == Medium::Memory) {
-        Some(known) => Err(in_memory_error(&known.fs_type)),
-        None => Ok(()),
-    }
+    let in_memory = file_system.filter(|known| known.medium == Medium::Memory);
+    in_memory.map_or(Ok(()), |known| Err(in_memory_error(&known.fs_type)))
 }
 
 fn in_memory_error(file_system: &str) -> CannotMeasure {
