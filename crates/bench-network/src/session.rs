@@ -337,10 +337,8 @@ impl ServerSession {
         if welcome.server != self.welcome.server {
             return Some(PathFault::Restarted);
         }
-        let changes = match (self.welcome.carrier, welcome.carrier) {
-            (Some(before), Some(now)) => now.changes.wrapping_sub(before.changes),
-            _ => 0,
-        };
+        let carriers = self.welcome.carrier.zip(welcome.carrier);
+        let changes = carriers.map_or(0, |(before, now)| now.changes.wrapping_sub(before.changes));
         let loss = LinkLoss { times: changes.div_ceil(2), is_up: true, ..LinkLoss::default() };
         match changes {
             0 => is_silent.then_some(PathFault::Interrupted),

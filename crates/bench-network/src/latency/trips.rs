@@ -377,11 +377,8 @@ impl Prepared for RoundTrips {
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
-        let lost = match &self.session {
-            Some(session) => session.lost_links(),
-            None => lost_links(self.links.losses(), &[]),
-        };
-        lost_link::add_warnings(lost, &mut facts);
+        let lost = self.session.as_ref().map(ServerSession::lost_links);
+        lost_link::add_warnings(lost.unwrap_or_else(|| lost_links(self.links.losses(), &[])), &mut facts);
         Ok(facts)
     }
 }

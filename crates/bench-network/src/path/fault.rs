@@ -67,10 +67,7 @@ pub(crate) enum PathFault {
 }
 
 fn direction(sender: TransferEnd) -> &'static str {
-    match sender {
-        TransferEnd::Server => "from the server",
-        TransferEnd::Client => "to the server",
-    }
+    if sender == TransferEnd::Server { "from the server" } else { "to the server" }
 }
 
 fn describe_smaller_segments(passes: Option<u16>) -> String {
