@@ -96,10 +96,7 @@ impl Benchmark for Noise {
 
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     let why = "a CPU that only one thread uses may run without any interruption (nohz_full)";
-    match question.metric {
-        TAKEN_METRIC => vec![Limit::unknown(LimitKind::Floor, why)],
-        _ => Vec::new(),
-    }
+    if question.metric == TAKEN_METRIC { vec![Limit::unknown(LimitKind::Floor, why)] } else { Vec::new() }
 }
 
 struct Spinning {

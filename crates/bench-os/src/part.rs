@@ -24,10 +24,8 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
 };
 
 fn context(machine: &Machine, state: &Achieved) -> Vec<String> {
-    let mut parts = vec![match &machine.kernel.release {
-        Some(release) => format!("Linux {release}"),
-        None => "unknown kernel".to_owned(),
-    }];
+    let kernel = machine.kernel.release.as_ref().map(|release| format!("Linux {release}"));
+    let mut parts = vec![kernel.unwrap_or_else(|| "unknown kernel".to_owned())];
     parts.extend(state.get(&PREEMPTION));
     parts.extend(state.get(&TICK_HZ).map(|hz| format!("tick {hz} Hz")));
     parts.extend(machine.virtualisation.hypervisor.clone());
