@@ -188,10 +188,7 @@ impl TestFile {
     /// Returns the byte offset of the first hole, which reads as zeros without device access, or
     /// the file length if there is none. `None` if unknown, and for a device.
     pub(crate) fn first_hole(&self) -> Option<u64> {
-        if self.is_device() {
-            return None;
-        }
-        rustix::fs::seek(&self.file, SeekFrom::Hole(0)).ok()
+        (!self.is_device()).then(|| rustix::fs::seek(&self.file, SeekFrom::Hole(0)).ok()).flatten()
     }
 
     /// Returns the allocated bytes, fewer than the length if the file system compresses or shares.

@@ -169,11 +169,9 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> Rat
             self.tried.push(done);
             self.left -= seconds;
             seconds *= 2.0;
-            if verdict != TrialVerdict::Unclear {
-                return Ok((trial, verdict));
-            }
-            if seconds > self.left {
-                self.clear = false;
+            let is_clear = verdict != TrialVerdict::Unclear;
+            if is_clear || seconds > self.left {
+                self.clear &= is_clear;
                 return Ok((trial, verdict));
             }
         }
