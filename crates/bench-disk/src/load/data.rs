@@ -234,18 +234,15 @@ impl TestData {
     /// Returns the file offset of the first sector in `buffer`, read at byte `offset`, that has a
     /// wrong address; `None` if all addresses are right.
     pub(crate) fn first_misplaced(&self, buffer: &[u8], offset: u64) -> Option<u64> {
-        if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
-            let strange = |(place, byte): &(u64, &u8)| {
-                let (sector, at) = (place / SECTOR_BYTES as u64, (place % SECTOR_BYTES as u64) as usize);
-                at < HEAD / 2 && **byte != self.number_at(sector, at)
-            };
-            let (place, _) = (offset..).zip(buffer).find(strange)?;
-            return Some(place - place % SECTOR_BYTES as u64);
-        }
-        let mut sectors = (offset / SECTOR_BYTES as u64..).zip(buffer.chunks_exact(SECTOR_BYTES));
-        let (number, _) =
-            sectors.find(|(number, sector)| sector[..HEAD / 2] != mix(self.secret ^ number).to_le_bytes())?;
-        Some(number * SECTOR_BYTES as u64)
+        let (sector, end) = (SECTOR_BYTES as u64, offset + buffer.len() as u64);
+        let mut starts = (offset / sector..end.div_ceil(sector)).map(|number| number * sector);
+        starts.find(|start| {
+            // Partial sectors have a part of the address, or none.
+            let (from, to) = (offset.max(*start), end.min(start + HEAD as u64 / 2));
+            let part = |base: u64| (from - base) as usize..(to - base) as usize;
+            let address = mix(self.secret ^ (start / sector)).to_le_bytes();
+            from < to && buffer[part(offset)] != address[part(*start)]
+        })
     }
 }
 
