@@ -41,20 +41,13 @@ impl fmt::Display for LostLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LinkLoss { interface, times, nanos, .. } = &self.loss;
         let interface = plimsoll_units::text::shown_within(interface, 32);
-        match (self.is_servers, interface.as_str()) {
-            (false, name) => write!(f, "the link of {name} was lost ")?,
-            (true, "") => f.write_str("the link of the server's interface was lost ")?,
-            (true, name) => write!(f, "the link of the server's interface {name} was lost ")?,
-        }
-        match times {
-            1 => f.write_str("once during the case")?,
-            times => write!(f, "{times} times during the case")?,
-        }
+        let whose = if self.is_servers { "the server's interface " } else { "" };
+        let link = format!("{whose}{interface}");
+        let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+        write!(f, "the link of {} was lost {times} during the case", link.trim_end())?;
         match nanos {
             0 => Ok(()),
-            nanos => {
-                write!(f, ", for {} in all", Quantity::new(*nanos as f64 * 1e-9, Unit::Second))
-            }
+            nanos => write!(f, ", for {} in all", Quantity::new(*nanos as f64 * 1e-9, Unit::Second)),
         }
     }
 }

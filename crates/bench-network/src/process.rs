@@ -83,18 +83,13 @@ impl ServerProcess {
     pub(super) fn end(&mut self) -> String {
         let deadline = Instant::now() + Duration::from_millis(200);
         // A connection breaks shortly before the process can be reaped.
-        while Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(Some(status)) => {
-                    return match (status.signal(), status.code()) {
-                        (Some(signal), _) => format!(": it was killed (signal {signal})"),
-                        (None, code) => format!(": it ended (exit {})", code.unwrap_or_default()),
-                    };
-                }
-                Ok(None) => std::thread::yield_now(),
-                Err(_) => break,
-            }
+        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::yield_now();
         }
-        String::new()
+        let Ok(Some(status)) = self.child.try_wait() else { return String::new() };
+        match (status.signal(), status.code()) {
+            (Some(signal), _) => format!(": it was killed (signal {signal})"),
+            (None, code) => format!(": it ended (exit {})", code.unwrap_or_default()),
+        }
     }
 }

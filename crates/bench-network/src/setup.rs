@@ -74,6 +74,7 @@ const IPERF3_OPTIONS: &[&str] = &["server", "message", "streams", "direction", "
 
 fn check_iperf3(case: &Case) -> Result<(), String> {
     let NetworkStreams { message, direction, .. } = NetworkStreams::of(case);
+    let is_small = |bytes: &u64| case.benchmark() == "network.udp" && *bytes < MIN_IPERF3_DATAGRAM_BYTES;
     match case.params().iter().find(|(name, _)| !IPERF3_OPTIONS.contains(name)) {
         Some((name, _)) => {
             Err(format!("--{name} is not supported on an iperf3 server: leave it out, or use plimsoll serve"))
@@ -81,14 +82,10 @@ fn check_iperf3(case: &Case) -> Result<(), String> {
         None if direction == Flow::Both => {
             Err("--direction both is not supported on an iperf3 server: use up or down".to_owned())
         }
-        None => match message {
-            Some(bytes) if case.benchmark() == "network.udp" && bytes < MIN_IPERF3_DATAGRAM_BYTES => {
-                Err(format!(
-                    "message must be at least {MIN_IPERF3_DATAGRAM_BYTES} with an iperf3 server (its header): {bytes} is not"
-                ))
-            }
-            _ => Ok(()),
-        },
+        None if let Some(bytes) = message.filter(is_small) => Err(format!(
+            "message must be at least {MIN_IPERF3_DATAGRAM_BYTES} with an iperf3 server (its header): {bytes} is not"
+        )),
+        None => Ok(()),
     }
 }
 

@@ -90,12 +90,8 @@ impl Benchmark for NetworkLatency {
         check_affinities(machine, group)?;
         let protocols = group.words("protocol", &["tcp"]);
         let has_icmp = protocols.iter().any(|protocol| protocol == "icmp");
-        for protocol in &protocols {
-            match protocol.as_str() {
-                "udp" => fit_a_datagram(&sizes, "UDP")?,
-                "icmp" => fit_a_datagram(&sizes, "ICMP")?,
-                _ => {}
-            }
+        for protocol in protocols.iter().filter(|protocol| ["udp", "icmp"].contains(&protocol.as_str())) {
+            fit_a_datagram(&sizes, &protocol.to_uppercase())?;
         }
         let cases =
             Case::with_each(vec![Case::of(self.name())], "protocol", protocols.into_iter().map(Value::Word));
