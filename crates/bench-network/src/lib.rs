@@ -28,7 +28,6 @@ mod udp;
 mod warning;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
 pub use job::{NetworkJob, to_server};
@@ -46,7 +45,6 @@ use plimsoll_model::metric::Form;
 use plimsoll_model::sample::Numbers;
 use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::{Fnv, PinnedCpus, random_bytes};
-use plimsoll_system::program::OwnProgram;
 
 const STREAM: &str = "stream of bytes";
 
@@ -76,14 +74,6 @@ fn new_sample(elapsed: f64, values: impl IntoIterator<Item = (&'static str, f64)
         conditions: Conditions { more, ..Conditions::default() },
         ..Sample::default()
     }
-}
-
-/// Returns the path of this program, even if its file was replaced since the start.
-fn own_program() -> Result<PathBuf, CannotMeasure> {
-    let own = OwnProgram::find().map_err(|e| {
-        CannotMeasure::environment(format!("cannot find this program's own file: {e}; mount /proc"))
-    })?;
-    Ok(own.path)
 }
 
 fn message_sizes(group: &Group, default: u32) -> Result<Vec<u64>, String> {

@@ -139,10 +139,8 @@ impl ServerSession {
         }
         let first = self.streams.len() as u16;
         for stream in first..first + count {
-            match self.joined(stream, sockets) {
-                Ok(socket) => self.streams.push(socket),
-                Err(e) => return Err(self.lost("the opening of a stream", &e)),
-            }
+            let socket = self.joined(stream, sockets).map_err(|e| self.lost("the opening of a stream", &e))?;
+            self.streams.push(socket);
         }
         Ok(())
     }
@@ -262,9 +260,7 @@ impl ServerSession {
         done: Result<TransferOutcome<EndReport<S, R>>, LostTransfer>,
     ) -> Result<TransferOutcome<EndReport<S, R>>, CannotMeasure> {
         let done = done.map_err(|e| self.lost(during, &e))?;
-        if let Some(there) = &done.there {
-            self.server_links.clone_from(&there.account.lost_links);
-        }
+        done.there.iter().for_each(|there| self.server_links.clone_from(&there.account.lost_links));
         Ok(done)
     }
 

@@ -13,6 +13,7 @@ use plimsoll_bench_api::check_range;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::network::{Flow, NetworkStreams};
 use plimsoll_server::wire::{SharedKey, is_congestion_control};
+use plimsoll_system::program::OwnProgram;
 
 /// Location and affinity of both ends of a case.
 #[derive(Clone, Debug)]
@@ -31,7 +32,11 @@ impl NetworkSetup {
     pub fn from_job(job: &NetworkJob, ends: EndPlacement, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let machine = Some(cx.machine.clone());
         let Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) = &job.server else {
-            return Ok(Self { machine, ..Self::private(super::own_program()?, ends) });
+            // Found even if it was replaced since the start.
+            let own = OwnProgram::find().map_err(|e| {
+                CannotMeasure::environment(format!("cannot find this program's own file: {e}; mount /proc"))
+            })?;
+            return Ok(Self { machine, ..Self::private(own.path, ends) });
         };
         let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
         let place = ServerLocation::Server { address: address.clone(), key };

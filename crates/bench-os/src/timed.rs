@@ -156,14 +156,13 @@ impl<O: RepeatedOperation> TimedThreads<O> {
         cpus: &[usize],
         operations: Vec<O>,
         rate: Option<&'static str>,
-        facts: Facts,
+        mut facts: Facts,
     ) -> Result<Self, CannotMeasure> {
         let team = Team::new(cpus)?;
         let threads = operations.into_iter().map(TimedThread::new).collect();
         let offer = Offer { cpus: cpus.to_vec(), ..Offer::default() };
-        let mut made = Self { team, threads, clock: TickClock::fastest(), rate, facts, offer };
-        made.facts.achieved.set(&THREAD_CPUS, cpus);
-        Ok(made)
+        facts.achieved.set(&THREAD_CPUS, cpus);
+        Ok(Self { team, threads, clock: TickClock::fastest(), rate, facts, offer })
     }
 }
 

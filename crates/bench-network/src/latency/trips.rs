@@ -360,9 +360,7 @@ impl Prepared for RoundTrips {
         let streams = self.payloads.len() as u16;
         let until = amount::amount_of_sample(self.fixed, amount, streams);
         let (trips, echoed, load) = self.measure_loaded(until)?;
-        if let Some(fixed) = &mut self.fixed {
-            fixed.moved(trips.sent);
-        }
+        self.fixed.iter_mut().for_each(|fixed| fixed.moved(trips.sent));
         self.read(&trips, echoed.as_ref(), load)
     }
 
@@ -374,9 +372,7 @@ impl Prepared for RoundTrips {
         if !self.tried.is_empty() {
             facts.achieved.set(&PLACEMENTS, self.tried.clone());
         }
-        if let Some(fixed) = self.fixed {
-            fixed.note(&mut facts);
-        }
+        self.fixed.iter().for_each(|fixed| fixed.note(&mut facts));
         let lost = self.session.as_ref().map(ServerSession::lost_links);
         lost_link::add_warnings(lost.unwrap_or_else(|| lost_links(self.links.losses(), &[])), &mut facts);
         Ok(facts)
