@@ -171,7 +171,7 @@ fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
         elsewhere.path().display(),
         marks(dir.path())
     );
-    let run = until_the_tool_runs(hanging(dir.path(), &tool), dir.path());
+    let run = Owned(until_the_tool_runs(hanging(dir.path(), &tool), dir.path()));
     let start = |line: &str| {
         let mut other = plimsoll(elsewhere.path());
         other.env("TMPDIR", elsewhere.path()).env("XDG_STATE_HOME", dir.path().join("state"));
@@ -180,7 +180,7 @@ fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
     // While it lives nothing is taken from it.
     start("references");
     assert!(directories(dir.path()).iter().any(|path| path.join("a/b/data").exists()));
-    drop(Owned(run));
+    drop(run);
     // The tool ends with the run that started it.
     all_are_gone(dir.path(), 1);
     let left = directories(dir.path());

@@ -157,9 +157,9 @@ fn a_call_that_is_killed_leaves_a_whole_site_and_the_next_one_ends_it() {
     let before = files(dir);
     history(dir, "some", &runs[2..]);
     let pages = || fs::read_dir(dir.join("public/run")).unwrap().count();
-    let child = start(confine(&mut command("site public --store some"), dir));
+    let child = Owned(start(confine(&mut command("site public --store some"), dir)));
     until("a new page", || pages() > 3);
-    drop(Owned(child));
+    drop(child);
     assert!(pages() < 30, "it was killed too late for this test");
     let after = files(dir);
     for (name, (text, _)) in before.iter().filter(|(name, _)| name.ends_with(".html")) {

@@ -242,7 +242,7 @@ fn checks() -> Vec<Check> {
     );
     let more_repetitions = Longer(
         ["$real \"$@\"", "$real $1 $2 $3 $4 -i $((3 * $6))"],
-        |args| Some(2.0 * args.get(5)?.parse::<f64>().ok()? * 1_048_576.0),
+        |args| (args.get(4)? == "-i").then_some(2.0 * args.get(5)?.parse::<f64>().ok()? * 1_048_576.0),
         4.0,
     );
     // A number of events, of 117 526 remainders each.

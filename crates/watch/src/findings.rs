@@ -473,7 +473,7 @@ mod tests {
         let changes = texts(&kept, &measurement, "level-changed");
         let first = "fell by 20 % between 2026-11-26 13:55:00 UTC and 2026-11-26 14:00:00 UTC";
         assert!(changes.len() == 4 && changes[0].contains(first), "{changes:?}");
-        // Time that others take each day counts as well.
+        // The time that other guests take each day counts as well.
         let (kept, mut measurement) = watched(50.0, CPU, |_| 100.0);
         let metric = &mut measurement.metrics[0];
         for (point, value) in metric.series.iter_mut().zip(&metric.samples) {

@@ -200,9 +200,10 @@ fn a_device_that_hangs_does_not_hold_an_interrupt() {
     let mut strace = traced(dir.path(), "/dev/null", "pread64,io_uring_setup", &delayed, line);
     let mut child = Owned(start(&mut strace));
     // strace starts plimsoll, plimsoll its worker; the load's thread is the one that is held.
-    let parents = || children(child.0.id()).into_iter().filter(|pid| !children(*pid).is_empty());
-    until("a worker of plimsoll's", || parents().next().is_some());
-    signal(parents().next().unwrap(), interrupt());
+    let mut found = None;
+    let parent = || children(child.0.id()).into_iter().find(|pid| !children(*pid).is_empty());
+    until("a worker of plimsoll's", || parent().inspect(|pid| found = Some(*pid)).is_some());
+    signal(found.unwrap(), interrupt());
     let mut out = String::new();
     child.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(130), "{out}");

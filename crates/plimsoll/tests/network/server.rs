@@ -83,9 +83,9 @@ fn a_client_killed_in_each_direction_is_noticed_and_the_next_is_served() {
         let before = ticks(server.child.id()).unwrap();
         let long = "--only network.tcp --samples 1 --sample-time 10m --store none --quiet";
         let line = format!("network {long} --direction {direction} --server {}", server.address);
-        let client = start(command(&line).env("PLIMSOLL_KEY", &server.key));
+        let client = Owned(start(command(&line).env("PLIMSOLL_KEY", &server.key)));
         until("a busy server", || ticks(server.child.id()).unwrap() > before + 5);
-        drop(Owned(client));
+        drop(client);
         // The worker ends with it, and the session with the worker.
         until("the session's end", || server.threads() == 1);
         let mut far = open(&server);
