@@ -282,6 +282,7 @@ mod tests {
             assert_eq!(leader.lead(SHORT), Err(GivenUp));
             assert_eq!(leader.turns(), 1);
             assert!(table.given_up.0.load(Ordering::Relaxed));
+            table.line.0.store(0, Ordering::Relaxed);
             assert_eq!(Player::<SWAP>::new(&table, 1, Duration::MAX).follow(), Err(GivenUp), "at once");
             let table = SharedLines::default();
             assert_eq!(Player::<SWAP>::new(&table, 1, SHORT).follow(), Err(GivenUp));

@@ -160,11 +160,12 @@ fn udp_messages_of_all_sizes_come_back_in_both_modes() {
     far.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
-        while let Ok(n) = far.recv(&mut buffer) {
+        while let Ok(n @ 1..) = far.recv(&mut buffer) {
             far.send(&buffer[..n]).unwrap();
         }
     });
     assert_all_come_back(UdpPath(&near), &[1, 1024, 8192, 65_507], 20);
+    near.send(&[]).unwrap();
 }
 
 #[test]
