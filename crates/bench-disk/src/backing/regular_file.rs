@@ -44,6 +44,7 @@ pub(crate) fn hint(errno: Errno) -> String {
 #[derive(Debug)]
 pub(crate) struct TestFile {
     pub(crate) file: File,
+    /// Use of the page cache; `Cold` is as `Buffered`.
     pub(crate) cache: CacheMode,
     /// Facts about the directory and its file system; for a device its path and size.
     pub(crate) facts: DirFacts,
@@ -92,6 +93,7 @@ impl TestFile {
     /// Returns `device` as a test file, opened again with `cache` as its use of the page cache; the
     /// device stays claimed. Fails without /proc, or if O_DIRECT is refused.
     pub(crate) fn of_device(device: &Arc<RawDevice>, cache: CacheMode) -> Result<Self, CannotMeasure> {
+        // Not mounted: a name and a place for messages and facts.
         let itself = MountedFileSystem {
             fs_type: "block device".to_owned(),
             mount_point: device.name.clone(),
@@ -188,7 +190,7 @@ impl TestFile {
     /// Returns the byte offset of the first hole, which reads as zeros without device access, or
     /// the file length if there is none. `None` if unknown, and for a device.
     pub(crate) fn first_hole(&self) -> Option<u64> {
-        (!self.is_device()).then(|| rustix::fs::seek(&self.file, SeekFrom::Hole(0)).ok()).flatten()
+        rustix::fs::seek(&self.file, SeekFrom::Hole(0)).ok().filter(|_| !self.is_device())
     }
 
     /// Returns the allocated bytes, fewer than the length if the file system compresses or shares.

@@ -21,6 +21,14 @@ pub(super) struct BlockCounters {
     pub(super) busy_ms: u64,
 }
 
+impl DirectionBytes {
+    /// Returns the increase since `before`; `None` if a counter decreased: the device was replaced.
+    pub(super) fn since(self, before: Self) -> Option<Self> {
+        let (read, written) = (self.read.checked_sub(before.read)?, self.written.checked_sub(before.written)?);
+        Some(Self { read, written })
+    }
+}
+
 impl BlockCounters {
     /// Sums the counters of `devices`; `None` if there are none, or one has no counters.
     pub(super) fn of_all(root: &Root, devices: &[DeviceNumber]) -> Option<Self> {
@@ -49,13 +57,11 @@ impl BlockCounters {
         Some(Self { bytes: DirectionBytes { read, written }, requests, taken_ms, busy_ms })
     }
 
-    /// Returns the increase since `before`; `None` if a counter decreased: the device was replaced.
+    /// Returns the increase since `before`; `None` if a counter decreased: the device was replaced,
+    /// or a time in milliseconds passed 2³².
     pub(super) fn since(self, before: Self) -> Option<Self> {
         Some(Self {
-            bytes: DirectionBytes {
-                read: self.bytes.read.checked_sub(before.bytes.read)?,
-                written: self.bytes.written.checked_sub(before.bytes.written)?,
-            },
+            bytes: self.bytes.since(before.bytes)?,
             requests: self.requests.checked_sub(before.requests)?,
             taken_ms: self.taken_ms.checked_sub(before.taken_ms)?,
             busy_ms: self.busy_ms.checked_sub(before.busy_ms)?,

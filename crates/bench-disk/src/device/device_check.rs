@@ -57,7 +57,7 @@ impl DeviceCounts {
     }
 
     fn seen(&self, root: &Root) -> Option<DirectionBytes> {
-        Some(BlockCounters::of_all(root, &self.devices)?.since(self.before?)?.bytes)
+        BlockCounters::of_all(root, &self.devices)?.bytes.since(self.before?.bytes)
     }
 }
 

@@ -26,7 +26,10 @@ fn search_largest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -
 /// only slow down; returns the faster result.
 fn probe_confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
-    let again = if first.percentile_ns > ns { probe()? } else { first };
+    if first.percentile_ns <= ns {
+        return Ok(first);
+    }
+    let again = probe()?;
     Ok(if again.percentile_ns < first.percentile_ns { again } else { first })
 }
 

@@ -243,7 +243,7 @@ fn a_missing_directory_and_too_little_space_are_the_environments() {
 }
 
 #[test]
-fn direct_io_in_memory_is_refused_by_the_file_systems_number() {
+fn direct_io_in_memory_is_refused_before_a_file_is_made() {
     if !Path::new("/dev/shm").is_dir() {
         return;
     }

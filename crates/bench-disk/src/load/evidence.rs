@@ -165,7 +165,7 @@ fn read_in_other_mode(file: &Arc<TestFile>, mode: CacheMode, offset: u64) -> Res
         (other, _) => other,
     };
     let other = other.map_err(|e| e.to_string())?;
-    if other.cache == CacheMode::Buffered {
+    if other.cache != CacheMode::Direct {
         // Only advice: dirty or locked pages stay.
         let _ = rustix::fs::fdatasync(&other);
         let _ = rustix::fs::fadvise(&other, 0, None, Advice::DontNeed);

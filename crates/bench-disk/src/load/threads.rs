@@ -120,7 +120,8 @@ impl DiskThreads {
         })
     }
 
-    /// Has the threads, one after the other, execute `command`, which stops their loads.
+    /// Has the threads, one after the other, execute `command`, any but that to count; it stops
+    /// their loads.
     pub(crate) fn ask(&mut self, command: impl Fn() -> DriverCommand) -> Result<(), DriverError> {
         self.reported = None;
         self.drivers.iter_mut().try_for_each(|driver| driver.ask(command()))

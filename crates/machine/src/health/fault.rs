@@ -129,6 +129,18 @@ pub(super) fn of(health: &Health) -> Vec<HardwareFault> {
 }
 
 impl HardwareFault {
+    /// Codes of all faults, in the order of findings.
+    pub const FAULT_CODES: [&str; 8] = [
+        "edac-uncorrected",
+        "nvme-critical-warning",
+        "nvme-media-errors",
+        "nvme-worn",
+        "too-hot",
+        "pcie-link",
+        "pcie-speed",
+        "microcode-differs",
+    ];
+
     /// Returns the stable code of the fault, such as `nvme-worn`.
     pub fn code(&self) -> &'static str {
         match self {

@@ -88,11 +88,11 @@ pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
         "P" => 15,
         "E" => 18,
         suffix if suffix.contains(['b', 'B']) => {
-            let scale: String = suffix.chars().take(1).filter(|c| "kKMGTPE".contains(*c)).collect();
+            let scale: String = suffix.chars().take(1).filter(|c| "kKmMgGtTpPeE".contains(*c)).collect();
             let bits = input.number.to_f64() * if suffix.contains('B') { 8.0 } else { 1.0 };
-            let bits = shown_within(&bits.to_string(), 24);
+            let rate = shown_within(&bits.to_string(), 24) + &scale.to_uppercase();
             return Err(input.error(&format!(
-                "is not (unknown unit '{}': write {bits}{scale} for a network, in bit/s; for a disk write transfers per second)",
+                "is not (unknown unit '{}': for a network write bit/s such as {rate}, for a disk transfers per second)",
                 shown(suffix)
             )));
         }
@@ -313,8 +313,10 @@ mod tests {
         for text in ["0", "0k", "-1", "1e999", "NaN", "inf", "", "10m", "10Mi", "1e-999"] {
             assert!(parse_rate(text).is_err(), "{text}");
         }
-        let bytes = parse_rate("10MB/s").unwrap_err().to_string();
-        assert!(bytes.contains("1.5G: '10MB/s' is not (unknown unit 'MB/s': "), "{bytes}");
+        for (text, bits) in [("10MB/s", "80M"), ("10gbit", "10G"), ("1.5Mb", "1.5M"), ("8b", "8"), ("1kB", "8K")] {
+            let message = parse_rate(text).unwrap_err().to_string();
+            assert!(message.contains(&format!("bit/s such as {bits}, ")), "{message}");
+        }
     }
 
     #[test]

@@ -391,7 +391,8 @@ fn range(text: &str, base: Base) -> Option<Value> {
 /// `zoned:50-5:50-95`. An empty share is the rest; `None` unless up to 8 zones add up to 100 each.
 fn zones(text: &str) -> Option<String> {
     let (mut pattern, mut left) = ("zoned".to_owned(), 100_u64);
-    for part in text.split(':') {
+    // A ninth zone is refused below.
+    for part in text.split(':').take(9) {
         let (transfers, of_file) = part.split_once('/')?;
         let of_file = if of_file.is_empty() { left } else { value::count(of_file)? };
         left = left.checked_sub(of_file)?;
