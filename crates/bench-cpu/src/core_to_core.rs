@@ -42,7 +42,7 @@ impl Benchmark for CoreToCore {
             let case = Case::of(self.name()).with_word("op", name);
             Candidate::new(case, enough(machine)).parsed(&exchange)
         };
-        Ok(group.values("op", HandoverMethod::ALL)?.into_iter().map(candidate).collect())
+        Ok(group.values("op", HandoverMethod::CASE_WORDS)?.into_iter().map(candidate).collect())
     }
 
     fn limits(&self, _: &Question<'_>) -> Vec<Limit> {

@@ -66,7 +66,7 @@ impl Benchmark for PageFault {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let mut candidates = Vec::new();
-        for (op, touched) in group.values("op", FirstTouch::ALL)? {
+        for (op, touched) in group.values("op", FirstTouch::CASE_WORDS)? {
             let case = Case::of(self.name()).with_word("op", op);
             for case in with_threads(machine, group, case, &default_threads(machine))? {
                 let needed = case.threads() as u64 * REGION_BYTES as u64;

@@ -67,7 +67,7 @@ impl Benchmark for FileNames {
         let threads = counts_in_range(group, "threads", &default_threads(machine), MAX_THREADS)?;
         let layouts = group.values("layout", LAYOUTS)?;
         let mut candidates = Vec::new();
-        for (op, operation) in group.values("op", FileOperation::ALL)? {
+        for (op, operation) in group.values("op", FileOperation::CASE_WORDS)? {
             for threads in &threads {
                 for (layout, is_shared) in &layouts {
                     if *threads == 1 && *is_shared && layouts.len() > 1 {

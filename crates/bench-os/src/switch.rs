@@ -55,12 +55,12 @@ impl Benchmark for Switch {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let here = |(_, shared): &(&str, SharedPart)| pair(machine, *shared).is_some();
         let parts = match group.asked("distance") {
-            true => group.values("distance", SharedPart::ALL)?,
-            false => SharedPart::ALL.iter().copied().filter(here).collect(),
+            true => group.values("distance", SharedPart::CASE_WORDS)?,
+            false => SharedPart::CASE_WORDS.iter().copied().filter(here).collect(),
         };
         let mut candidates = Vec::new();
-        for (op, link) in group.values("op", LinkKind::ALL)? {
-            for (between, follower) in group.values("between", FollowerKind::ALL)? {
+        for (op, link) in group.values("op", LinkKind::CASE_WORDS)? {
+            for (between, follower) in group.values("between", FollowerKind::CASE_WORDS)? {
                 for (distance, shared) in &parts {
                     let case = Case::of(self.name()).with_word("op", op).with_word("between", between);
                     let case = case.with_word("distance", distance);

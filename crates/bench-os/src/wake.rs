@@ -55,7 +55,7 @@ impl Benchmark for Wake {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let intervals = times_in(group, "interval", DEFAULT_INTERVAL, INTERVAL_RANGE)?;
         let mut candidates = Vec::new();
-        for (op, sleep) in group.values("op", Sleep::ALL)? {
+        for (op, sleep) in group.values("op", Sleep::CASE_WORDS)? {
             for interval in &intervals {
                 let case = Case::of(self.name()).with_word("op", op).with("interval", Value::Time(*interval));
                 let cases = with_threads(machine, group, case, &[1])?.into_iter();

@@ -122,7 +122,7 @@ impl MappedRange {
         Self::own(start, bytes)
     }
 
-    /// Maps `bytes` bytes of `file`, from byte `at` on, shared with all who use the file.
+    /// Maps `bytes` bytes of `file`, from byte `at` on, shared with all processes that map it.
     pub(crate) fn of_file(file: impl AsFd, at: u64, bytes: usize, access: ProtFlags) -> Result<Self, Errno> {
         // SAFETY: as above.
         let start = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, file, at) }?;
@@ -135,7 +135,7 @@ impl MappedRange {
 
     /// Gives the kernel `advice` on the whole range, to which there must be no reference.
     pub(crate) fn advise(&self, advice: Advice) -> Result<(), Errno> {
-        // SAFETY: the range is its own, and whoever owns it lends no reference to the content.
+        // SAFETY: the range is its own, and its owner lends no reference to the content.
         unsafe { madvise(self.start.as_ptr().cast(), self.bytes, advice) }
     }
 }

@@ -98,7 +98,7 @@ const LEAST_VECTOR_BITS: u32 = 128;
 /// A compute kernel.
 #[derive(Debug)]
 pub struct ComputeKernel {
-    /// Unique name, also that of the symbol but for the width and the number of chains.
+    /// Unique name, also that of the symbol, except for width and number of chains.
     pub name: &'static str,
     /// Operation.
     pub op: Op,

@@ -252,7 +252,7 @@ mod tests {
         ] {
             for (family, model) in chips {
                 let machine = machine(vendor, *family, *model, flags);
-                for (_, op) in CryptoOp::ALL {
+                for (_, op) in CryptoOp::ALL_OPS {
                     let limits = all(&machine, op.name(), "block=16K/threads=1");
                     let said = format!("{vendor} {family} {model} {op:?}: {limits:?}");
                     assert!(limits[0].value.is_some_and(|value| (0.3..20.0).contains(&value)), "{said}");

@@ -56,7 +56,7 @@ impl Benchmark for Crypto {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let ops = group.values("op", &CryptoOp::ALL)?;
+        let ops = group.values("op", &CryptoOp::ALL_OPS)?;
         let (blocks, seats) = (blocks(group)?, seats(machine, group, &default_threads(machine))?);
         let mut cases = Vec::new();
         for (name, _) in ops {
@@ -153,7 +153,7 @@ mod tests {
         let error = |lists| ids(lists).unwrap_err();
         assert!(error("op=md5").starts_with("op must be one of aes-128-gcm"));
         assert_eq!(error("block=0"), "block must be between 1 and 64M bytes: 0 is not");
-        assert_eq!(ids("op=all/threads=1").unwrap().len(), CryptoOp::ALL.len());
+        assert_eq!(ids("op=all/threads=1").unwrap().len(), CryptoOp::ALL_OPS.len());
         assert!(error("block=1G").contains("must be between 1 and 64M"));
         assert!(error("block=4K@60+64K@40").contains("must be one size"));
         assert!(error("threads=0").starts_with("threads must be"));

@@ -1,4 +1,4 @@
-//! What block devices did, as the kernel counts it since they appeared.
+//! Counts of block devices' transfers since they appeared.
 
 use plimsoll_machine::{DeviceNumber, Root};
 

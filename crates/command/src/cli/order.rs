@@ -43,7 +43,8 @@ fn name_of(word: &str) -> &str {
 /// Returns clap's definition of a command's `option` (`--samples` or `-q`); `None` if unknown.
 pub(super) fn option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
     let long = option.strip_prefix("--");
-    let short = option.strip_prefix('-').and_then(|rest| rest.chars().next());
+    let short = option.strip_prefix('-').filter(|rest| rest.chars().count() == 1);
+    let short = short.and_then(|rest| rest.chars().next());
     command.get_arguments().find(|arg| match long {
         Some(long) => arg.get_long() == Some(long),
         None => short.is_some() && arg.get_short() == short,

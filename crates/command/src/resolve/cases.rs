@@ -104,9 +104,13 @@ fn matches_none(plan: &Plan, only: &str) -> UsageError {
         let (only, list) = (shown(only), shown(&parts.join(",")));
         return other(format!("--only {only} matches no case: write --only {list}"));
     }
-    let operation = command.and(only.rsplit('.').next()).and_then(|word| other_tools::value("--op", word));
-    if let Some(here) = operation {
-        return other(format!("--only {} matches no case: write plimsoll {part} {here}", shown(only)));
+    let here = command.and(only.rsplit('.').next()).and_then(|word| other_tools::value("--op", word));
+    let line = here.and_then(|here| match here.strip_prefix("--only ") {
+        Some(name) => Some(format!("{} {here}", subsystem_of(name))),
+        None => (part == "disk").then(|| format!("disk {here}")),
+    });
+    if let Some(line) = line {
+        return other(format!("--only {} matches no case: write plimsoll {line}", shown(only)));
     }
     // A gpu is not a cpu: the first letters must agree.
     let commands = plimsoll_bench::commands().filter(|name| name.chars().next() == only.chars().next());

@@ -32,7 +32,7 @@ macro_rules! chained_rows {
     };
 }
 
-/// Row, if `$all` is given, of a kernel with so many chains, whose name is that of its full width.
+/// Row, if `$all` is given, of a kernel with that number of chains and the name of its full width.
 macro_rules! full_row {
     ($name:ident $row:tt $step:tt) => {
         []

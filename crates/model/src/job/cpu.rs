@@ -85,7 +85,7 @@ pub enum CryptoOp {
 
 impl CryptoOp {
     /// All operations with their words.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL_OPS: [(&'static str, Self); 4] = [
         ("aes-128-gcm", Self::Gcm),
         ("aes-256-ctr", Self::Ctr),
         ("sha256", Self::Sha256),
@@ -94,7 +94,7 @@ impl CryptoOp {
 
     /// Returns the word of the operation, such as `sha256`, which OpenSSL uses too.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, op)| *op == self).map_or("", |(name, _)| name)
+        Self::ALL_OPS.iter().find(|(_, op)| *op == self).map_or("", |(name, _)| name)
     }
 }
 
@@ -115,12 +115,12 @@ impl CryptoJob {
 
     /// Reads a `cpu.crypto` case; `None` if the operation is unknown.
     pub fn of(case: &Case) -> Option<Self> {
-        let op = CryptoOp::ALL.into_iter().find(|(name, _)| case.word("op") == Some(name))?.1;
+        let op = CryptoOp::ALL_OPS.into_iter().find(|(name, _)| case.word("op") == Some(name))?.1;
         let block = case.number("block").unwrap_or(Self::DEFAULT_BLOCK_BYTES) as usize;
         Some(Self { op, block, threads: Threads::of(case) })
     }
 }
 
 impl CaseWord for HandoverMethod {
-    const ALL: &'static [(&'static str, Self)] = &[("cas", Self::CompareAndSwap), ("store", Self::Store)];
+    const CASE_WORDS: &'static [(&'static str, Self)] = &[("cas", Self::CompareAndSwap), ("store", Self::Store)];
 }

@@ -64,7 +64,7 @@ pub struct DiskTransfers {
 }
 
 impl DiskTransfers {
-    /// Reads a `disk.io` case; fails for a value that is none or does not fit the others.
+    /// Reads a `disk.io` case; fails for an invalid value or one that contradicts another.
     pub fn of(case: &Case) -> Result<Self, String> {
         let read_share = case.number("read-share").unwrap_or(u64::from(DEFAULT_READ_SHARE));
         let read_share = u8::try_from(read_share).ok().filter(|share| *share <= 100).ok_or_else(|| {

@@ -20,7 +20,7 @@ pub enum CallKind {
 }
 
 impl CaseWord for CallKind {
-    const ALL: &'static [(&'static str, Self)] = &[
+    const CASE_WORDS: &'static [(&'static str, Self)] = &[
         ("getppid", Self::GetParent),
         ("read", Self::ReadZero),
         ("write", Self::WriteNull),
@@ -30,7 +30,7 @@ impl CaseWord for CallKind {
 }
 
 impl CaseWord for LinkKind {
-    const ALL: &'static [(&'static str, Self)] =
+    const CASE_WORDS: &'static [(&'static str, Self)] =
         &[("pipe", Self::Pipe), ("eventfd", Self::EventFd), ("futex", Self::Futex)];
 }
 
@@ -43,7 +43,7 @@ pub enum FollowerKind {
 
 impl CaseWord for FollowerKind {
     const KEY: &'static str = "between";
-    const ALL: &'static [(&'static str, Self)] = &[("threads", Self::Thread), ("processes", Self::Process)];
+    const CASE_WORDS: &'static [(&'static str, Self)] = &[("threads", Self::Thread), ("processes", Self::Process)];
 }
 
 /// Smallest part of the machine that the two CPUs of `os.switch` share.
@@ -58,7 +58,7 @@ pub enum SharedPart {
 
 impl CaseWord for SharedPart {
     const KEY: &'static str = "distance";
-    const ALL: &'static [(&'static str, Self)] = &[
+    const CASE_WORDS: &'static [(&'static str, Self)] = &[
         ("same", Self::Cpu),
         ("smt", Self::Core),
         ("cache", Self::Cache),
@@ -76,7 +76,7 @@ pub enum Sleep {
 }
 
 impl CaseWord for Sleep {
-    const ALL: &'static [(&'static str, Self)] =
+    const CASE_WORDS: &'static [(&'static str, Self)] =
         &[("sleep", Self::UsualSlack), ("exact", Self::LeastSlack), ("fifo", Self::Realtime)];
 }
 
@@ -95,7 +95,7 @@ pub enum Creation {
 }
 
 impl CaseWord for Creation {
-    const ALL: &'static [(&'static str, Self)] =
+    const CASE_WORDS: &'static [(&'static str, Self)] =
         &[("fork", Self::Fork), ("exec", Self::ForkExec), ("spawn", Self::Spawn), ("thread", Self::Thread)];
 }
 
@@ -109,7 +109,7 @@ pub enum FirstTouch {
 }
 
 impl CaseWord for FirstTouch {
-    const ALL: &'static [(&'static str, Self)] = &[
+    const CASE_WORDS: &'static [(&'static str, Self)] = &[
         ("anonymous", Self::Anonymous),
         ("thp", Self::Huge),
         ("file", Self::CachedFile),
@@ -128,7 +128,7 @@ pub enum FileOperation {
 }
 
 impl CaseWord for FileOperation {
-    const ALL: &'static [(&'static str, Self)] = &[
+    const CASE_WORDS: &'static [(&'static str, Self)] = &[
         ("create", Self::Create),
         ("open", Self::Open),
         ("stat", Self::Stat),

@@ -23,8 +23,8 @@ macro_rules! woven {
     (@ $lanes:tt $feature:literal $begin:literal $load:literal $step:tt $name:ident $link:literal $each:literal
         $last:literal) => {
         looped!(
-            /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work. Safety:
-            /// needs the instruction set, and at `rows` the operands of its kernels.
+            /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work.
+            /// Safety: needs the instruction set, and at `rows` the operands of its kernels.
             $name [] (rows: *const u8) rows, 24, $feature
             $begin [$load]
             [] [

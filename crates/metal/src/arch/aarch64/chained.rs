@@ -1,5 +1,5 @@
 //! Kernels by number of chains: NEON, matrix products, SVE, and scalar floating-point numbers. A
-//! number after a name is the accumulators, as in `vectors`, of another kernel of the same function.
+//! number after a name is the accumulators, as in `vectors`, of another kernel of this function.
 //! FMLA only accumulates, so its recurrence is a sum of products.
 
 use std::sync::LazyLock;

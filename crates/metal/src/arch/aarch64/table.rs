@@ -64,7 +64,7 @@ macro_rules! body {
     ($name:ident [$($generic:tt)*] ($feature:literal $begin:literal $load:literal $store:literal)
         $chains:expr, $steps:expr; $($turn:tt)+) => {
         looped!(
-            /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
+            /// Runs `turns` > 0 iterations on `vectors`. Safety: see `ComputeKernel::function`.
             $name [$($generic)*] (vectors: &mut Vectors) vectors.rows(), $chains, $feature
             $begin [$load]
             [] [".rept {steps}", $($turn)+ ".endr", "subs {turns}, {turns}, #1", "b.ne 2b",]

@@ -97,7 +97,7 @@ macro_rules! body {
     ($file:literal $bytes:literal $move:literal $end:literal $feature:literal $registers:tt
         $name:ident [$($generic:tt)*] $chains:expr, $steps:expr; $($turn:tt)+) => {
         looped!(
-            /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
+            /// Runs `turns` > 0 iterations on `vectors`. Safety: see `ComputeKernel::function`.
             $name [$($generic)*] (vectors: &mut Vectors) vectors.rows(), $chains, $feature
             "" [concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]")]
             [] [".rept {steps}", $($turn)+, ".endr", touch!($bytes), "dec {turns}", "jnz 2b",]

@@ -22,8 +22,8 @@ macro_rules! woven {
     (@ $file:literal $bytes:literal $move:literal $end:literal $feature:literal $registers:tt $chains:literal
         ($($i:literal $j:literal $k:literal),+) ($($l:literal $m:literal $n:literal),*) $even:tt $odd:tt $name:ident $link:literal $each:literal $last:literal) => {
         looped!(
-            /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work. Safety:
-            /// needs the instruction set, and at `rows` the operands of its kernels.
+            /// Runs `turns` > 0 iterations of dependent integer instructions amid vector work.
+            /// Safety: needs the instruction set, and at `rows` the operands of its kernels.
             $name [] (rows: *const u8) rows, $chains, $feature
             "" [concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]")]
             [] [

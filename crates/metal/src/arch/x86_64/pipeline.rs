@@ -51,7 +51,7 @@ macro_rules! pipeline {
     (@ $register:literal $bytes:literal $move:literal $end:literal $feature:literal $registers:tt $_all:literal
         $_next:tt $_again:tt $file:ident $name:ident $order:ident $multiply:literal $add:literal) => {
         looped!(
-            /// Runs `turns` > 0 kernel iterations on `vectors`. Safety: see `ComputeKernel::function`.
+            /// Runs `turns` > 0 iterations on `vectors`. Safety: see `ComputeKernel::function`.
             $name [] (vectors: &mut Vectors) vectors.rows(), 14, $feature
             "" [concat!($move, " ", $register, "\\i, [{rows} + ", $bytes, "*\\i]")]
             [

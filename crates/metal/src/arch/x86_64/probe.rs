@@ -5,7 +5,7 @@ macro_rules! repeated {
     (@ $file:literal $bytes:literal $move:literal $end:literal $_feature:literal $registers:tt $_all:literal
         $_next:tt $_again:tt $name:ident $feature:literal $instruction:literal) => {
         looped!(
-            /// Runs 16 instructions `turns` > 0 times. Safety: needs set, and 16 vectors at `place`.
+            /// Runs 16 instructions `turns` > 0 times. Safety: needs set, 16 vectors at `place`.
             $name [] (place: *const u8) place, 0, $feature
             "" [concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]")]
             [] [

@@ -140,10 +140,7 @@ pub(super) fn run(
         return Err(ExitCode::from(code::INTERRUPTED));
     }
     let mut child = Command::new(program).args(arguments).spawn().map_err(|e| {
-        let shown = super::shown(program);
-        let is_line = command.len() == 1 && shown.contains(' ');
-        let advice = if is_line { "; write the command without quotes, or sh -c" } else { "" };
-        complain(&format!("steady: {shown}: {e}{advice}"));
+        complain(&format!("steady: {}: {e}", super::shown(program)));
         ExitCode::from(if e.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
     })?;
     let pid = Pid::from_child(&child);

@@ -6,7 +6,8 @@ mod kept;
 mod probe;
 mod results;
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use plimsoll_command::cli::SteadyCommand;
@@ -38,9 +39,11 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
     }
     if let [line] = typed.command.as_slice()
         && line.to_string_lossy().contains(' ')
-        && !Path::new(line).exists()
+        && !is_program(line)
     {
-        return Err(Failure::usage(format!("'{}' is one word: write it without quotes", shown(line))));
+        let line = shown(line);
+        let why = format!("'{line}' is one word: write the command without quotes, or after sh -c");
+        return Err(Failure::usage(why));
     }
     let to = typed.output.as_deref().map(target).transpose()?;
     let baseline = kept::baseline(typed)?;
@@ -92,6 +95,11 @@ pub(super) fn steady(typed: &SteadyCommand, is_observer: bool) -> Result<ExitCod
     let is_steady = document.answer == SteadyAnswer::HeldStill;
     let code = document.runs.last().and_then(|run| run.ended).map_or(0, ExitStatusShown::exit_code);
     Ok(ExitCode::from(if typed.fail_unless_steady && !is_steady { code::UNDECIDED } else { code }))
+}
+
+fn is_program(name: &OsStr) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain([PathBuf::new()]).any(|directory| directory.join(name).exists())
 }
 
 fn new_document(typed: &SteadyCommand, machine: &Machine, levels: Vec<ProbeLevel>) -> SteadyDocument {
@@ -159,6 +167,6 @@ fn cache(machine: &Machine) -> u64 {
     own.filter_map(|cache| cache.size_bytes).max().unwrap_or(USUAL_CACHE)
 }
 
-fn shown(word: &std::ffi::OsStr) -> String {
+fn shown(word: &OsStr) -> String {
     shown_bytes(word.as_encoded_bytes())
 }
