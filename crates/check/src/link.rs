@@ -125,6 +125,7 @@ pub(crate) fn speed(machine: &Machine) -> Result<Crossed, String> {
 }
 
 pub(crate) struct Crossed {
+    /// Bit/s.
     pub(crate) speed: f64,
     mtu: f64,
 }

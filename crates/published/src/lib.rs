@@ -304,7 +304,7 @@ fn figure(columns: [&'static str; 21]) -> PublishedFigure {
         statistic,
         value,
         source,
-        base: si.parse().ok().zip(Unit::ALL.iter().find(|(_, name)| *name == si_unit).map(|(unit, _)| *unit)),
+        base: si.parse().ok().zip(Unit::from_name(si_unit)),
         matched: case.parse().ok().map(|case| Matched { case, metric: ours, counted }),
         doubt: doubt(doubted),
         unmatched,

@@ -1,13 +1,18 @@
 //! Grouping of values.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 /// Groups values by key, in the order of the keys' first occurrences.
-pub fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+pub fn grouped<K: Clone + Eq + Hash, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    let mut places = HashMap::new();
     for (key, value) in all {
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, group)) => group.push(value),
-            None => groups.push((key, vec![value])),
+        let place = *places.entry(key.clone()).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push((key, Vec::new()));
         }
+        groups[place].1.push(value);
     }
     groups
 }

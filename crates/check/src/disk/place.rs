@@ -11,7 +11,7 @@ use plimsoll_reference::stated::DiskUse;
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::shown_within;
 
-use crate::link::speed;
+use crate::link;
 use crate::{CheckedMachine, ImpossibleCause, LIMIT_TOLERANCE};
 
 use super::lone_transfer_too_fast;
@@ -227,7 +227,7 @@ fn explain_network_fs(shown: &str, mount: &Mount, used: &DiskUse, place: &Checke
     let source = mount.source.to_string_lossy();
     let is_here = ["127.", "localhost", "[::1]"].iter().any(|name| source.starts_with(name));
     let rate = used.seconds.map(|seconds| used.own / seconds);
-    let links = speed(place.machine).map(|crossed| crossed.speed / 8.0);
+    let links = link::speed(place.machine).map(|crossed| crossed.speed / 8.0);
     if let (Ok(links), Some(rate), Some(false), false) =
         (links, rate, place.machine.virtualisation.is_virtual, is_here)
         && rate > links * LIMIT_TOLERANCE

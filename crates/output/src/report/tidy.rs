@@ -16,7 +16,13 @@ pub(super) struct MetricItem<'a, T> {
     pub(super) item: T,
 }
 
-pub(super) type TidySample<'a> = MetricItem<'a, (usize, Option<&'a SamplePoint>)>;
+/// A sample by its number, with its time and conditions if they are in the document.
+pub(super) struct TidyPoint<'a> {
+    index: usize,
+    point: Option<&'a SamplePoint>,
+}
+
+pub(super) type TidySample<'a> = MetricItem<'a, TidyPoint<'a>>;
 
 /// Yields the `items` of each metric and measurement of a run, in the order of the document.
 pub(super) fn metric_items<'a, I: IntoIterator>(
@@ -44,23 +50,25 @@ pub(super) fn sample_columns<'a>() -> Vec<Column<TidySample<'a>>> {
         ("metric", |of| json!(of.metric.name)),
         ("unit", |of| json!(of.metric.unit.name())),
         ("better", |of| json!(of.metric.better.word())),
-        ("sample", |of| json!(of.item.0)),
-        ("t", |of| json!(of.item.1.map(|p| p.t))),
-        ("value", |of| json!(of.metric.samples.get(of.item.0))),
+        ("sample", |of| json!(of.item.index)),
+        ("t", |of| json!(of.item.point.map(|p| p.t))),
+        ("value", |of| json!(of.metric.samples.get(of.item.index))),
         ("limit", |of| json!(of.metric.limit.as_ref().and_then(|l| l.value))),
         ("of_limit", |of| json!(of.metric.of_limit)),
-        ("clock_hz", |of| json!(of.item.1.and_then(|p| p.clock_hz))),
-        ("steal", |of| json!(of.item.1.and_then(|p| p.steal))),
-        ("excluded", |of| json!(of.item.1.and_then(|p| p.excluded))),
-        ("delivered", |of| json!(of.item.1.and_then(|p| p.delivered))),
-        ("throttled", |of| json!(of.item.1.and_then(|p| p.throttled))),
-        ("waited", |of| json!(of.item.1.and_then(|p| p.waited))),
+        ("clock_hz", |of| json!(of.item.point.and_then(|p| p.clock_hz))),
+        ("steal", |of| json!(of.item.point.and_then(|p| p.steal))),
+        ("excluded", |of| json!(of.item.point.and_then(|p| p.excluded))),
+        ("delivered", |of| json!(of.item.point.and_then(|p| p.delivered))),
+        ("throttled", |of| json!(of.item.point.and_then(|p| p.throttled))),
+        ("waited", |of| json!(of.item.point.and_then(|p| p.waited))),
         ("warnings", |of| json!(of.measurement.warning_codes().join(";"))),
     ]
 }
 
 pub(super) fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
-    metric_items(run, |metric| (0..metric.samples.len()).map(move |at| (at, metric.series.get(at))))
+    metric_items(run, |metric| {
+        (0..metric.samples.len()).map(|index| TidyPoint { index, point: metric.series.get(index) })
+    })
 }
 
 /// Returns name and value function of the columns on reference tools; ratios are ours ÷ theirs.

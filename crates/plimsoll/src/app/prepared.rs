@@ -19,6 +19,7 @@ use plimsoll_machine::{Machine, Root};
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
 use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::CacheMode;
+use plimsoll_model::job::network::NetworkStreams;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::plan::file::SERVER;
 use plimsoll_model::plan::{Plan, Sampling};
@@ -278,7 +279,7 @@ fn checked_dir(
 
 /// Fails if a source address of a case (`bind`) does not belong to this machine.
 fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
-    let mut named = planned.iter().filter_map(|p| p.candidate.case.word("bind")?.parse::<IpAddr>().ok());
+    let mut named = planned.iter().filter_map(|p| NetworkStreams::of(&p.candidate.case).bind?.parse::<IpAddr>().ok());
     let is_foreign = |address: &IpAddr| {
         UdpSocket::bind((*address, 0)).is_err_and(|e| e.kind() == ErrorKind::AddrNotAvailable)
     };

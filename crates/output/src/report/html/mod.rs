@@ -133,17 +133,16 @@ fn made_of(
     let mut count = 0;
     let mut body = |run: &Run, charts: &mut Vec<data::Chart>| {
         let references: Vec<_> = references.iter().cloned().chain(published(run)).collect();
-        let (body, drawn) = page::body(run, &references, count);
-        charts.extend(drawn);
+        let mut body = page::body(run, &references, count);
+        charts.append(&mut body.charts);
         count += 1;
         body
     };
     let together = reports::together(&runs.iter().map(nodes::first).collect::<Vec<_>>());
     for (index, report) in reports.iter().enumerate() {
-        let runs = report.runs.runs.iter();
-        let rests: Vec<[Markup; 2]> = runs.map(|run| body(run, &mut charts)).collect();
+        let rests: Vec<Markup> = report.runs.runs.iter().map(|run| body(run, &mut charts).rest).collect();
         let folded = html! {
-            @for [_, rest] in &rests { (rest) }
+            @for rest in &rests { (rest) }
             @if index == 0 && !together.is_empty() { (page::section("The published reports together", &together, &html! {})) }
         };
         let (body, drawn) = reports::document(report, index, &folded);
@@ -151,7 +150,7 @@ fn made_of(
         bodies.push(body);
     }
     let others = runs.iter().filter(|run| plimsoll_published::find(&run.plan.name).is_none());
-    bodies.extend(others.map(|run| body(run, &mut charts)).map(|[whole, _]| whole));
+    bodies.extend(others.map(|run| body(run, &mut charts).whole()));
     charts.extend(together);
     let island = data::island(&charts)?;
     let named: Vec<machines::NamedRun<'_>> = runs.iter().map(|run| (run, None)).collect();

@@ -13,9 +13,22 @@ use crate::report::context::title;
 use crate::report::row::Grade;
 use crate::report::section::{DOUBTFUL, STAR, is_wide};
 
-/// Builds the body of run number `index` of a page, with `references` as marks: whole, then without
-/// header and findings; and its charts. Of several nodes, the first, and how the rest differ.
-pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) -> ([Markup; 2], Vec<Chart>) {
+pub(super) struct Body {
+    pub(super) header: Markup,
+    pub(super) findings: Markup,
+    pub(super) rest: Markup,
+    pub(super) charts: Vec<Chart>,
+}
+
+impl Body {
+    pub(super) fn whole(&self) -> Markup {
+        html! { (self.header) main { (self.findings) (self.rest) } }
+    }
+}
+
+/// Builds the body of run number `index` of a page, with `references` as marks. Of several nodes,
+/// shows the first, and how the rest differ.
+pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
     let mut keep = |mut found: Vec<Chart>| -> Vec<Chart> {
@@ -63,12 +76,8 @@ pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) ->
         }
         (parts::machine(run))
     };
-    let body = html! {
-        (parts::header(whole))
-        (main_figures(run))
-        main { (parts::findings(whole)) (rest) }
-    };
-    ([body, rest], all)
+    let header = html! { (parts::header(whole)) (main_figures(run)) };
+    Body { header, findings: parts::findings(whole), rest, charts: all }
 }
 
 pub(super) fn section(title: &str, charts: &[Chart], more: &Markup) -> Markup {

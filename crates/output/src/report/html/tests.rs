@@ -169,7 +169,8 @@ fn every_chart_has_a_place_and_data() {
     }));
     let samples = (0..40).map(|i| 1e11 + f64::from(i % 3)).collect();
     run.measurements[0].metrics[0] = fixture::metric_of("rate", Unit::FlopPerSecond, samples);
-    let ([markup, _], charts) = page::body(&run, &[], 0);
+    let body = page::body(&run, &[], 0);
+    let (markup, charts) = (body.whole(), body.charts);
     let markup = markup.into_string();
     let titles: Vec<&str> = charts.iter().map(|c| c.title.as_str()).collect();
     let wanted =

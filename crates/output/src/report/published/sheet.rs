@@ -341,9 +341,10 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
 fn of_text(filled: &FilledTable<'_>) -> Option<String> {
     let is_own = |cell: &&FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
     let is_free = |text: &&PublishedFigure| {
+        // As in a table of own figures, where all figures of other tools are `Program`.
         let part = ComparablePart::of(text, TableKind::Own);
-        let is_shown = part != ComparablePart::Program || filled.table.kind == TableKind::Own;
-        text.source != "own" && is_shown && !filled.has(part)
+        let may_be_here = part != ComparablePart::Program || filled.table.kind == TableKind::Own;
+        text.source != "own" && may_be_here && !filled.has(part)
     };
     let about =
         |text: &&PublishedFigure| filled.cells().filter(is_own).any(|cell| cell.figure.matches_text(text));

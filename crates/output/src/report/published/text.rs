@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::sheet::{SheetBlock, SheetLine, TableSheet};
 use crate::report::style::{Style, TextRole};
-use crate::report::wrap::{led, left, paragraph, right, widths};
+use crate::report::wrap::{with_leads, left, paragraph, right, widths};
 
 const COLUMN_GAP: usize = 2;
 
@@ -14,7 +14,7 @@ type StyledRow = (String, Vec<(&'static str, TextRole, Vec<String>)>);
 /// Formats a table; columns that do not fit the terminal follow below, with the row names repeated.
 pub(super) fn sheet(sheet: &TableSheet, style: &Style) -> String {
     let mut text = String::from("\n");
-    let title = led("", 2, &style.styled(&sheet.title), style.width.max(20));
+    let title = with_leads("", 2, &style.styled(&sheet.title), style.width.max(20));
     text.extend(title.iter().map(|(lead, line)| format!("{lead}{}\n", style.paint(TextRole::Strong, line))));
     text.extend(sheet.remarks.iter().map(|remark| paragraph(style, TextRole::Dim, "  ", remark)));
     let mut rows = vec![heads(sheet, style)];

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::report::row::{Grade, HeadlineFigures, MeasurementRow};
 use crate::report::section::{IN_INTERVAL_COLUMN, STAR, Section, doubt_mark, is_wide};
 use crate::report::style::{Style, TextRole};
-use crate::report::wrap::{led, pad};
+use crate::report::wrap::{with_leads, pad};
 
 const VALUE: usize = 12;
 const LIMIT: usize = 12;
@@ -206,7 +206,7 @@ impl CaseTable {
 
     /// Wraps a label to lines: `lead` before the first, two blanks before the rest.
     fn wrapped_label(&self, lead: &str, label: &str) -> String {
-        let lines = led(lead, INDENT, label, self.style.width.saturating_sub(INDENT));
+        let lines = with_leads(lead, INDENT, label, self.style.width.saturating_sub(INDENT));
         lines.iter().map(|(lead, line)| format!("{lead}{line}\n")).collect()
     }
 
@@ -295,7 +295,7 @@ impl CaseTable {
         let lead = self.style.styled(lead);
         let indent = INNER.min(self.style.width / 8);
         let room = self.style.width.min(WIDEST).saturating_sub(indent + lead.width());
-        let lines = led(&lead, lead.width(), &self.style.styled(text), room);
+        let lines = with_leads(&lead, lead.width(), &self.style.styled(text), room);
         let line = |(lead, text): &(String, String)| self.style.paint(role, &format!("{lead}{text}"));
         lines.iter().map(|of| format!("{:indent$}{}\n", "", line(of))).collect()
     }

@@ -8,12 +8,12 @@ use crate::report::style::{Style, TextRole};
 /// Wraps a text to the style's width; starts with `lead`, and indents further lines by its width.
 pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -> String {
     let lead = style.styled(lead);
-    let lines = led(&lead, lead.width(), &style.styled(text), style.width.saturating_sub(lead.width()));
+    let lines = with_leads(&lead, lead.width(), &style.styled(text), style.width.saturating_sub(lead.width()));
     lines.iter().map(|(lead, line)| format!("{lead}{}\n", style.paint(role, line))).collect()
 }
 
 /// Wraps `text` to lines in `room` columns, with `lead` before the first, else `indent` blanks.
-pub(crate) fn led(lead: &str, indent: usize, text: &str, room: usize) -> Vec<(String, String)> {
+pub(crate) fn with_leads(lead: &str, indent: usize, text: &str, room: usize) -> Vec<(String, String)> {
     let leads = std::iter::once(lead.to_owned()).chain(std::iter::repeat(" ".repeat(indent)));
     leads.zip(flowed(text, room.max(1))).collect()
 }

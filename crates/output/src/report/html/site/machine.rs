@@ -9,13 +9,14 @@ use plimsoll_units::text::{format_count, shown_within};
 
 use super::plot::plot;
 use super::{
-    ListedRun, OfMachine, TrendSeries, change, changes, class, method, name, names, short, since, text_page,
+    DAY, ListedRun, OfMachine, TrendSeries, change, changes, class, method, name, names, short, since, text_page,
     when,
 };
 use crate::report::context::title;
 use crate::report::grouped;
 use crate::report::html::parts::verdict;
 use crate::report::progress::span;
+use crate::report::terminal::SHORT_ID;
 use crate::report::trend::{between, range};
 
 const BASE: &str = "../";
@@ -107,9 +108,9 @@ fn trend(series: &TrendSeries) -> Markup {
                 }
                 (plot(series, &found))
                 p.ends {
-                    span { (short(&first.run.started, 10)) }
+                    span { (short(&first.run.started, DAY)) }
                     span { (format_count(trend.points.len(), "run")) ", " (human(low)) " … " (human(high)) }
-                    span { (short(&last.run.started, 10)) }
+                    span { (short(&last.run.started, DAY)) }
                 }
                 @for change in &found {
                     p {
@@ -142,7 +143,7 @@ fn row(run: &ListedRun<'_>, redacted: bool) -> Markup {
     html! {
         tr {
             td { (when(&line.started)) }
-            td { a href=(format!("{BASE}{}", names::run(&line.id))) { (short(&line.id, 13)) } }
+            td { a href=(format!("{BASE}{}", names::run(&line.id))) { (short(&line.id, SHORT_ID)) } }
             td { (shown_within(&run.plan, 80)) @if run.entry.nodes > 1 { " · " (format_count(run.entry.nodes, "machine")) } }
             td.poor-word[is_bad] { @if line.status == RunStatus::Partial { "partial " } (counts) }
             td { (run.quiet.word) }

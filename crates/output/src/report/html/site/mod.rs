@@ -158,8 +158,12 @@ fn text_page(title: &str, body: &Markup) -> String {
 }
 
 fn when(started: &str) -> String {
-    format!("{} UTC", short(started, 16).replace('T', " "))
+    format!("{} UTC", short(started, MINUTE).replace('T', " "))
 }
+
+/// Characters of a time up to its day, and up to its minute.
+const DAY: usize = 10;
+const MINUTE: usize = 16;
 
 fn short(text: &str, bytes: usize) -> String {
     shown_within(text.get(..bytes).unwrap_or(text), 40)
@@ -199,7 +203,7 @@ fn name(series: &TrendSeries, case: &str) -> String {
 /// Builds `since DATE (run ID):` with a link to the run's page; `base`: path to the site's root.
 fn since(since: &RunStart, base: &str) -> Markup {
     html! {
-        "since " a href=(format!("{base}{}", names::run(&since.id))) { (when(&since.started)) " (run " (short(&since.id, 13)) ")" } ": "
+        "since " a href=(format!("{base}{}", names::run(&since.id))) { (when(&since.started)) " (run " (short(&since.id, SHORT_ID)) ")" } ": "
     }
 }
 
