@@ -19,7 +19,7 @@ use plimsoll_server::wire::{TcpOrder, Trip, WaitMode};
 pub struct NetworkJob {
     pub(super) server: Option<ServerAddress>,
     pub(super) from: Option<IpAddr>,
-    /// Transfer of a message on each stream.
+    /// Streams, message and direction; as an order, one message on each stream.
     pub(super) work: TcpOrder,
     /// Offered rate, bit/s.
     pub(super) rate: Option<f64>,

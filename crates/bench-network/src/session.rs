@@ -260,7 +260,9 @@ impl ServerSession {
         done: Result<TransferOutcome<EndReport<S, R>>, LostTransfer>,
     ) -> Result<TransferOutcome<EndReport<S, R>>, CannotMeasure> {
         let done = done.map_err(|e| self.lost(during, &e))?;
-        done.there.iter().for_each(|there| self.server_links.clone_from(&there.account.lost_links));
+        if let Some(there) = &done.there {
+            self.server_links.clone_from(&there.account.lost_links);
+        }
         Ok(done)
     }
 

@@ -74,7 +74,9 @@ impl StreamCase {
     pub(super) fn facts(&self, foreign: Option<Note>, search: Option<Note>) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.session.address);
         facts.warnings.extend(foreign);
-        self.fixed.iter().for_each(|fixed| fixed.note(&mut facts));
+        if let Some(fixed) = &self.fixed {
+            fixed.note(&mut facts);
+        }
         facts.warnings.extend(self.held.warnings().into_iter().map(Note::from).chain(search));
         self.watch.record_facts(&mut facts);
         lost_link::add_warnings(self.session.lost_links(), &mut facts);

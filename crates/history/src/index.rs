@@ -87,7 +87,8 @@ impl Index {
         let mut files = BTreeMap::new();
         let mut fresh = Vec::new();
         for (file, stamp) in entries {
-            match known.remove(&file).filter(|(known, _)| *known == stamp) {
+            // A damaged document is read again: the reader may have been mended.
+            match known.remove(&file).filter(|(known, found)| *known == stamp && found.is_ok()) {
                 Some(found) => drop(files.insert(file, found)),
                 None => fresh.push((file, stamp)),
             }
@@ -98,7 +99,7 @@ impl Index {
             let found = match read {
                 Ok(read) => Ok(numbers.numbered(read)),
                 Err(StoreError::Damaged(_, why)) => Err(why),
-                // The document may be sound: it is read again next time.
+                // The document may be sound.
                 Err(error) => {
                     problems.push(error);
                     continue;
@@ -213,16 +214,19 @@ type Outline = (Indexed, Vec<(IndexedSeries, f64, Option<f64>)>);
 
 fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Result<Outline, StoreError>)> {
     const MAX_THREADS: usize = 8;
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(entries.len());
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    let threads = threads.min(entries.len()).max(1);
     let read = |entry: &DocumentFile| {
         let path = runs.join(&entry.0);
         (entry.clone(), documents::read(&path).and_then(|run| outline(run, path)))
     };
-    let mut found: Vec<_> = thread::scope(|scope| {
-        let parts = (0..threads).map(|first| entries.iter().skip(first).step_by(threads));
-        let parts = parts.map(|part| scope.spawn(move || part.map(read).collect::<Vec<_>>()));
-        let parts: Vec<_> = parts.collect();
-        parts.into_iter().flat_map(|part| part.join().unwrap_or_else(|e| panic::resume_unwind(e))).collect()
+    let part = |first| entries.iter().skip(first).step_by(threads).map(read).collect::<Vec<_>>();
+    let mut found = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|first| scope.spawn(move || part(first))).collect();
+        let mut found = part(0);
+        let others = others.into_iter();
+        found.extend(others.flat_map(|other| other.join().unwrap_or_else(|e| panic::resume_unwind(e))));
+        found
     });
     found.sort_unstable_by(|a, b| a.0.0.cmp(&b.0.0));
     found

@@ -145,10 +145,10 @@ pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let points = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.series);
     run.elapsed_s = points.map(|point| point.t).fold(run.elapsed_s, f64::max);
     let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| Run::parse(&text));
-    let invalid = read.err().map(|why| damaged(&why));
-    if run.schema != RUN_SCHEMA {
-        return invalid.map_or(Ok(None), Err);
-    }
+    let invalid = match read {
+        Err(why) if run.schema != RUN_SCHEMA => return Err(damaged(&why)),
+        read => read.err().map(|why| damaged(&why)),
+    };
     let why = (unused > 0).then(|| format!("{unused} of its lines are damaged; its other cases are used"));
     let problem = why.map(|why| damaged(&why)).or(invalid);
     Ok(Some(UnfinishedRun { run, path: path.to_owned(), problem }))

@@ -372,7 +372,9 @@ impl Prepared for RoundTrips {
         if !self.tried.is_empty() {
             facts.achieved.set(&PLACEMENTS, self.tried.clone());
         }
-        self.fixed.iter().for_each(|fixed| fixed.note(&mut facts));
+        if let Some(fixed) = &self.fixed {
+            fixed.note(&mut facts);
+        }
         let lost = self.session.as_ref().map(ServerSession::lost_links);
         lost_link::add_warnings(lost.unwrap_or_else(|| lost_links(self.links.losses(), &[])), &mut facts);
         Ok(facts)

@@ -195,7 +195,12 @@ pub(crate) fn probe_datagrams(
     if arrives(bytes)? {
         return Ok(None);
     }
-    let mut smaller = DATAGRAMS.into_iter().rev().filter(|size| *size < bytes);
-    let passes = smaller.find_map(|size| arrives(size).map(|arrived| arrived.then_some(size)).transpose());
-    Ok(Some(PathFault::LargeDatagrams { sender, bytes, passes: passes.transpose()? }))
+    let mut passes = None;
+    for size in DATAGRAMS.into_iter().rev().filter(|size| *size < bytes) {
+        if arrives(size)? {
+            passes = Some(size);
+            break;
+        }
+    }
+    Ok(Some(PathFault::LargeDatagrams { sender, bytes, passes }))
 }

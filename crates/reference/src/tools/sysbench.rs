@@ -67,13 +67,14 @@ fn recognises(text: &str) -> bool {
 }
 
 fn starts(text: &str) -> Vec<usize> {
-    let lines = line_starts(text, |_| true);
-    let is_banner = |at: &&usize| text[**at..].starts_with("sysbench ");
-    let start = |(index, at): (usize, &usize)| {
-        text[*at..].starts_with("Running the test with following options").then_some(())?;
-        lines[index.saturating_sub(2)..=index].iter().rfind(is_banner).or(Some(at)).copied()
+    let above = |at: usize| text[..at.saturating_sub(1)].rfind('\n').map_or(0, |end| end + 1);
+    // The banner is at most two lines above.
+    let banner = |at: usize| {
+        let mut lines = [above(at), above(above(at))].into_iter();
+        lines.find(|from| text[*from..].starts_with("sysbench ")).unwrap_or(at)
     };
-    lines.iter().enumerate().filter_map(start).collect()
+    let tests = line_starts(text, |line| line.starts_with("Running the test with following options"));
+    tests.into_iter().map(banner).collect()
 }
 
 /// Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1. The memory test has
