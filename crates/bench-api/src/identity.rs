@@ -46,7 +46,8 @@ fn core_capabilities(cpu: usize) -> Vec<Capability> {
             let Some(clock) = group.first().and_then(|kernel| clock_for(kernel).ok()) else { continue };
             let each = group.iter().filter_map(|kernel| {
                 let measured = per_cycle(fastest_variant(kernel).load().ok()?, &clock)?;
-                let (ability, bits) = (ability(kernel), kernel.vector_bits());
+                let ability = ability(kernel).unwrap_or(Ability::IntegerAdd);
+                let bits = kernel.vector_bits();
                 Some(Capability { cpu, ability, isa: isa.name().to_owned(), bits, measured })
             });
             found.extend(each);
@@ -71,11 +72,10 @@ fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capabilit
     each.collect()
 }
 
-/// Returns the ability of a core that `kernel` measures.
-pub fn ability(kernel: &ComputeKernel) -> Ability {
-    let key = kernel.rate().map_or("", |rate| rate.key);
-    let known = ABILITY_RATES.into_iter().find(|(_, rate)| rate.key == key);
-    known.map_or(Ability::IntegerAdd, |(ability, _)| ability)
+/// Returns the ability of a core that `kernel` measures; `None` if it is no rate of a chip.
+pub fn ability(kernel: &ComputeKernel) -> Option<Ability> {
+    let key = kernel.rate()?.key;
+    ABILITY_RATES.into_iter().find(|(_, rate)| rate.key == key).map(|(ability, _)| ability)
 }
 
 #[cfg(test)]

@@ -193,7 +193,9 @@ impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
         let elapsed = clock.now_ns().saturating_sub(begin) as f64 * 1e-9;
         let (mut times, mut conditions) = (Times::default(), Conditions::default());
         self.threads.iter().for_each(|thread| times.add(&thread.times));
-        null_calls.into_iter().flatten().for_each(|seconds| conditions.more.set(&NULL_CALL, seconds));
+        if let Some(seconds) = null_calls.into_iter().flatten().next() {
+            conditions.more.set(&NULL_CALL, seconds);
+        }
         let [mut all, mut preempted, mut kept] = [TimedSum::default(); 3];
         for thread in &self.threads {
             all.add(thread.all);

@@ -133,9 +133,10 @@ impl MappedRange {
         NonNull::new(start.cast()).map(|start| Self { start, bytes }).ok_or(Errno::NOMEM)
     }
 
-    /// Gives the kernel `advice` on the whole range, to which there must be no reference.
-    pub(crate) fn advise(&self, advice: Advice) -> Result<(), Errno> {
-        // SAFETY: the range is its own, and its owner lends no reference to the content.
+    /// Gives the kernel `advice` on the whole range. Safety: there is no reference to the content,
+    /// or `advice` does not change it.
+    pub(crate) unsafe fn advise(&self, advice: Advice) -> Result<(), Errno> {
+        // SAFETY: the range is its own; the caller grants the rest.
         unsafe { madvise(self.start.as_ptr().cast(), self.bytes, advice) }
     }
 }

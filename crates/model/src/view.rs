@@ -106,7 +106,7 @@ fn between(base: &Measurement, this: &Measurement, speed_up: f64) -> [f64; 2] {
 fn is_comparable(measurement: &Measurement) -> bool {
     let rate = measurement.headline().is_some_and(|metric| metric.better == Better::Higher);
     let sound = !measurement.warns(Warning::MOSTLY_EXCLUDED) || measurement.warns(Warning::CROWDED);
-    rate && sound && measurement.case.params().iter().any(|(name, _)| *name == "threads")
+    rate && sound && measurement.case.get("threads").is_some()
 }
 
 /// Cause and share of lost time.

@@ -59,12 +59,12 @@ impl Benchmark for Crypto {
         let ops = group.values("op", &CryptoOp::ALL_OPS)?;
         let (blocks, seats) = (blocks(group)?, seats(machine, group, &default_threads(machine))?);
         let mut cases = Vec::new();
-        for (name, _) in ops {
+        for (name, op) in ops {
             for block in &blocks {
                 let case = Case::of(self.name()).with_word("op", name).with_size("block", *block);
                 cases.extend(seats.iter().map(|cpus| {
                     let case = case.clone().with_params_of(cpus);
-                    let job = CryptoJob::of(&case);
+                    let job = CryptoJob { op, block: *block as usize, threads: Threads::of(&case) };
                     Candidate::new(case, Ok(())).parsed(&job)
                 }));
             }

@@ -5,6 +5,7 @@ use crate::peak::{self, Peak};
 use plimsoll_bench_api::prelude::*;
 
 pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
+    // Defaults, then what the case has.
     let peak = Case::of(Peak.name())
         .with_word("op", "fma")
         .with_word("type", "f64")

@@ -130,8 +130,8 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
     let kernel = kernel(question.case).ok()?;
     let cpu = &question.machine.cpu;
     let rate = kernel.rate()?;
-    let is_listed = |one: &Ability| matches!(one, Ability::Fma | Ability::MultiplyAndAdd);
-    let ability = Some(ability(kernel)).filter(is_listed)?;
+    let is_multiply_add = |one: &Ability| matches!(one, Ability::Fma | Ability::MultiplyAndAdd);
+    let ability = ability(kernel).filter(is_multiply_add)?;
     let same = |one: &&Capability| one.ability == ability && one.bits == kernel.vector_bits();
     let found = cpu.capabilities.iter().find(same).filter(|_| cpu.kinds.is_empty())?;
     let cpus: CpuSet = cpus_of_case(question.machine, question.case).into_iter().collect();

@@ -9,7 +9,12 @@ use plimsoll_model::limit::microarchitecture::Core;
 const LINE_BYTES: f64 = 64.0;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    let Ok(job) = BlockJob::of(question.case) else { return Vec::new() };
+    let kind =
+        if question.metric == THROUGHPUT_METRIC { LimitKind::Ceiling } else { LimitKind::Floor };
+    let job = match BlockJob::of(question.case) {
+        Ok(job) => job,
+        Err(why) => return vec![Limit::unknown(kind, why)],
+    };
     let each = |found: Result<Vec<Limit>, String>| match found {
         Ok(limits) => limits.into_iter().map(Ok).collect(),
         Err(why) => vec![Err(why)],
@@ -19,8 +24,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let as_asked = |limit: Result<Limit, String>| match (limit, question.metric) {
         (Ok(limit), THROUGHPUT_METRIC) => limit,
         (Ok(limit), metric) => floor(&job, limit, metric == LATENCY_PER_BYTE),
-        (Err(why), THROUGHPUT_METRIC) => Limit::unknown(LimitKind::Ceiling, why),
-        (Err(why), _) => Limit::unknown(LimitKind::Floor, why),
+        (Err(why), _) => Limit::unknown(kind, why),
     };
     ceilings.map(as_asked).collect()
 }

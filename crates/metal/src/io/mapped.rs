@@ -22,10 +22,12 @@ impl Mapped {
     pub fn new(file: impl AsFd, len: usize, order: BlockTraversal, is_writable: bool) -> Result<Self, Errno> {
         let protection = if is_writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let range = MappedRange::of_file(file, 0, len, protection)?;
-        range.advise(match order {
+        let advice = match order {
             BlockTraversal::Sequential => Advice::Sequential,
             BlockTraversal::Random => Advice::Random,
-        })?;
+        };
+        // SAFETY: such advice changes no content.
+        unsafe { range.advise(advice) }?;
         Ok(Self { range, is_writable })
     }
 
@@ -55,8 +57,8 @@ impl Mapped {
 
     /// Unmaps the resident pages, so that they can leave the page cache; later accesses map them.
     pub fn release(&mut self) {
-        // The file keeps the data.
-        let _ = self.range.advise(Advice::LinuxDontNeed);
+        // SAFETY: no reference to the content exists, and the file keeps the data.
+        let _ = unsafe { self.range.advise(Advice::LinuxDontNeed) };
     }
 
     fn within(&self, offset: usize, len: usize) -> usize {

@@ -28,7 +28,8 @@ impl TouchRegion {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         let region = Self::own(MappedRange::anonymous(mapped, access, flags)?, bytes, step, true);
         let advice = if pages == Pages::Thp { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        match region.mapping.advise(advice) {
+        // SAFETY: such advice changes no content.
+        match unsafe { region.mapping.advise(advice) } {
             // A kernel without huge pages has nothing to refuse.
             Err(error) if pages == Pages::Thp => Err(error.into()),
             _ => Ok(region),
@@ -80,7 +81,8 @@ impl TouchRegion {
     /// Returns all pages to the kernel, so that touching them causes faults again.
     pub fn discard(&mut self) -> io::Result<()> {
         self.next = 0;
-        Ok(self.mapping.advise(Advice::LinuxDontNeed)?)
+        // SAFETY: no reference to the content exists.
+        Ok(unsafe { self.mapping.advise(Advice::LinuxDontNeed) }?)
     }
 
     /// Overwrites all touched pages of anonymous memory with zeros; returns the number of bytes.

@@ -16,7 +16,11 @@ const COLUMN_TITLES: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "
 /// (`None`). Limits are for the core clock `clock_hz` in Hz; unknown for `None`.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
     let kernels: Vec<&ComputeKernel> = match named {
-        None => kernel::kernels().filter(|kernel| !kernel.is_variant()).collect(),
+        None => {
+            let mut all: Vec<_> = kernel::kernels().filter(|kernel| !kernel.is_variant()).collect();
+            all.sort_by_key(|kernel| Isa::ALL.iter().position(|isa| *isa == kernel.isa));
+            all
+        }
         Some(candidates) => named_by(candidates),
     };
     let mut rows = vec![COLUMN_TITLES.map(str::to_owned)];
