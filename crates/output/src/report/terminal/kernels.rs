@@ -4,6 +4,7 @@ use plimsoll_bench::Candidate;
 use plimsoll_bench_cpu::peak::limit::per_cycle;
 use plimsoll_bench_cpu::{counted_in, kernel_of};
 use plimsoll_machine::Machine;
+use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, ComputeKernel};
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::{Quantity, Unit};
