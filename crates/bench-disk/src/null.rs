@@ -5,8 +5,8 @@
 use crate::engine::open_on;
 use crate::job::MAX_DEPTH;
 use crate::load::{
-    BlockWalk, DiskLoad, LoadError, LoadOptions, Portion, TestData, TransferSource, TransferTally, WalkExtent,
-    derive,
+    BlockWalk, DiskLoad, LoadError, LoadOptions, Portion, TestData, TransferSource, TransferTally,
+    WalkExtent, derive,
 };
 use crate::metrics::{LATENCY_METRIC, seconds};
 use plimsoll_bench_api::prelude::*;

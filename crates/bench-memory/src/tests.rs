@@ -1,7 +1,9 @@
 use super::fact::{LEVEL, MEMORY_NODES, THREAD_BYTES, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
-use crate::fixture::{GIB, KIB, MIB, group, in_context, machine, parse_group, this_machine, without_memory_on};
+use crate::fixture::{
+    GIB, KIB, MIB, group, in_context, machine, parse_group, this_machine, without_memory_on,
+};
 use plimsoll_bench_api::buffer::{PAGES, record_pages, reserve};
 use plimsoll_bench_api::{Benchmark, Candidate, Parsed, PreparedCase};
 use plimsoll_machine::fixture::Fixture;

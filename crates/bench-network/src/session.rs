@@ -139,7 +139,8 @@ impl ServerSession {
         }
         let first = self.streams.len() as u16;
         for stream in first..first + count {
-            let socket = self.joined(stream, sockets).map_err(|e| self.lost("the opening of a stream", &e))?;
+            let socket =
+                self.joined(stream, sockets).map_err(|e| self.lost("the opening of a stream", &e))?;
             self.streams.push(socket);
         }
         Ok(())

@@ -363,7 +363,9 @@ fn bound(text: &str) -> Result<RequiredBound, String> {
                 let is_prefix = scaled_unit(&format!("{unit}IOPS")).is_some();
                 let unit = plimsoll_units::text::shown(unit);
                 match is_prefix {
-                    true => format!("'{unit}' lacks its unit, as in {number}{unit}IOPS or {number}{unit}bit/s"),
+                    true => {
+                        format!("'{unit}' lacks its unit, as in {number}{unit}IOPS or {number}{unit}bit/s")
+                    }
                     false => format!("'{unit}' is not a unit, such as GFLOP/s, GB/s, Gbit/s, kIOPS, us"),
                 }
             })?;

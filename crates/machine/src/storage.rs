@@ -190,7 +190,8 @@ impl Storage {
         };
         // A later mount above a mount point hides it; not all (subvolumes of btrfs) have the device
         // of stat(2).
-        let is_exact = |m: &&Mount| Some(m.device) == place.of_file_system && place.path.starts_with(&m.point);
+        let is_exact =
+            |m: &&Mount| Some(m.device) == place.of_file_system && place.path.starts_with(&m.point);
         let exact = mounts.iter().filter(is_exact).max_by_key(|m| m.point.components().count());
         let mount = exact.or_else(|| mounts::mount_of(&mounts, &place.path));
         let mount = mount.ok_or("no mount in /proc/self/mountinfo holds the path");

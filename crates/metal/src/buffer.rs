@@ -8,7 +8,9 @@ use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+};
 use serde::{Deserialize, Serialize};
 
 /// Alignment of buffers in bytes: the huge page of x86-64, and of AArch64 with 4 KiB pages.
@@ -180,9 +182,8 @@ impl Buffer {
             .and_then(|whole| whole.checked_add(BUFFER_ALIGNMENT + 2 * page))
             .filter(|reserved| isize::try_from(*reserved).is_ok())
             .ok_or(BufferError::TooLarge(bytes))?;
-        let no_memory = |action| {
-            move |errno: Errno| BufferError::NoMemory { action, bytes, source: errno.into() }
-        };
+        let no_memory =
+            |action| move |errno: Errno| BufferError::NoMemory { action, bytes, source: errno.into() };
         let reservation = MappedRange::anonymous(reserved, ProtFlags::empty(), MapFlags::PRIVATE);
         let reservation = reservation.map_err(no_memory("reserve"))?;
         let base = reservation.start.addr().get();

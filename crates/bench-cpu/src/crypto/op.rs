@@ -145,9 +145,15 @@ mod tests {
         let zen5 = "sse2 ssse3 sse4_1 aes pclmulqdq avx avx2 bmi2 avx512f vaes vpclmulqdq"
             .split(' ')
             .collect::<Vec<_>>();
-        assert_eq!(CryptoOp::ALL_OPS.map(|(_, op)| means(op, &zen5)), [Some(256), Some(512), None, Some(256)]);
+        assert_eq!(
+            CryptoOp::ALL_OPS.map(|(_, op)| means(op, &zen5)),
+            [Some(256), Some(512), None, Some(256)]
+        );
         let haswell = ["sse2", "ssse3", "sse4_1", "aes", "pclmulqdq", "avx", "avx2", "bmi2"];
-        assert_eq!(CryptoOp::ALL_OPS.map(|(_, op)| means(op, &haswell)), [Some(128), Some(128), None, Some(256)]);
+        assert_eq!(
+            CryptoOp::ALL_OPS.map(|(_, op)| means(op, &haswell)),
+            [Some(128), Some(128), None, Some(256)]
+        );
         let graviton = ["asimd", "aes", "pmull", "sha1", "sha2"];
         let wanted = [Some(128), Some(128), Some(128), None];
         assert_eq!(CryptoOp::ALL_OPS.map(|(_, op)| means(op, &graviton)), wanted);

@@ -52,9 +52,8 @@ fn explain_by_lower_clock(low: &Measurement, run: &[Measurement]) -> Option<Plai
     };
     let high = select(run, Peak.name()).find(trades)?;
     let [own, lower] = [clock, high.conditions.clock_hz?].map(|hz| Quantity::new(hz, Unit::Hertz));
-    let name = |m: &Measurement| {
-        format!("cpu {} ×{}", CpuKernel::of(&m.case).names().join(" "), m.case.threads())
-    };
+    let name =
+        |m: &Measurement| format!("cpu {} ×{}", CpuKernel::of(&m.case).names().join(" "), m.case.threads());
     let text = format!(
         "{} reaches {} of its limit at a core clock of {own}, {} in the same run {} at {lower}. So the core executes as many instructions a second, at a higher clock and fewer in each cycle. Likely cause: its power or current limit",
         name(low),

@@ -225,7 +225,10 @@ mod tests {
     fn an_unknown_file_system_is_not_memory_and_has_the_directorys_name() {
         let unknown = DirFacts { file_system: None, ..facts(GIB, None) };
         assert!(!unknown.is_in_memory());
-        assert_eq!((unknown.fs_type(), unknown.mount_point().as_str()), ("unknown file system", "/data/test"));
+        assert_eq!(
+            (unknown.fs_type(), unknown.mount_point().as_str()),
+            ("unknown file system", "/data/test")
+        );
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub(super) struct BlockCounters {
 impl DirectionBytes {
     /// Returns the increase since `before`; `None` if a counter decreased: the device was replaced.
     pub(super) fn since(self, before: Self) -> Option<Self> {
-        let (read, written) = (self.read.checked_sub(before.read)?, self.written.checked_sub(before.written)?);
+        let (read, written) =
+            (self.read.checked_sub(before.read)?, self.written.checked_sub(before.written)?);
         Some(Self { read, written })
     }
 }

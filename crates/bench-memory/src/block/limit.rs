@@ -9,8 +9,7 @@ use plimsoll_model::limit::microarchitecture::Core;
 const LINE_BYTES: f64 = 64.0;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    let kind =
-        if question.metric == THROUGHPUT_METRIC { LimitKind::Ceiling } else { LimitKind::Floor };
+    let kind = if question.metric == THROUGHPUT_METRIC { LimitKind::Ceiling } else { LimitKind::Floor };
     let job = match BlockJob::of(question.case) {
         Ok(job) => job,
         Err(why) => return vec![Limit::unknown(kind, why)],

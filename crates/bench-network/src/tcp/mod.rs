@@ -12,8 +12,8 @@ use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::tcp::TcpInfo;
 use plimsoll_model::job::network::NetworkStreams;
-use plimsoll_server::traffic::tcp::TcpOutcome;
 use plimsoll_server::traffic::Fnv;
+use plimsoll_server::traffic::tcp::TcpOutcome;
 use plimsoll_server::wire::{self, ReceivingReport, SendingReport};
 use plimsoll_server::wire::{ArrivalTimeline, Direction, OrderedAmount, Receiving, TcpOrder};
 

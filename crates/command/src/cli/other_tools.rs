@@ -245,7 +245,12 @@ const NOT_NEEDED: &[(&str, &str, &str, &str)] = &[
         "compare --all shows every metric, plimsoll report RUN --explain explains a run",
     ),
     ("plimsoll report", "--html", "machine", "plimsoll report RUN --html FILE has the machine of a run"),
-    ("plimsoll export", "--format", "import", "it enters run documents; write plimsoll export RUN --format csv"),
+    (
+        "plimsoll export",
+        "--format",
+        "import",
+        "it enters run documents; write plimsoll export RUN --format csv",
+    ),
     ("plimsoll run", "--only", "compare", "compare takes all cases that the runs have in common"),
     ("other tools", "--all", "history delete", "plimsoll history prune deletes all runs before a time"),
     ("sysbench", "run prepare cleanup", "", "the command alone measures"),

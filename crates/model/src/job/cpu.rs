@@ -122,5 +122,6 @@ impl CryptoJob {
 }
 
 impl CaseWord for HandoverMethod {
-    const CASE_WORDS: &'static [(&'static str, Self)] = &[("cas", Self::CompareAndSwap), ("store", Self::Store)];
+    const CASE_WORDS: &'static [(&'static str, Self)] =
+        &[("cas", Self::CompareAndSwap), ("store", Self::Store)];
 }

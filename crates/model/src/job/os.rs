@@ -43,7 +43,8 @@ pub enum FollowerKind {
 
 impl CaseWord for FollowerKind {
     const KEY: &'static str = "between";
-    const CASE_WORDS: &'static [(&'static str, Self)] = &[("threads", Self::Thread), ("processes", Self::Process)];
+    const CASE_WORDS: &'static [(&'static str, Self)] =
+        &[("threads", Self::Thread), ("processes", Self::Process)];
 }
 
 /// Smallest part of the machine that the two CPUs of `os.switch` share.

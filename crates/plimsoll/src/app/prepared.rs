@@ -279,7 +279,8 @@ fn checked_dir(
 
 /// Fails if a source address of a case (`bind`) does not belong to this machine.
 fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
-    let mut named = planned.iter().filter_map(|p| NetworkStreams::of(&p.candidate.case).bind?.parse::<IpAddr>().ok());
+    let mut named =
+        planned.iter().filter_map(|p| NetworkStreams::of(&p.candidate.case).bind?.parse::<IpAddr>().ok());
     let is_foreign = |address: &IpAddr| {
         UdpSocket::bind((*address, 0)).is_err_and(|e| e.kind() == ErrorKind::AddrNotAvailable)
     };

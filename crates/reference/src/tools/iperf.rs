@@ -24,9 +24,7 @@ pub(super) const IPERF: RefTool = RefTool {
     port: Some(5001),
     results: ResultFormat::of_text("text and CSV output of iperf 2, TCP and UDP", recognises, starts, read),
     explains: &["network.tcp", "network.udp"],
-    declines: |_| {
-        "it has TCP in one direction without further options, and one stream of datagrams at a --rate"
-    },
+    declines: |_| "it has TCP in one direction without further options, and one stream of datagrams at a --rate",
     pairing,
     invocation,
     parse,

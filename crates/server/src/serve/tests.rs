@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-
 use super::*;
 use crate::traffic::account::CounterSource;
 use crate::traffic::tcp::{TcpMeans, TcpOutcome, transfer};

@@ -101,7 +101,8 @@ impl TryFrom<Vec<MixPart>> for Mix {
         let fits = (2..=MOST_SIZES).contains(&parts.len())
             && parts.iter().all(|part| (1..=MOST_WEIGHT).contains(&part.weight))
             && !parts.iter().enumerate().any(twice);
-        fits.then_some(Self(parts)).ok_or("does not have 2 to 16 different sizes with weights from 1 to 1000000")
+        fits.then_some(Self(parts))
+            .ok_or("does not have 2 to 16 different sizes with weights from 1 to 1000000")
     }
 }
 

@@ -313,7 +313,9 @@ mod tests {
         for text in ["0", "0k", "-1", "1e999", "NaN", "inf", "", "10m", "10Mi", "1e-999"] {
             assert!(parse_rate(text).is_err(), "{text}");
         }
-        for (text, bits) in [("10MB/s", "80M"), ("10gbit", "10G"), ("1.5Mb", "1.5M"), ("8b", "8"), ("1kB", "8K")] {
+        for (text, bits) in
+            [("10MB/s", "80M"), ("10gbit", "10G"), ("1.5Mb", "1.5M"), ("8b", "8"), ("1kB", "8K")]
+        {
             let message = parse_rate(text).unwrap_err().to_string();
             assert!(message.contains(&format!("bit/s such as {bits}, ")), "{message}");
         }

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::sheet::{SheetBlock, SheetLine, TableSheet};
 use crate::report::style::{Style, TextRole};
-use crate::report::wrap::{with_leads, left, paragraph, right, widths};
+use crate::report::wrap::{left, paragraph, right, widths, with_leads};
 
 const COLUMN_GAP: usize = 2;
 

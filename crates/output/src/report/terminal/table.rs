@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::report::row::{Grade, HeadlineFigures, MeasurementRow};
 use crate::report::section::{IN_INTERVAL_COLUMN, STAR, Section, doubt_mark, is_wide};
 use crate::report::style::{Style, TextRole};
-use crate::report::wrap::{with_leads, pad};
+use crate::report::wrap::{pad, with_leads};
 
 const VALUE: usize = 12;
 const LIMIT: usize = 12;

@@ -8,7 +8,8 @@ use crate::report::style::{Style, TextRole};
 /// Wraps a text to the style's width; starts with `lead`, and indents further lines by its width.
 pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -> String {
     let lead = style.styled(lead);
-    let lines = with_leads(&lead, lead.width(), &style.styled(text), style.width.saturating_sub(lead.width()));
+    let lines =
+        with_leads(&lead, lead.width(), &style.styled(text), style.width.saturating_sub(lead.width()));
     lines.iter().map(|(lead, line)| format!("{lead}{}\n", style.paint(role, line))).collect()
 }
 

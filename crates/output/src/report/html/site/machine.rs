@@ -9,8 +9,8 @@ use plimsoll_units::text::{format_count, shown_within};
 
 use super::plot::plot;
 use super::{
-    DAY, ListedRun, OfMachine, TrendSeries, change, changes, class, method, name, names, short, since, text_page,
-    when,
+    DAY, ListedRun, OfMachine, TrendSeries, change, changes, class, method, name, names, short, since,
+    text_page, when,
 };
 use crate::report::context::title;
 use crate::report::grouped;
