@@ -35,6 +35,7 @@ use plimsoll_history::Location;
 use plimsoll_machine::{Health, Machine, Root, saved};
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
 use plimsoll_metal::isa::Absence;
+use plimsoll_model::job::cpu::CpuKernel;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::write;
 use plimsoll_output::report;
@@ -405,8 +406,9 @@ fn show_machine(typed: &MachineFlags) -> Result<ExitCode, Failure> {
         // The best instruction set of a saved machine, if this program has kernels for it.
         let isa = machine.cpu.best_isa();
         let isa = isa.filter(|isa| !matches!(isa.available(), Err(Absence::Architecture { .. })));
-        candidates.retain(|one| isa.is_some() || one.case.word("isa").is_none());
-        for one in candidates.iter_mut().filter(|one| one.case.word("isa").is_some()) {
+        let has_isa = |one: &Candidate| CpuKernel::of(&one.case).isa.is_some();
+        candidates.retain(|one| isa.is_some() || !has_isa(one));
+        for one in candidates.iter_mut().filter(|one| has_isa(one)) {
             one.case = one.case.clone().with_word("isa", isa.map_or("", |isa| isa.name()));
         }
     }

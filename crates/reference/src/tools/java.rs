@@ -51,7 +51,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
     match case.benchmark() {
         "cpu.peak" => {
             has_only_parameters(case, "op type isa affinity threads").then_some(())?;
-            let (op, element) = (case.word("op")?, case.word("type")?);
+            let [op, element, _] = CpuKernel::of(case).names();
             matches!((op, element), ("add", "i32" | "f64") | ("fma" | "mix", "f64")).then_some(())?;
             let of_case = format!("{op}:{element}");
             let other = (!ARITHMETIC.contains(&of_case.as_str())).then_some(of_case.as_str());

@@ -10,6 +10,7 @@ use plimsoll_cluster::between::{ALL_PAIRS, MachinePair, PairAnswer, PairFigure, 
 use plimsoll_cluster::ssh::names::HostName;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::cpu::{CpuKernel, DenseProblem};
 use plimsoll_model::limit::{LimitEvidence, LimitSource};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::file::SERVER;
@@ -204,19 +205,19 @@ impl HplSystem {
     /// Chooses order and process grid: one process per machine, with as many threads as the
     /// smallest has CPUs. `peak`, the machines' limit in FLOP/s, bounds the order by the budget.
     fn of(planned: &Planned, machines: &[&Machine], peak: Option<f64>) -> Result<Self, CannotMeasure> {
-        let case = planned.candidate.case.clone();
-        let nb = case.number("nb").unwrap_or(1).max(1);
+        let asked = DenseProblem::of(&planned.candidate.case);
+        let nb = asked.nb.unwrap_or(1).max(1);
         let threads = machines.iter().map(|machine| machine.cpu_capacity() as u64).min().unwrap_or(1).max(1);
         let guess = ASSUMED_EACH * threads as f64 * machines.len() as f64;
         let rate = peak.map_or(guess, |peak| ASSUMED * peak);
-        let n = match case.number("n") {
+        let n = match asked.n {
             Some(n) => n,
             None => order(machines, nb, planned.budget.map(|seconds| seconds * rate))?,
         };
         let count = machines.len() as u64;
-        let [p, q] = match (case.number("p"), case.number("q")) {
-            (None, None) => grid(count),
-            (Some(p), Some(q)) if p * q == count => [p, q],
+        let [p, q] = match asked.grid {
+            [None, None] => grid(count),
+            [Some(p), Some(q)] if p * q == count => [p, q],
             _ => {
                 let why = format!("--p × --q must be {count}, the number of machines: give both or neither");
                 return Err(CannotMeasure::not_here(why));
@@ -267,7 +268,7 @@ fn peak(run: &Run) -> Option<f64> {
         let fma = |m: &&Measurement| {
             let case = &m.case;
             case.benchmark() == Peak.name()
-                && (case.word("op"), case.word("type")) == (Some("fma"), Some("f64"))
+                && CpuKernel::of(case).names()[..2] == ["fma", "f64"]
                 && case.threads() == all
         };
         let limits = own().filter(fma).filter_map(|m| m.metrics.first()?.limit.as_ref());
