@@ -35,7 +35,7 @@ pub struct Uncompared {
 }
 
 /// Effect of an uncompared case or metric on a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UncomparedKind {
     /// The first side has a result, but the second or one of its runs does not: `--fail-on` fails.

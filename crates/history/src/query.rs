@@ -41,7 +41,7 @@ pub struct TrendPoint {
 }
 
 /// A run and its start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunStart {
     /// Run ID.
     pub id: String,

@@ -206,7 +206,7 @@ struct Finished {
 fn planned(case: Case, samples: Option<u32>, sample_time: f64) -> Planned {
     let candidate = Candidate::new(case, Ok(()));
     let sampling = Sampling { samples, sample_time, precision: 0.01, warm_up: None };
-    let against = plimsoll_reference::Against::NoTool;
+    let against = Against::NoTool;
     Planned { candidate, sampling, against, budget: None, job: Vec::new(), group: 0, repeat: 0 }
 }
 

@@ -61,7 +61,7 @@ fn subsystems(run: &Run) -> Vec<&str> {
 }
 
 /// Returns each value once, in the order of their first occurrences.
-fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+fn distinct<T: Clone + Eq + std::hash::Hash>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     grouped(all.into_iter().map(|one| (one, ()))).into_iter().map(|(one, _)| one).collect()
 }
 

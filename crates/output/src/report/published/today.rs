@@ -116,9 +116,9 @@ impl<'a> ReplayRuns<'a> {
     /// Returns the best of the cases `points` in the latest run with any, and the result of `tool`.
     pub(crate) fn best(&self, points: &[&Matched], tool: &str) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
-            let by_case = grouped(run.measurements.iter().map(|m| (&m.case, m)));
-            let cases = by_case.into_iter().filter_map(|(case, same)| {
-                let matched = points.iter().find(|m| m.measures_same(case, run.plan.scale))?;
+            let by_case = grouped(run.measurements.iter().map(|m| (m.case.to_string(), m)));
+            let cases = by_case.into_iter().filter_map(|(_, same)| {
+                let matched = points.iter().find(|m| m.measures_same(&same[0].case, run.plan.scale))?;
                 let today = MeasuredPoint::new(run, &same, matched.metric, tool).or_condition(matched, &same);
                 Some(today.counted(matched)).filter(|today| today.believed().is_some())
             });

@@ -67,7 +67,7 @@ fn operation<'a>(baseline: &'a PublishedReport, mut figures: Vec<&'a PublishedFi
 fn program<'a>([subsystem, source]: [&'static str; 2], numbers: &[OwnPoint<'a>], scale: f64) -> Plot<'a> {
     let cases: Vec<&Case> = numbers.iter().map(|(_, matched)| &matched.case).collect();
     let names = || cases.iter().take(1).flat_map(|case| case.params()).map(|(name, _)| *name);
-    let differs = |name: &&str| distinct(cases.iter().map(|case| case.get(name))).len() > 1;
+    let differs = |name: &&str| cases.windows(2).any(|pair| pair[0].get(name) != pair[1].get(name));
     let mut varying: Vec<&str> = names().filter(differs).collect();
     if varying.is_empty() {
         varying.extend(names().take(1));

@@ -24,6 +24,7 @@ use super::parts::{self, VerdictText};
 use super::{LIBRARY, SCRIPT, gauge, hash, made, plain, title, with_script};
 use crate::report::context::host_or_count;
 use crate::report::grouped;
+use crate::report::terminal::SHORT_ID;
 use crate::report::trend::{LevelChange, between, timed};
 
 /// False discovery rate of the marked changes of a machine.
