@@ -87,7 +87,7 @@ impl Index {
         let mut files = BTreeMap::new();
         let mut fresh = Vec::new();
         for (file, stamp) in entries {
-            // A damaged document is read again: the reader may have been mended.
+            // A damaged document is read again, as a newer plimsoll may be able to read it.
             match known.remove(&file).filter(|(known, found)| *known == stamp && found.is_ok()) {
                 Some(found) => drop(files.insert(file, found)),
                 None => fresh.push((file, stamp)),

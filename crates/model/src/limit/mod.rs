@@ -183,8 +183,8 @@ impl Limit {
         }
     }
 
-    /// Creates a derived limit with a value for each sample, at least one, by `formula` of `inputs`;
-    /// the limit of all is their median.
+    /// Creates a derived limit with a value for each sample, at least one, by `formula` of
+    /// `inputs`; the limit of all is their median.
     pub fn of_samples(kind: LimitKind, per_sample: Vec<f64>, formula: &str, inputs: Vec<Input>) -> Self {
         let value = median(per_sample.clone()).unwrap_or(f64::NAN);
         Self { per_sample, ..Self::fixed(kind, LimitSource::Derived, value, formula, inputs) }

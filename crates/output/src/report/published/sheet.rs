@@ -341,7 +341,7 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
 fn of_text(filled: &FilledTable<'_>) -> Option<String> {
     let is_own = |cell: &&FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
     let is_free = |text: &&PublishedFigure| {
-        // As in a table of own figures, where all figures of other tools are `Program`.
+        // A table of own figures classifies all figures of other tools as `Program`; so does this.
         let part = ComparablePart::of(text, TableKind::Own);
         let may_be_here = part != ComparablePart::Program || filled.table.kind == TableKind::Own;
         text.source != "own" && may_be_here && !filled.has(part)

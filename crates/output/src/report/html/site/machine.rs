@@ -9,7 +9,7 @@ use plimsoll_units::text::{format_count, shown_within};
 
 use super::plot::plot;
 use super::{
-    DAY, ListedRun, OfMachine, TrendSeries, change, changes, class, method, name, names, short, since,
+    DATE_CHARS, ListedRun, OfMachine, TrendSeries, change, changes, class, method, name, names, short, since,
     text_page, when,
 };
 use crate::report::context::title;
@@ -108,9 +108,9 @@ fn trend(series: &TrendSeries) -> Markup {
                 }
                 (plot(series, &found))
                 p.ends {
-                    span { (short(&first.run.started, DAY)) }
+                    span { (short(&first.run.started, DATE_CHARS)) }
                     span { (format_count(trend.points.len(), "run")) ", " (human(low)) " … " (human(high)) }
-                    span { (short(&last.run.started, DAY)) }
+                    span { (short(&last.run.started, DATE_CHARS)) }
                 }
                 @for change in &found {
                     p {

@@ -159,12 +159,12 @@ fn text_page(title: &str, body: &Markup) -> String {
 }
 
 fn when(started: &str) -> String {
-    format!("{} UTC", short(started, MINUTE).replace('T', " "))
+    format!("{} UTC", short(started, MINUTE_CHARS).replace('T', " "))
 }
 
 /// Characters of a time up to its day, and up to its minute.
-const DAY: usize = 10;
-const MINUTE: usize = 16;
+const DATE_CHARS: usize = 10;
+const MINUTE_CHARS: usize = 16;
 
 fn short(text: &str, bytes: usize) -> String {
     shown_within(text.get(..bytes).unwrap_or(text), 40)
