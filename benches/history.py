@@ -79,7 +79,6 @@ def questions():
         show("*threads=1*"),
         show("cpu.peak"),
         show("disk.io/*", "--metric", "latency"),
-        show("*", "--machine", "nowhere"),
         ("report", f"last~{RUNS - 1}"),
         ("export", "last", "--format", "csv"),
         ("compare", "baseline:last10", "last"),
