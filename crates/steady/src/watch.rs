@@ -274,7 +274,7 @@ impl CommandWatch {
 
     /// Returns the CPU time of this thread so far in seconds; `None` if the kernel does not count.
     pub fn own_cpu_seconds(&self) -> Option<f64> {
-        self.before.own.map(|[run, _]| run as f64 / 1e9)
+        schedstat(&self.root, "proc/thread-self/schedstat").map(|[run, _]| run as f64 / 1e9)
     }
 
     fn heat_events(&self) -> u64 {

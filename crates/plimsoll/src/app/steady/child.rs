@@ -29,7 +29,7 @@ pub(super) const STOP_SIGNAL: Signal = Signal::USR1;
 /// Time between two observations.
 const PACE: Duration = Duration::from_millis(200);
 /// Share of one CPU that the observation may use, with some reserve to 0.5 %.
-const OBSERVER_SHARE: f64 = 0.0036;
+const OBSERVER_SHARE: f64 = 0.004;
 /// Intervals, two hours at first, after which the time between observations doubles.
 const MANY_INTERVALS: usize = 36_000;
 
@@ -222,24 +222,28 @@ impl<'a> Observer<'a> {
     }
 
     fn next_interval(&mut self) -> CommandInterval {
-        let before = self.watch.own_cpu_seconds();
         let mut interval = self.watch.next_interval();
         interval.late = (interval.to - interval.from - self.pace.as_secs_f64()).max(0.0);
         interval.continued = self.relay.take_continued();
-        let used = self.watch.own_cpu_seconds().zip(before).map_or(0.0, |(now, before)| now - before);
         self.count += 1;
-        // On a machine of many processes or CPUs an observation takes longer, and is rarer. The
-        // pace doubles at most, so that a single slow one leaves no gap.
-        let needed = Duration::from_secs_f64((used / OBSERVER_SHARE).clamp(0.0, 10.0));
+        // Until now the observation has used its share of this time. On a machine of many processes
+        // or CPUs it takes longer, and is rarer. The pace doubles at most, so that a single slow one
+        // leaves no gap.
+        let earned = self.cpu_seconds().unwrap_or(0.0) / OBSERVER_SHARE;
+        let needed = Duration::from_secs_f64((earned - interval.to).clamp(0.0, 10.0));
         let least = PACE * (1_u32 << (self.count / MANY_INTERVALS).min(16));
-        self.pace = least.max(((self.pace * 3 + needed) / 4).min(self.pace * 2));
+        self.pace = least.max(needed.min(self.pace * 2));
         interval
+    }
+
+    /// Returns the CPU seconds of observing; `None` if the kernel does not count them.
+    fn cpu_seconds(&self) -> Option<f64> {
+        self.watch.own_cpu_seconds().zip(self.cpu_before).map(|(now, before)| now - before)
     }
 
     /// Returns the names of what could not be observed, and the CPU seconds of observing; `None` if
     /// the kernel does not count them.
     pub(super) fn finish(self) -> (Vec<String>, Option<f64>) {
-        let seconds = self.watch.own_cpu_seconds().zip(self.cpu_before).map(|(now, before)| now - before);
-        (self.watch.missing().into_iter().map(str::to_owned).collect(), seconds)
+        (self.watch.missing().into_iter().map(str::to_owned).collect(), self.cpu_seconds())
     }
 }
