@@ -227,8 +227,8 @@ impl<'a> Observer<'a> {
         interval.continued = self.relay.take_continued();
         self.count += 1;
         // Until now the observation has used its share of this time. On a machine of many processes
-        // or CPUs it takes longer, and is rarer. The pace doubles at most, so that a single slow one
-        // leaves no gap.
+        // or CPUs it takes longer, and is rarer. The pace doubles at most, so that a single slow
+        // observation leaves no gap.
         let earned = self.cpu_seconds().unwrap_or(0.0) / OBSERVER_SHARE;
         let needed = Duration::from_secs_f64((earned - interval.to).clamp(0.0, 10.0));
         let least = PACE * (1_u32 << (self.count / MANY_INTERVALS).min(16));
