@@ -306,14 +306,14 @@ fn distribution(metric: &str, samples: &[Sample]) -> Option<Distribution> {
     }
     let buckets: Vec<(u64, u64)> = merged.into_iter().filter(|(_, count)| *count > 0).collect();
     buckets.first()?;
-    let at = |share: f64| quantile_edge(&buckets, share).map_or(f64::NAN, |edge| edge as f64 * 1e-9);
+    let at = |share: f64| quantile_edge(&buckets, share).map_or(f64::NAN, |edge| edge as f64 / 1e9);
     let percentiles = PERCENTILES.map(str::to_owned).into_iter().zip(PERCENTILE_SHARES.map(at)).collect();
-    Some((percentiles, buckets.into_iter().map(|(edge, count)| (edge as f64 * 1e-9, count)).collect()))
+    Some((percentiles, buckets.into_iter().map(|(edge, count)| (edge as f64 / 1e9, count)).collect()))
 }
 
 #[cfg(test)]
 mod doubt_tests {
-    use plimsoll_model::sample::ExcludedBy;
+    use plimsoll_model::sample::{ExcludedBy, Histogram};
 
     use super::*;
 
@@ -325,6 +325,19 @@ mod doubt_tests {
             ..Conditions::default()
         };
         vec![Sample { elapsed: 0.1, conditions, ..Sample::default() }; number]
+    }
+
+    #[test]
+    fn histograms_of_samples_are_merged_and_their_edges_are_the_nearest_numbers_in_seconds() {
+        let sample = |buckets: &[(u64, u64)]| {
+            let histograms = vec![Histogram { metric: "latency".to_owned(), buckets: buckets.to_vec() }];
+            Sample { histograms, ..Sample::default() }
+        };
+        let samples = [sample(&[(238, 9), (751, 0)]), sample(&[(238, 1), (1027, 90)])];
+        let (percentiles, buckets) = distribution("latency", &samples).unwrap();
+        assert_eq!(buckets, [(238e-9, 10), (1027e-9, 90)]);
+        assert_eq!((percentiles["p50"], percentiles["max"]), (1027e-9, 1027e-9));
+        assert_eq!(distribution("rate", &samples), None);
     }
 
     #[test]
