@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use plimsoll_model::case::Case;
 use plimsoll_model::limit::{Limit, Varies, median};
 use plimsoll_model::measurement::{Measurement, MetricResult, SamplePoint, Status, ToolResult};
+use plimsoll_model::metric::Metric;
 use plimsoll_model::sample::Conditions;
 use plimsoll_stats::Ratio;
 use plimsoll_units::quantity::{WRITTEN_ROUNDING, is_rounded};
@@ -55,9 +55,11 @@ pub(super) fn check(run: &Run) -> Result<(), String> {
             return Err(about(format!("status is {}, and it has no metrics", status.word())));
         }
         conditions(measurement).map_err(about)?;
+        let case = &measurement.case;
+        let known = plimsoll_bench::find(case.benchmark()).map(|b| b.metrics(case)).unwrap_or_default();
         measurement.metrics.iter().try_for_each(|one| {
             let name = shown_within(&one.name, 40);
-            metric(&measurement.case, one).map_err(|what| format!("{} {name}: {what}", measurement.case.id()))
+            metric(&known, one).map_err(|what| format!("{} {name}: {what}", case.id()))
         })
     })
 }
@@ -92,8 +94,8 @@ fn conditions(measurement: &Measurement) -> Result<(), String> {
     Ok(())
 }
 
-fn metric(case: &Case, metric: &MetricResult) -> Result<(), String> {
-    let known = plimsoll_bench::find(case.benchmark()).map(|b| b.metrics(case)).unwrap_or_default();
+/// Fails if `metric` contradicts itself, or its row in `known`, the metrics of its case.
+fn metric(known: &[Metric], metric: &MetricResult) -> Result<(), String> {
     if let Some(known) = known.iter().find(|known| known.name == metric.name) {
         if known.better != metric.better {
             return Err(format!("better is {}, and it is {}", metric.better.word(), known.better.word()));

@@ -4,6 +4,7 @@ use plimsoll_machine::cgroup::CpuQuota;
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::{Machine, Root};
+use plimsoll_model::case::Case;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::limit::{LimitEvidence, LimitSource};
 use plimsoll_model::sample::{Facts, Outcome, Sample};
