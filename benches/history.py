@@ -49,7 +49,7 @@ def make():
         document["started"] = began.strftime("%Y-%m-%dT%H:%M:%SZ")
         file = STORE / "runs" / began.strftime("%Y/%m") / f"{began.strftime('%dT%H%MZ')}-{document['id']}.json.gz"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(gzip.compress(json.dumps(document).encode(), 6))
+        file.write_bytes(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), 6))
     new_run(DOCUMENT)
     os.sync()
     before = time.perf_counter()
