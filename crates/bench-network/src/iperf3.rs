@@ -74,8 +74,8 @@ struct StreamResults {
 
 impl ServerResults {
     fn parse(json: &[u8]) -> io::Result<Self> {
-        let results: Self =
-            serde_json::from_slice(json).map_err(|e| unreadable(&shown_within(&e.to_string(), 200)))?;
+        let results: Self = plimsoll_units::json::parse_bytes(json)
+            .map_err(|e| unreadable(&shown_within(&e.to_string(), 200)))?;
         let is_possible = |s: &StreamResults| {
             let times = [s.start_time, s.end_time, s.end_time - s.start_time, s.jitter];
             times.iter().all(|t| (0.0..1e6).contains(t)) && s.bytes < 1 << 60

@@ -1,7 +1,7 @@
 //! Run documents, `runs/2026/11/28T0102Z-ID.json.gz`: written atomically, read as untrusted.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read};
+use std::io::{self, BufReader, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -86,12 +86,10 @@ fn synced(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-fn packed(document: &impl Serialize, to: &File) -> io::Result<()> {
-    // Unbuffered it takes ten times as long.
-    let mut packer = BufWriter::with_capacity(1 << 16, GzEncoder::new(to, Compression::default()));
-    serde_json::to_writer(&mut packer, document)?;
-    packer.into_inner().map_err(io::IntoInnerError::into_error)?.finish()?;
-    Ok(())
+fn packed(run: &Run, to: &File) -> io::Result<()> {
+    let mut packer = GzEncoder::new(to, Compression::default());
+    run.write_json(&mut packer)?;
+    packer.finish().map(drop)
 }
 
 /// Returns the error for `file`: not readable after a failed system call, damaged after any other.

@@ -18,6 +18,7 @@ use super::documents::{self, DocumentFile, FileStamp, Listing, RUNS_DIRECTORY};
 use super::error::StoreError;
 use super::unfinished;
 use super::{CaseCounts, RunRemarks, RunSummary};
+use plimsoll_units::json;
 use plimsoll_units::text::shown_path;
 
 const INDEX_FILE: &str = "index.json";
@@ -168,7 +169,7 @@ fn stored(directory: &Path) -> Stored {
         let file = documents::regular(&directory.join(INDEX_FILE)).ok()?;
         let mut text = Vec::new();
         io::Read::read_to_end(&mut BufReader::new(file), &mut text).ok()?;
-        let stored: Stored = serde_json::from_slice(&text).ok()?;
+        let stored: Stored = json::parse_bytes(&text).ok()?;
         let figures = |(_, found): &IndexedFile| {
             found.iter().flat_map(|run| &run.figures).all(|f| f.0 < stored.series.len())
         };

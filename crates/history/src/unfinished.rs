@@ -9,6 +9,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::{Node, NodeHealth, RUN_SCHEMA, Run, RunStatus};
 use plimsoll_system::leftover::Registry;
 use plimsoll_system::wall::ClockStep;
+use plimsoll_units::json;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +122,7 @@ pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
         text.clear();
         lines.read_until(b'\n', &mut text).map_err(|e| StoreError::NotReadable(path.to_owned(), e))?;
         let is_ended = text.ends_with(b"\n");
-        match (serde_json::from_slice::<JournalLine<Run, Measurement, MachineFigures>>(&text), &mut run) {
+        match (json::parse_bytes::<JournalLine<Run, Measurement, MachineFigures>>(&text), &mut run) {
             (Ok(JournalLine::Run(header)), None) => run = Some(header),
             (Ok(JournalLine::Measured(measured)), Some(run)) => run.measurements.push(measured),
             (Ok(JournalLine::Machine(part)), Some(run)) => {
@@ -144,7 +145,7 @@ pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     run.status = RunStatus::Partial;
     let points = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.series);
     run.elapsed_s = points.map(|point| point.t).fold(run.elapsed_s, f64::max);
-    let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| Run::parse(&text));
+    let read = run.to_json().map_err(|e| e.to_string()).and_then(|text| Run::parse(&text));
     let invalid = match read {
         Err(why) if run.schema != RUN_SCHEMA => return Err(damaged(&why)),
         read => read.err().map(|why| damaged(&why)),

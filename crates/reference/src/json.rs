@@ -60,7 +60,7 @@ pub(crate) fn document<T: DeserializeOwned>(document: &str) -> Result<T, String>
 
 fn with_last_of_duplicates<T: DeserializeOwned>(document: &str) -> serde_json::Result<T> {
     serde_json::from_str(document).or_else(|e| match e.to_string().starts_with("duplicate field") {
-        true => serde_json::from_value(serde_json::from_str(document)?),
+        true => serde_json::from_str(&serde_json::from_str::<serde_json::Value>(document)?.to_string()),
         false => Err(e),
     })
 }

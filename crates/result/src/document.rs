@@ -6,7 +6,7 @@ mod read;
 mod redact;
 mod sound;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 
 use serde::{Deserialize, Serialize};
 
@@ -203,12 +203,19 @@ impl Run {
         }
     }
 
-    /// Writes the document to `to` as one line of JSON: indentation would double the size.
-    pub fn write_on_one_line(&self, to: &mut dyn Write) -> io::Result<()> {
+    /// Writes the document to `to` as JSON without line breaks: indentation would double the size.
+    /// The only such writer of runs, as each type of writer costs a second of compilation.
+    pub fn write_json(&self, to: &mut dyn Write) -> serde_json::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 16, to);
         serde_json::to_writer(&mut out, self)?;
-        out.write_all(b"\n")?;
-        out.flush()
+        out.flush().map_err(serde_json::Error::io)
+    }
+
+    /// Returns the document as JSON without line breaks.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        let mut text = Vec::new();
+        self.write_json(&mut text)?;
+        String::from_utf8(text).map_err(serde::ser::Error::custom)
     }
 
     /// Returns a copy without the measurements, which may be large.

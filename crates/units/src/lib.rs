@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod group;
+pub mod json;
 pub mod quantity;
 pub mod text;

@@ -16,6 +16,7 @@ use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::Outcome;
 use plimsoll_result::document::Run;
+use plimsoll_units::json;
 use plimsoll_units::text::{shown_path, shown_within};
 
 /// Largest journal in bytes: [`MOST_PROBES`] probes of some 14 KB each fit.
@@ -351,7 +352,7 @@ fn read(path: &Path, file: &mut File) -> Result<(JournalContent, u64), JournalEr
     let mut whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let wrong = |number: usize, why: String| foreign(path, format!("line {}: {why}", number + 1));
     let parsed = |number: usize, line: &[u8]| {
-        let line = serde_json::from_slice::<JournalEntry>(line);
+        let line = json::parse_bytes::<JournalEntry>(line);
         line.map_err(|e| wrong(number, shown_within(&e.to_string(), 200)))
     };
     let text = bytes.get(..whole).unwrap_or_default();

@@ -93,7 +93,7 @@ impl NodeMessage {
 
 /// Returns the last lines of a node: the document of `run`, if any, and how the run ended.
 pub fn ending(run: Option<&Run>, ended: RunEnd) -> String {
-    let line = |run: &Run| format!("{DOCUMENT} {}\n", serde_json::to_string(run).unwrap_or_default());
+    let line = |run: &Run| format!("{DOCUMENT} {}\n", run.to_json().unwrap_or_default());
     run.map(line).unwrap_or_default() + &NodeMessage::Ended(ended).line()
 }
 

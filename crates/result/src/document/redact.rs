@@ -17,7 +17,7 @@ impl Run {
     pub fn redacted(&self) -> Result<Self, serde_json::Error> {
         let names = Names::of(self);
         let cases: Vec<Case> = self.measurements.iter().map(|m| names.case(&m.case)).collect();
-        let mut document = serde_json::to_value(self)?;
+        let mut document: Json = serde_json::from_str(&self.to_json()?)?;
         without_reasons(&mut document);
         names.walk(&mut document, "", false);
         if let Some(measurements) = document.get_mut("measurements").and_then(Json::as_array_mut) {
@@ -25,7 +25,7 @@ impl Run {
                 measurement["case"] = serde_json::to_value(case)?;
             }
         }
-        serde_json::from_value(document)
+        serde_json::from_str(&document.to_string())
     }
 
     /// Replaces names in `texts` as [`Run::redacted`] replaces them in this run.

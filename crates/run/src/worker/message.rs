@@ -9,6 +9,7 @@ use plimsoll_bench::{Options, Parsed};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{CannotMeasure, Facts, Offer, Sample, SampleAmount, Writable};
+use plimsoll_units::json;
 
 /// Longest accepted line in bytes, far above a sample with a full latency histogram.
 const MAX_LINE: u64 = 16 << 20;
@@ -83,5 +84,5 @@ pub fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T
     if line.last() != Some(&b'\n') {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a message was cut off or is too long"));
     }
-    Ok(Some(serde_json::from_slice(&line)?))
+    Ok(Some(json::parse_bytes(&line)?))
 }

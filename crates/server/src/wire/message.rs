@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
+use plimsoll_units::json;
 use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -364,8 +365,7 @@ impl EndAccount {
 impl Message {
     /// Parses one message (JSON) and checks its values. The error is one line, safe to print.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let message: Message =
-            serde_json::from_slice(bytes).map_err(|e| shown_within(&e.to_string(), 200))?;
+        let message: Message = json::parse_bytes(bytes).map_err(|e| shown_within(&e.to_string(), 200))?;
         message.in_range()?;
         Ok(message)
     }

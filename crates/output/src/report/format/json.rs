@@ -15,13 +15,17 @@ pub(super) static FORMAT: Format = Format {
     name: "json",
     about: "the whole document as JSON, as its schema defines it",
     extension: "json",
-    run: Some(|of| Ok(serde_json::to_string_pretty(of.run)? + "\n")),
+    run: Some(|of| {
+        let mut text = Vec::new();
+        write(of.run, &mut text)?;
+        String::from_utf8(text).map_err(io::Error::other)
+    }),
     comparison: Some(comparison),
     ..Format::NONE
 };
 
 /// Writes the run document as indented JSON with a final newline. Fails if writing fails.
-pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
+pub fn write(run: &Run, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     serde_json::to_writer_pretty(&mut out, run)?;
     out.write_all(b"\n")?;
@@ -48,7 +52,7 @@ pub fn spool(run: &Run, directory: &Path, registry: &Registry) -> io::Result<Str
     let file = directory.join(format!("plimsoll-{id}.json"));
     // Mode 0600; complete or absent.
     let made = registry.file_in(directory, 0o600, OFlags::empty())?;
-    write(run, made.file())?;
+    write(run, &mut made.file())?;
     // If syncing fails, a copy that a power failure may destroy is still better than none.
     let _ = made.file().sync_all();
     made.finish(&file)?;

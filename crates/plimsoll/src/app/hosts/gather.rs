@@ -58,7 +58,12 @@ fn written(run: &Run, to_json: Option<&OutputTarget>, to_html: Option<&OutputTar
     let (document, page) = std::thread::scope(|scope| {
         let page = || html::page(std::slice::from_ref(run), &[]);
         let page = to_html.map(|to| (to, scope.spawn(page)));
-        let document = to_json.map_or(Ok(()), |to| to.fill(None, |file| run.write_on_one_line(file)));
+        let document = to_json.map_or(Ok(()), |to| {
+            to.fill(None, |file| {
+                run.write_json(file)?;
+                file.write_all(b"\n")
+            })
+        });
         (document, page.map(|(to, thread)| (to, thread.join())))
     });
     if let Some((to, page)) = page {
