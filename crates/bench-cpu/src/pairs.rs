@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::SeedableRng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
 
 use plimsoll_machine::{Cpu, CpuSet};
 

@@ -6,9 +6,9 @@ mod mutation;
 #[path = "../../../fuzz/src/results.rs"]
 mod results;
 
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 use proptest::prelude::*;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
 
 const TRIES: usize = 1500;
 

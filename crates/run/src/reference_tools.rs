@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use chacha20::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use plimsoll_bench::Prepared;
 use plimsoll_model::sample::{CannotMeasure, FailureCause, Paired, Sample, SampleAmount, ToolRun};

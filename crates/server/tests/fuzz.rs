@@ -6,8 +6,8 @@ mod mutation;
 #[path = "../../../fuzz/src/targets.rs"]
 mod targets;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 
 const TRIES: usize = 2000;
 

@@ -12,7 +12,7 @@ mod settle;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use rand_chacha::rand_core::Rng;
+use chacha20::rand_core::Rng;
 
 use super::Seed;
 use super::bootstrap::below;

@@ -1,7 +1,7 @@
 //! Seeds from a hash of the summarised data, for the same intervals on every platform.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::SeedableRng;
 
 /// Seed of one resampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Seed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_chacha::rand_core::Rng;
+    use chacha20::rand_core::Rng;
 
     #[test]
     fn the_hash_is_the_published_one() {

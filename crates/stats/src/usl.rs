@@ -3,7 +3,7 @@
 //! fitted λ: Gunther, Puglia & Tomasette, "Hadoop Superlinear Scalability", ACM Queue 13(5), 2015).
 //! N ÷ C(N) is linear in 1/λ, σ/λ and κ/λ; σ, κ ≥ 0 leaves four sets of coefficients to try.
 
-use rand_chacha::rand_core::Rng;
+use chacha20::rand_core::Rng;
 
 use super::bootstrap::below;
 use super::samples::median;

@@ -1,6 +1,6 @@
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::Rng;
 use plimsoll_stats::Seed;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::Rng;
 
 use crate::journal::WatchResources;
 

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::SeedableRng;
 use plimsoll_metal::fault;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
 
 use super::burst::{Burst, BurstMaker, WrongBurst};
 

@@ -60,7 +60,7 @@ fn a_page_holds_the_documents_of_its_runs_and_nothing_in_them_ends_their_element
 
 #[test]
 fn documents_that_have_no_room_are_named_with_the_reason() {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    let mut rng = chacha20::ChaCha8Rng::seed_from_u64(1);
     // Incompressible.
     let noise: String = (0..6 << 20).map(|_| char::from(rng.random_range(b'0'..=b'z'))).collect();
     let id = |n: u32| format!("01900000-0000-7000-8000-00000000000{n}");

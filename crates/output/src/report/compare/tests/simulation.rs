@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use chacha20::ChaCha8Rng;
 use plimsoll_compare::{CompareOptions, ComparedSide, Floors, Requirement, compare};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, Status};
@@ -11,7 +12,6 @@ use plimsoll_result::fixture;
 use plimsoll_stats::Seed;
 use plimsoll_units::quantity::Unit;
 use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
 
 use super::super::*;
 use super::{markdown, table};
