@@ -64,3 +64,27 @@ pub(super) fn join(levels: &mut [ProbeLevel], after: &[ProbeLevel]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_after_is_that_of_the_same_name_and_the_larger_noise_counts() {
+        let level = |name: &str, noise: f64, before: f64| ProbeLevel {
+            name: name.to_owned(),
+            unit: "s".to_owned(),
+            higher_is_better: false,
+            noise,
+            before: Some(before),
+            after: None,
+        };
+        let mut levels = [level("a", 0.2, 1.0), level("b", 0.5, 2.0), level("c", 0.2, 3.0)];
+        join(&mut levels, &[level("c", 0.3, 30.0), level("b", 0.2, 20.0), level("d", 0.9, 40.0)]);
+        assert_eq!(levels.each_ref().map(|one| one.after), [None, Some(20.0), Some(30.0)]);
+        assert_eq!(
+            levels.map(|one| (one.before, one.noise)),
+            [(Some(1.0), 0.2), (Some(2.0), 0.5), (Some(3.0), 0.3),]
+        );
+    }
+}
