@@ -135,8 +135,7 @@ impl Virtualisation {
         if self.system_vendor.as_deref() == Some(EC2) {
             return;
         }
-        let kept =
-            root.text(METADATA).ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+        let kept = root.text(METADATA).ok().and_then(|text| text.parse::<serde_json::Value>().ok());
         let Some(kept) = kept else { return };
         let is_ec2 = ["cloud_name", "cloud-name"].iter().any(|key| kept["v1"][key] == "aws");
         let metadata = &kept["ds"]["meta_data"];
