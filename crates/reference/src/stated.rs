@@ -5,6 +5,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::sample::Sample;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::shown_within;
+use serde::de::IgnoredAny;
 
 use crate::{Account, REF_TOOLS, RefTool, Seconds, other_tools};
 
@@ -257,7 +258,12 @@ pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
         Some(name) => readable().find(|ref_tool| ref_tool.name == name),
         None => readable().find(|ref_tool| (ref_tool.results.recognises)(text)),
     };
-    let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
+    let is_cut_off = || serde_json::from_str::<IgnoredAny>(text).is_err_and(|e| e.is_eof());
+    let what = match text.trim_start().chars().next() {
+        None => "it is empty",
+        Some('{' | '[') if is_cut_off() => "its JSON is cut off",
+        Some(_) => "no known tool wrote it",
+    };
     let ref_tool = chosen.ok_or_else(|| unrecognised(text, what))?;
     let stated = (ref_tool.results.read)(text).map_err(|why| {
         let mut others = readable().filter(|_| !(ref_tool.results.recognises)(text));
@@ -316,6 +322,8 @@ mod tests {
     #[test]
     fn what_no_tool_wrote_is_refused_with_the_list_of_tools() {
         assert!(read("", None).unwrap_err().starts_with("it is empty"));
+        let cut_off = read("{\"a\": 1, ", None).unwrap_err();
+        assert!(cut_off.starts_with("its JSON is cut off"), "{cut_off}");
         let why = read("a text", None).unwrap_err();
         let list = "results of likwid-bench, xhpl, hpcc, sysbench, stream, lat_mem_rd, mbw, fio, iperf3";
         assert!(why.contains(list), "{why}");

@@ -442,6 +442,9 @@ fn positional(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<
         let line = || format!("'{shown}' is a benchmark: write plimsoll {command} --only {name}");
         return listed.filter(|line| line.contains(" --only ")).or_else(|| Some(line()));
     }
+    if let Some(here) = other_tools::value("--op", word) {
+        return unexpected(&format!("write plimsoll {command} {here}"));
+    }
     let option = match part.on_files {
         true if word.contains('/') => "--dir",
         false if part.uses_interfaces && word.contains(['.', ':']) => "--server",
@@ -488,7 +491,12 @@ fn unexpected(word: &str, here: &Command, command: &str) -> String {
         _ if order::option(here, "--format").is_some_and(is_value) => format!(": write --format {shown}"),
         "export" => ": plimsoll export RUN --format FORMAT --output FILE writes one run".to_owned(),
         "gate" if built_in::find(word).is_some() => ": --level 1, 2 or 3 chooses what it measures".to_owned(),
-        "serve" if word.contains(['.', ':']) => format!(": write {command} --bind {shown}"),
+        "serve" if word.contains(['.', ':']) => match word.rsplit_once(':') {
+            Some((address, port)) if !address.contains(':') => {
+                format!(": write {command} --bind {address} --port {port}")
+            }
+            _ => format!(": write {command} --bind {shown}"),
+        },
         _ if here.get_positionals().next().is_some() => format!("; {command} --help shows what it accepts"),
         _ => format!(": {command} takes only options; {command} --help lists them"),
     };

@@ -21,6 +21,7 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("fio", "--rwmixread", "--read-share", "disk --op mixed --read-share 70"),
     ("fio", "--rwmixwrite", "--read-share, the percentage of reads", "disk --op mixed --read-share 70"),
     ("fio", "--bs --blocksize --block-size", "--block", "disk --block 4K"),
+    ("fio", "--bsrange", "--block with shares", "disk --only disk.io --block 4K@50+64K@50"),
     ("fio", "--bssplit", "--block with shares", "disk --only disk.io --block 4K@60+64K@40"),
     ("fio", "--iodepth", "--depth", "disk --depth 32"),
     ("fio", "--numjobs", "--threads", "disk --threads 4"),
@@ -103,7 +104,7 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("sysbench", "sysbench", "a command for each part of the machine", "cpu"),
     ("stress-ng", "stress-ng", "a command for each part of the machine", "cpu"),
     ("fio", "fio", "a command", "disk"),
-    ("iperf3", "iperf3 iperf", "a command", "network --server HOST"),
+    ("iperf3", "iperf3 iperf client", "a command", "network --server HOST"),
     ("sysbench", "--file-extra-flags", "--cache", "disk --cache direct"),
     ("sysbench", "--file-fsync-freq", "--sync", "disk --op write --sync fsync:100"),
     ("stress-ng", "--cpu", "a command", "cpu --threads 4"),
@@ -156,10 +157,12 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("other tools", "--format", "--json", "machine --json"),
     ("other tools", "--csv", "--format", "export last --format csv"),
     ("plimsoll run", "--json", "--format and --output", "gate --format json --output FILE"),
+    ("plimsoll export", "--output", "--json", "run --json FILE"),
     ("plimsoll export", "--output -o", "a directory", "site DIR"),
     ("other tools", "list", "--list for cases, plan list for plans, history list for runs", "run --list"),
     ("plimsoll run", "--json", "--output", "steady --output FILE -- COMMAND"),
     ("likwid-bench", "-t", "--op and --isa", "cpu --op fma --isa avx512"),
+    ("numactl", "--membind --cpunodebind", "--node", "memory --node 0"),
     ("other tools", "--numa", "--node, or memory.numa for all pairs of nodes", "memory --node 0"),
     ("Intel MLC", "--loaded_latency --loaded-latency", "a benchmark", "memory --only memory.loaded-latency"),
     ("Intel MLC", "--latency_matrix --bandwidth_matrix", "a benchmark", "memory --only memory.numa"),
@@ -172,9 +175,14 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ),
     ("stress-ng", "--memrate", "a benchmark", "memory --only memory.bandwidth"),
     ("stress-ng", "--crypt", "a benchmark", "cpu --only cpu.crypto"),
-    ("taskset", "--taskset --cores --cpus --cpu-list", "--affinity", "cpu --affinity 0,1"),
+    ("taskset", "--taskset --cpu-list --pin", "--affinity", "cpu --affinity 0,1"),
+    ("other tools", "--cores --cpus", "--threads, or --affinity to choose CPUs", "cpu --threads 4"),
+    ("other tools", "--quick", "a plan", "run quick"),
+    ("other tools", "--benchmark --bench", "--only", "run --only disk.io"),
+    ("other tools", "--time --duration --timeout --seconds", "--budget", "run --budget 60s"),
     ("other tools", "--single-thread", "--threads", "cpu --threads 1"),
     ("other tools", "--host", "--server", "network --server HOST"),
+    ("other tools", "--host", "--bind", "serve --bind 0.0.0.0"),
     ("other tools", "--host", "--hosts, or --server for the network to it", "run --hosts HOST"),
     ("cyclictest", "-t", "--threads", "os --threads 4"),
     ("cyclictest", "cyclictest --cyclictest", "a benchmark", "os --only os.wake"),
@@ -184,7 +192,8 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("lmbench", "lat_syscall", "a benchmark", "os --only os.syscall"),
     ("lmbench", "lat_mem_rd", "a benchmark", "memory --only memory.latency"),
     ("lmbench", "bw_mem", "a benchmark", "memory --only memory.bandwidth"),
-    ("perf stat and hyperfine", "-r -n", "--repeat", "steady --repeat 10 -- make"),
+    ("perf stat and hyperfine", "-r -n --min-runs", "--repeat", "steady --repeat 10 -- make"),
+    ("hyperfine", "--export-json", "--output", "steady --output FILE -- COMMAND"),
     ("other tools", "--bytes", "--volume", "network --only network.tcp --volume 1G"),
     ("ioping", "-c", "--samples", "disk --samples 10 --sample-time 1s"),
     ("hyperfine", "-L --parameter-list --parameter-scan -P", "a list of values", "run --threads 1,2,4"),
@@ -195,6 +204,9 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("other tools", "--skip --exclude", "--only with the others", "run --only cpu,memory"),
     ("watch(1)", "-n --interval", "--every", "watch --every 5m"),
     ("other tools", "--threshold", "--fail-on", "compare last~1 last --fail-on 5%"),
+    ("other tools", "--threshold", "--loss", "gate --loss 5%"),
+    ("other tools", "--nagios", "--format nagios", "gate --format nagios"),
+    ("plimsoll steady", "--baseline", "the run before", "compare last~1 last"),
     ("other tools", "--new", "a command", "key new FILE"),
     ("other tools", "--tool", "--against", "run --against fio"),
     ("other tools", "--tool", "--format with the name of the tool", "check FILE --format fio"),
@@ -353,12 +365,13 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
         return Some(format!("{shown} is {what} of {tool}, which has no equivalent here{why}"));
     }
-    // An option of this command that lacks only its s is meant, before those of other commands.
-    let is_nearer = |row: &&OptionRow| command_of(row) == command || !has(&format!("{typed}s"));
+    let usual = COMMON_OPTIONS.iter().find(|(names, here, _)| names.contains(&typed) && has(here));
+    // An option of this command is meant before those of other commands, also if it lacks its s.
+    let is_nearer =
+        |row: &&OptionRow| command_of(row) == command || usual.is_none() && !has(&format!("{typed}s"));
     if let Some((tool, _, here, example)) = equivalent(typed, command).filter(is_nearer) {
         return Some(format!("{shown} is {what} of {tool}: here it is {here}, as in plimsoll {example}"));
     }
-    let usual = COMMON_OPTIONS.iter().find(|(names, here, _)| names.contains(&typed) && has(here));
     usual.map(|(_, here, value)| {
         let command = if command.is_empty() { String::new() } else { format!(" {command}") };
         format!("{shown} is not an option of plimsoll{command}: here it is {here}, as in {here} {value}")
@@ -411,7 +424,7 @@ pub(super) fn job_or_server(words: &[&str]) -> Option<String> {
     Some(format!("{tool} is another tool: write plimsoll {here}"))
 }
 
-/// Returns the message for fio's `--rw`, `--fsync` and `--fdatasync` if plimsoll has the value.
+/// Returns the message for an option of fio whose value decides what it is here; else `None`.
 pub(super) fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
     let place = order.after.iter().position(|word| word.split('=').next() == Some(option))?;
     let typed = match order.after.get(place)?.split_once('=') {
@@ -423,6 +436,8 @@ pub(super) fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<Stri
         "--rw" | "--readwrite" => ("--op and --pattern", value("--op", typed)?.to_owned()),
         "--fsync" => ("--sync", format!("--op write --sync fsync:{}", every()?)),
         "--fdatasync" => ("--sync", format!("--op write --sync every:{}", every()?)),
+        "--direct" if typed == "0" => ("--cache", "--cache buffered".to_owned()),
+        "--buffered" if typed == "0" => ("--cache", "--cache direct".to_owned()),
         // likwid-bench's -t is a kernel, which is no number.
         "-t" => {
             let (subsystem, threads) = (plimsoll_bench::subsystem(order.after.first()?)?, every()?);

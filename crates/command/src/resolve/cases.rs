@@ -115,14 +115,16 @@ fn matches_none(plan: &Plan, only: &str) -> UsageError {
     // A gpu is not a cpu: the first letters must agree.
     let commands = plimsoll_bench::commands().filter(|name| name.chars().next() == only.chars().next());
     let near = nearest(only, commands).filter(|_| !only.contains(['.', ':']));
-    let known: Vec<&str> = benchmarks().map(|b| b.name()).filter(|name| subsystem_of(name) == part).collect();
+    let of_part = |part: &str| -> Vec<&str> {
+        benchmarks().map(|b| b.name()).filter(|name| subsystem_of(name) == part).collect()
+    };
+    let mut known = [part, &plan.name].into_iter().map(|part| (part, of_part(part)));
     let hint = match near.map(str::to_owned).or_else(|| plimsoll_bench::nearest_name(only)) {
         Some(near) => format!("did you mean '{near}'?"),
-        None if known.is_empty() && plimsoll_bench::commands().any(|command| command == plan.name) => {
-            format!("plimsoll {} --list shows the names", plan.name)
-        }
-        None if known.is_empty() => "plimsoll run --list shows the names".to_owned(),
-        None => format!("the benchmarks of {part} are {}", known.join(", ")),
+        None => match known.find(|(_, names)| !names.is_empty()) {
+            Some((part, names)) => format!("the benchmarks of {part} are {}", names.join(", ")),
+            None => "plimsoll run --list shows the names".to_owned(),
+        },
     };
     other(format!("--only {} matches no case; {hint}", shown(only)))
 }
@@ -267,7 +269,7 @@ fn operation_of_another(
         let takers = || siblings().filter(|one| takes(one, std::slice::from_ref(value)));
         match siblings().find(is_called_so).map(|one| one.name()) {
             Some(name) if takers().all(|one| !one.descriptor().by_default) => {
-                return Some(Err(format!("--op: '{word}' is a benchmark: add --only {name}")));
+                return Some(Err(format!("--op: '{word}' is a benchmark: write --only {name} instead")));
             }
             _ if takers().next().is_some() => continue,
             _ => {}

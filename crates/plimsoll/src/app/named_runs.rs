@@ -185,6 +185,7 @@ fn advice(name: &str) -> Option<String> {
     let shown = shown(name);
     if Path::new(name).exists() {
         return Some(match Run::read_all(Path::new(name)) {
+            _ if Path::new(name).is_dir() => format!("{shown} is a directory: name its files"),
             Ok(_) => format!("no run '{shown}' is in the history; for the file of that name write ./{shown}"),
             Err(_) => format!(
                 "{shown} is neither a stored run nor a run document (JSON or a page); for a result of another tool use plimsoll check"

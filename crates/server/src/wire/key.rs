@@ -33,7 +33,7 @@ pub enum KeyError {
     NotWritten(String, #[source] io::Error),
     /// Other users can read the file.
     #[error(
-        "other users can read the key file {0}; use a key that only you can read: plimsoll key new FILE makes one"
+        "other users can read the key file {0}: take their rights away (chmod 600), or use a new key at both ends (plimsoll key new FILE)"
     )]
     Exposed(String),
     /// The location of the file cannot be trusted: reason and remedy.
